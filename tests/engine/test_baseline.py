@@ -65,11 +65,6 @@ def test_a_second_finding_like_the_first_is_new(project):
     assert codes(done) == ["SYNC002"], "another file is another finding"
 
 
-def test_the_settings_may_name_it(project):
-    (project / "gpudoctor.toml").write_text('baseline = "known.json"\n')
-    assert codes(check(project)) == []
-
-
 @pytest.mark.parametrize(
     ("text", "said"),
     [

@@ -68,14 +68,6 @@ def test_a_crashing_reader_is_a_crash_of_the_checks_that_need_it_only():
     assert report.summary.warning == 1
 
 
-def test_deselected_checks_stand_in_the_outcomes_and_are_no_gap():
-    report = examine(make_patient(), request(Well, Sick, Blind, select=["DATA"]))
-    skipped = {item.code: item.reason for item in report.outcomes if isinstance(item, Skipped)}
-    assert skipped == {"MEM901": "not selected", "GPU901": "not selected"}
-    assert report.summary.skipped == 0
-    assert exit_code(report, "note", strict=True) == 0
-
-
 @pytest.mark.parametrize("word", ["MEM901", "mem901", "MEM", "always-sick", "ALL"])
 def test_ignored_findings_are_silenced_and_counted(word):
     report = examine(make_patient(), request(Well, Sick, ignore=[word]))
@@ -107,14 +99,6 @@ def test_a_comment_on_any_line_of_the_span_counts():
 
     report = examine(make_patient(source=script_with({4: ("*",)})), request(Long))
     assert report.summary.silenced == 1
-
-
-def test_per_file_ignores():
-    def run(pattern):
-        settings = Settings(per_file_ignores=((pattern, frozenset({Sick.code})),))
-        return examine(make_patient(), request(Sick, settings=settings)).summary.silenced
-
-    assert [run("src/*.py"), run("train.py"), run("*.py"), run("other/*")] == [1, 1, 1, 0]
 
 
 def test_thresholds_reach_the_check():

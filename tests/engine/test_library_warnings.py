@@ -97,16 +97,6 @@ def test_a_log_in_which_a_library_said_it(code, kind, tmp_path, capsys):
     assert ROWS[code, kind].text.split()[0] in shown and code in shown and "no failure" in shown.replace("\n", " ")
 
 
-def test_what_no_row_is_about_is_counted_in_one_line():
-    report = examined(
-        "PERF004", said("`torch_dtype` is deprecated! Use `dtype` instead!", library="transformers"),
-        said("Full backward hook is firing"), said("a warning of the program", library=""),
-    )  # fmt: skip
-    assert len(report.run.warnings) == 3 and not report.findings
-    [remark] = [item for item in report.remarks if "other warning" in item]
-    assert remark.startswith("2 other warnings of transformers and torch")
-
-
 def test_the_checks_own_finding_speaks_for_both():
     own = record(
         "numeric", 3.0, kind="broadcast", step=20, losses=24, shapes=[[[24, 1], [24, 24], 20]], path="/w/fit.py", line=7

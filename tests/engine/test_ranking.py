@@ -1,6 +1,5 @@
 """Ranking: the order, the reasons, and the conflicts between remedies."""
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -62,12 +61,6 @@ def test_a_remedys_effect_prices_a_finding_that_nobody_measured():
     assert "not priced; a warning" in second.reason
 
 
-def test_notes_come_last():
-    note = Case(finding=finding("A001", Severity.NOTE, cost=Cost(step_share=0.29)), remedies=())
-    unpriced = Case(finding=finding("A002"), remedies=())
-    assert order(note, unpriced) == ["A002", "A001"]
-
-
 def test_equal_gain_goes_by_severity_then_effort():
     note = Case(finding=finding("A001", Severity.NOTE, cost=Cost(step_share=0.1)), remedies=())
     hard = Case(finding=finding("A002", cost=Cost(step_share=0.1)), remedies=(remedy(effort=Effort.REWRITE),))
@@ -116,12 +109,6 @@ def test_two_values_for_one_knob_the_better_placed_wins():
     assert high.remedies[0].id == "DATA001-r"
     assert low.remedies == ()
     assert low.set_aside[0].reason == "DATA001-r sets DataLoader.num_workers to 8, this one to 4"
-
-
-@pytest.mark.parametrize(("low", "high", "share"), [(2.0, 2.0, 0.5), (1.0, 1.0, 0.0), (0.5, 0.8, 0.0), (1.0, 4.0, 0.5)])
-def test_expected_share(low, high, share):
-    effect = Effect(quantity="throughput", low=low, high=high, unit="x", provenance=EffectOrigin.BOUND)
-    assert expected_share(effect) == pytest.approx(share)
 
 
 def test_memory_effects_have_no_common_scale_with_time():

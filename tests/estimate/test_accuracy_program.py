@@ -39,20 +39,3 @@ def test_the_report_counts_every_row_once_and_is_near(report):
         assert all(entry["its"]["rows"] + entry["others"]["rows"] == 4 for entry in entries)
     assert report["verdicts"]["oom"]["rows"] == report["verdicts"]["oom"]["right"] == 1
     assert report["verdicts"]["ran"]["right"] == report["verdicts"]["ran"]["rows"]
-
-
-def test_the_measured_value_does_not_reach_the_mapping(tmp_path):
-    """A table with other values gives the same predictions: constants are not fitted to rows."""
-    rows = list(csv.DictReader(SAMPLE.open(encoding="utf-8")))
-    doubled = tmp_path / "doubled.csv"
-    with doubled.open("w", newline="", encoding="utf-8") as file:
-        writer = csv.DictWriter(file, rows[0].keys())
-        writer.writeheader()
-        for row in rows:
-            for key in ("value", "value_gib"):
-                row[key] = str(float(row[key]) * 2) if row[key] else ""
-            writer.writerow(row)
-    one, two = (
-        json.loads(run("--table", str(table), "--format", "json").stdout)["overall"] for table in (SAMPLE, doubled)
-    )
-    assert one["median_ratio"] == pytest.approx(2 * two["median_ratio"], rel=0.001)

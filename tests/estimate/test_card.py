@@ -34,11 +34,3 @@ def test_the_interval_holds_the_peak_and_is_no_wider_than_a_fifth():
                 low, high = found.card.used
                 assert found.total_bytes < low <= found.card.expected <= high
                 assert (high - low) / (high + low) <= 0.2
-
-
-def test_hopper_has_larger_workspaces():
-    def workspace(gpu: str) -> int:
-        return next(line.bytes for line in estimate("7b", gpu=gpu).peak.lines if line.kind == "workspace")
-
-    assert workspace("a100") == 2 * 8_519_680
-    assert workspace("h100") == 2 * 32 * 2**20

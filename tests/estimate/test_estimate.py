@@ -81,13 +81,6 @@ def test_checkpointing_sharding_and_chunked_loss_give_back(model):
     assert over.total_bytes < usual.total_bytes and over.static < usual.static / 6
 
 
-def test_an_eager_attention_needs_what_grows_with_the_square():
-    one, two = (
-        estimate("llama-3-8b", seq=seq, attention="eager", checkpointing=False).total_bytes for seq in (4096, 8192)
-    )
-    assert two > 2.5 * one - estimate("llama-3-8b").static
-
-
 @pytest.mark.parametrize(
     ("model", "options", "cached"),
     [

@@ -6,7 +6,7 @@ import pytest
 from some import some
 
 from gpudoctor.estimate import TrainingJob, device, estimate_job, lookup
-from gpudoctor.estimate.fit import cuts, fits, room, search, speed
+from gpudoctor.estimate.fit import fits, room, search, speed
 
 SHAPE = lookup("llama-3-8b").preset.shape
 CARD = device("24GiB")
@@ -35,16 +35,6 @@ def test_search_finds_what_fits_and_in_order():
         assert fits(changed)
         if "batch" not in each.changes:
             assert each.gives_back == estimate_job(SHAPE, TrainingJob(), CARD).total_bytes - changed.total_bytes
-
-
-def test_cuts_are_true_and_in_order():
-    asked = estimate_job(SHAPE, TrainingJob(batch=4, checkpointing="none"), CARD)
-    found = cuts(asked, CARD)
-    assert next(iter(found[0].changes)) == "method"
-    for cut in found:
-        changed = estimate_job(SHAPE, replace(asked.job, **cut.changes), CARD)
-        assert cut.gives_back == asked.total_bytes - changed.total_bytes > 0
-        assert cut.verdict is changed.card.verdict
 
 
 def test_speed_knows_what_costs():

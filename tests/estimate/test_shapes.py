@@ -19,14 +19,6 @@ def test_published_counts(name, published):
     assert presets()[name].shape.parameters.total == published
 
 
-def test_experts_and_routers():
-    shape = ModelShape(**LLAMA, experts=4, top_k=2, expert_mlp=32, shared_mlp=16, dense_layers=1)
-    parts = shape.parameters
-    assert parts.experts == 4 * 3 * 64 * 32
-    assert parts.others == 4 * 64
-    assert parts.linear == parts.experts + 2 * (64 * 64 * 2 + 64 * 32 * 2) + 3 * 64 * 128 + 3 * 64 * 16
-
-
 @pytest.mark.parametrize(
     ("change", "said"),
     [

@@ -8,19 +8,13 @@ import re
 from pathlib import Path
 
 import pytest
-from preflights import pair, patient, unit
 from report_kinds import every_report, texts_of
-from windows import make_rank, make_window, report_of
 
 from gpudoctor.cli import main
 from gpudoctor.cli.parser import COMMANDS
-from gpudoctor.engine.examination import Request, examine
 from gpudoctor.engine.registry import load_registry
-from gpudoctor.engine.selection import make_selection
 from gpudoctor.lang import speaking
 from gpudoctor.lang.wrapping import cells, pieces, unfolded, wrap
-from gpudoctor.ui.console import render_preflight, render_text
-from gpudoctor.ui.watch_text import plain_line
 
 CODE = re.compile(r"`[^`]*`|'[^'\n]*'|\"[^\"\n]*\"|\S*[\d_/\\=<>{}()\[\]@#$*:.,;+|-]\S*")
 RUN = re.compile(r"(?:\b[A-Za-z]{2,}\b ){3,}[A-Za-z]{2,}\b")
@@ -94,34 +88,6 @@ def test_help_is_chinese(command, capsys, monkeypatch):
 def test_a_command_is_chinese(shown, words):
     text = shown(*words)
     assert text.strip() and not english(text), english(text)
-
-
-def verdict_of(text: str) -> str:
-    return text.partition("\n\n")[2].partition("\n\n")[0]
-
-
-def test_a_watched_process_is_chinese():
-    window = make_window([make_rank({"data_wait": 60, "forward": 40})])
-    with speaking("zh"):
-        text = render_text(report_of(window), width=200, colour=False)
-        line = plain_line(_tick(window))
-    assert "等待数据" in line and not english(line) and not english(verdict_of(text))
-
-
-def _tick(window):
-    from windows import make_tick
-
-    return make_tick(window)
-
-
-def test_a_preflight_is_chinese():
-    found = patient(4, units=[unit(n, i) for n in range(4) for i in range(2)], tests=[pair(0, 1), pair(2, 3)])
-    registry = load_registry()
-    request = Request(registry=registry, selection=make_selection(registry, [("NODE", "--select")], []))
-    report = examine(found, request)
-    with speaking("zh"):
-        for text in (render_text(report, width=200, colour=False), render_preflight(report, width=200)):
-            assert not english(text), english(text)
 
 
 TERMS = """

@@ -12,10 +12,9 @@ from pathlib import Path
 
 import pytest
 
-from gpudoctor.lang import Message, catalogue, language_for, rendered, say, speaking, template_id, tr
+from gpudoctor.lang import Message, catalogue, language_for, rendered, say, speaking, tr
 from gpudoctor.lang import __main__ as tool
 from gpudoctor.lang.extract import faults
-from gpudoctor.lang.message_data import template_object
 from gpudoctor.report.strings import for_reader, presentable
 from gpudoctor.text import count
 
@@ -53,10 +52,6 @@ def test_a_message_survives_copies_pickles_and_json():
     for made in (copy.deepcopy(waits()), pickle.loads(pickle.dumps(waits()))):
         assert isinstance(made, Message) and made == waits() and made.parts["share"] == "58 %"
     assert json.loads(json.dumps(waits())) == waits()
-
-
-def test_parts_and_nested_messages_are_said_in_the_language(chinese):
-    assert rendered(waits()) == "训练进程有 58 % 的时间在等待；4 个 worker 繁忙。"
 
 
 def test_what_is_not_in_the_catalogue_stays_english(chinese):
@@ -169,13 +164,6 @@ def test_a_catalogue_that_is_older_than_its_source_is_compiled_again(package):
 )
 def test_the_flag_then_the_variable_then_the_locale_decide(flag, environment, language):
     assert language_for(flag, environment) == language
-
-
-def test_json_has_id_template_and_parts():
-    made = template_object(waits())
-    assert made["id"] == template_id(made["text"]) and made["parts"]["share"] == "58 %"
-    assert made["parts"]["more"]["parts"]["workers"]["text"] == "{number:,} workers"
-    assert template_object("plain") is None
 
 
 def test_secrets_are_masked_in_the_parts_that_a_translation_uses(chinese):

@@ -70,16 +70,6 @@ def test_a_rank_that_is_killed_or_stopped_is_named_with_its_stage(fault):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("fault", ["group kill rank", "group3 stop rank"])
-def test_without_rank_0_the_others_say_in_which_stage_it_was_lost(fault):
-    ended = run(fault, 0)
-    assert ended.found == {} and not ended.left
-    assert set(survivors(ended, 0).values()) == {IncompleteError.exit_code}
-    stage = STAGES[fault.partition(" ")[0]]
-    assert all(f"rank 0 was lost in the stage {stage}" in ended.errors[rank] for rank in (1, 2))
-
-
-@pytest.mark.slow
 @pytest.mark.parametrize("fault", ["card stop worker", "card hang"])
 def test_a_worker_that_stands_still_is_named_with_its_line(fault):
     ended = run(fault, 1)
@@ -108,13 +98,3 @@ def test_a_rank_that_never_comes_is_named_and_the_others_are_measured():
     assert [test["failure"] for test in ended.found["tests"]] == [""] * len(ended.found["tests"])
     assert "Rank 1 of 3 did not come." in ended.found["untested"][0]
     assert set(ended.codes.values()) == {ENDED_WITH}
-
-
-@pytest.mark.slow
-def test_nodes_without_torch_are_left_out_of_the_tests_and_nobody_is_blamed():
-    own = {"environment": {"STANDIN_NO_TORCH": "1"}}
-    ended = examine({0: {}, 1: {}, 2: own}, within=MOST_SECONDS)
-    assert {tuple(test["nodes"]) for test in ended.found["tests"]} == {(0, 1)}
-    assert [test["failure"] for test in ended.found["tests"]] == [""] * len(ended.found["tests"])
-    assert "were not measured with torch: torch is not installed" in " ".join(ended.found["untested"])
-    assert ended.losses() == [] and set(ended.codes.values()) == {ENDED_WITH}

@@ -78,14 +78,6 @@ def test_a_port_that_another_program_has_is_a_sentence_of_rank_0():
 
 
 @pytest.mark.slow
-def test_clocks_and_versions_that_differ_are_in_the_examination():
-    ranks = {0: {}, 1: {"clock": 30.0, "environment": {"STANDIN_TORCH": "2.6.0"}}, 2: {}}
-    nodes = examine(ranks, within=60).found["nodes"]
-    assert [round(node["clock_offset"]) for node in nodes] == [0, 30, 0]
-    assert [node["facts"]["torch"] for node in nodes] == ["2.13.0", "2.6.0", "2.13.0"]
-
-
-@pytest.mark.slow
 def test_a_corrupted_value_and_a_slow_unit_are_in_the_examination():
     faults = {1: "card corrupt"}
     ranks = {0: {}, 1: {}, 2: {"environment": {"STANDIN_SPEED": "4e10"}}}

@@ -5,7 +5,6 @@ import json
 import math
 import os
 import time
-from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -18,10 +17,8 @@ from gpudoctor.errors import DoctorError, UsageError
 from gpudoctor.model.external_files import Damaged, RefusedFile, load_json, open_unpacked, read_file, unpacked_most
 from gpudoctor.model.read_limits import ReadLimit
 from gpudoctor.vitals.recording.chrome import read_events
-from gpudoctor.vitals.recording.fields import judged
 from gpudoctor.vitals.recording.gdr_file import read_frames
 from gpudoctor.vitals.recording.reader import read_recording
-from gpudoctor.vitals.source import read_source
 
 FEW = settings(
     max_examples=25, deadline=None, derandomize=True, suppress_health_check=[HealthCheck.function_scoped_fixture]
@@ -124,19 +121,6 @@ def test_a_wrong_value_is_taken_out_and_named(tmp_path):
 
 
 @FEW
-@given(st.dictionaries(st.sampled_from(["path", "line", "step", "counts", "leaves", "norm", "parameters", "oom", "t"]), MEETS),
-       st.sampled_from(["site", "lines", "numeric", "exception", "memory", "window", "of the future"]))  # fmt: skip
-def test_fields_are_of_their_kind_or_gone(fields, type):
-    wrong = Counter()
-    found = judged(type, fields, wrong)
-    assert found.keys() <= fields.keys()
-    assert len(fields) - len(found) == wrong.total()
-    assert judged(type, found, wrong) == found or any(value != value for value in found.values())
-    if type == "lines" and found.get("counts"):
-        assert all(len(row) >= 5 and row[4] >= 0 for row in found["counts"])
-
-
-@FEW
 @given(
     st.binary(max_size=60),
     st.lists(
@@ -152,28 +136,10 @@ def test_frames_of_anything_never_raise(tail, payloads):
     assert contents.lost <= len(tail)
 
 
-def test_frames_and_records_have_budgets(monkeypatch):
-    import gpudoctor.vitals.recording.gdr_file as process
-
-    monkeypatch.setattr(process, "RECORDS", ReadLimit(3, "a file", "records"))
-    record = frame(b"J", b'{"type":"site","t":1}')
-    contents = read_frames(MAGIC + record * 5)
-    assert len(contents.records) == 3
-    assert contents.left == ("its records are more than 3 records",)
-
-
 # -- other logs
 
 
 # -- job scripts and sources
-
-
-@pytest.mark.parametrize("text", ["x = 1\n" * 250_000, "[[],[]]\n" * 60_000, "x = " + " + ".join(["a"] * 900)])
-def test_a_source_beyond_its_budget_is_named(tmp_path, text):
-    path = tmp_path / "odd.py"
-    path.write_text(text)
-    [(_, sentence)] = read_source([path]).unread
-    assert "the most that" in sentence and "odd.py" in sentence
 
 
 # -- the guard

@@ -4,9 +4,7 @@ import threading
 import time
 from pathlib import Path
 
-import pytest
-
-from gpudoctor.model import Absent, Unavailable
+from gpudoctor.model import Absent
 from gpudoctor.model.signs.host import Limit
 from gpudoctor.vitals.host import Space, Tree, available_memory, read_host
 
@@ -147,12 +145,6 @@ def test_a_new_process_gets_what_the_tightest_group_leaves(tmp_path):
     assert available_memory(machine(tmp_path / "bare", {})) == 32 * GIB
 
 
-@pytest.mark.parametrize("limit", [str(64 * GIB), "max"])
-def test_a_limit_of_all_memory_is_none(tmp_path, limit):
-    files = {"/proc/self/mountinfo": ROOT + V2.format(root="/"), "/sys/fs/cgroup/memory.max": limit}
-    assert read(machine(tmp_path, files)).memory_limit is None
-
-
 def test_swap_is_looked_at_only_when_it_is_used(tmp_path, monkeypatch):
     meminfo = f"MemTotal: {GIB} kB\nMemAvailable: {GIB} kB\nSwapTotal: 4096 kB\nSwapFree: 1024 kB\n"
     tree = machine(tmp_path, {"/proc/meminfo": meminfo, "/proc/vmstat": "pswpin 0\npswpout 100\n"})
@@ -209,8 +201,3 @@ def test_a_hung_mount_does_not_hang_the_examination(tmp_path):
     assert [(item.role, item.path) for item in host.silent_folders] == [("output", "/hung")]
     assert "no answer" in host.silent_folders[0].reason
     assert {disk.role for disk in host.disks} >= {"working folder", "temporary files"}
-
-
-def test_without_memory_there_is_no_host(tmp_path):
-    with pytest.raises(Unavailable, match="meminfo"):
-        read(machine(tmp_path, {"/proc/meminfo": "rubbish\n"}))

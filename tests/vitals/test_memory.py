@@ -10,7 +10,6 @@ from gpudoctor.cli import main
 from gpudoctor.model import Unavailable
 from gpudoctor.model.signs.job import Job, Profile
 from gpudoctor.model.signs.memory import Holds
-from gpudoctor.testing import make_gpu, make_survey
 from gpudoctor.vitals.memory.reader import read_memory
 
 QLORA = """
@@ -97,12 +96,6 @@ def test_the_card_that_the_scheduler_is_asked_for():
     assert found.now.holds is Holds.NOT
 
 
-def test_this_machines_smallest_card():
-    survey = make_survey([make_gpu(), make_gpu(1, name="NVIDIA L4", memory_total=23 << 30)])
-    job = the_job({"sft.yaml": config(batch=2)}, None, None, survey=survey)
-    assert (job.device, job.device_bytes) == ("NVIDIA L4", 23 << 30)
-
-
 @pytest.mark.parametrize(
     ("files", "reason"),
     [
@@ -121,12 +114,3 @@ def test_this_machines_smallest_card():
 def test_what_stays_untold_says_why(files, reason):
     with pytest.raises(Unavailable, match=reason):
         memory_patient(files).memory  # noqa: B018
-
-
-def test_check_with_a_named_card(tmp_path, monkeypatch, capsys):
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / "sft.yaml").write_text(config(batch=8, checkpointing=False))
-    assert main(["check", "sft.yaml", "--gpu", "A100 80GB", "--select", "MEM004"]) == 1
-    assert "A100 80GB (--gpu)" in capsys.readouterr().out
-    assert main(["check", "sft.yaml", "--gpu", "B9000", "--select", "MEM004"]) == 2
-    assert "B9000" in capsys.readouterr().err

@@ -60,12 +60,6 @@ def test_every_release_reads_what_it_can_and_names_what_it_cannot(tmp_path, libr
             assert not isinstance(value, Absent), f"{field}: {value}"
 
 
-def test_a_reason_is_the_drivers_where_only_a_newer_driver_would_help(tmp_path, libraries, monkeypatch):
-    """A release with the third version of the list alone, and a driver with the second alone."""
-    card = gpu(tmp_path, libraries, monkeypatch, "11.525.150", kind="OLD_DRIVER")
-    assert isinstance(card.processes, Absent) and card.processes.reason == "this driver is too old"
-
-
 @RELEASES
 @pytest.mark.parametrize("supported", [True, False])
 def test_performance_monitoring_is_sampled_where_card_and_binding_have_it(

@@ -9,7 +9,7 @@ import time
 import pytest
 from fake_nvml import Machine, compiler, library_folder
 from fake_nvml.inprocess import fake_binding
-from fake_nvml.machine import CONTAINER_NAMESPACE, GIB, h100
+from fake_nvml.machine import GIB, h100
 
 from gpudoctor.model import Absent, Unavailable
 from gpudoctor.model.signs.gpu import DriverState
@@ -91,17 +91,6 @@ def test_the_bus_shows_controllers_and_their_driver(tmp_path):
     assert nodes[0] == "/dev/nvidia0" and nodes[-1] == "/dev/nvidia10" and len(nodes) == 11
 
 
-def test_the_numa_node_comes_from_the_bus(tmp_path):
-    place = roots(tmp_path, addresses=("0000:3b:00.0",))
-    file = place.sys / "bus/pci/devices/0000:3b:00.0/numa_node"
-    assert isinstance(bus.numa_node(place, "0000:3b:00.0"), Absent)
-    file.write_text("1\n")
-    assert bus.numa_node(place, "0000:3b:00.0") == 1
-    file.write_text("-1\n")
-    assert isinstance(bus.numa_node(place, "0000:3b:00.0"), Absent)
-    assert bus.numa_node(place, Absent("no permission")) == Absent("no permission")
-
-
 @pytest.mark.parametrize(
     "line",
     [
@@ -115,20 +104,6 @@ def test_the_kernel_module_names_its_version(tmp_path, line):
     assert bus.kernel_module_version(place) == "470.57.02"
     (place.proc / "driver/nvidia/version").write_text("nothing\n")
     assert isinstance(bus.kernel_module_version(place), Absent)
-
-
-def test_a_process_is_named_on_the_host_and_never_in_a_container(tmp_path):
-    host = roots(tmp_path / "a", names={42: "python"})
-    assert bus.process_name(host, 42) == "python" and bus.process_name(host, 43) is None
-    inside = roots(tmp_path / "b", names={42: "python"}, namespace=CONTAINER_NAMESPACE)
-    assert bus.process_name(inside, 42) is None and not bus.pids_visible(inside)
-
-
-@pytest.mark.skipif(os.geteuid() == 0, reason="root may open everything")
-def test_nodes_that_may_not_be_opened(tmp_path):
-    place = roots(tmp_path, nodes=2)
-    (place.dev / "nvidia1").chmod(0)
-    assert bus.denied_nodes(place, bus.device_nodes(place)) == ("/dev/nvidia1",)
 
 
 def test_a_compat_library_counts_on_the_loader_path_only(tmp_path):
@@ -170,12 +145,6 @@ def test_output_of_the_drivers_library_does_not_reach_the_records(tmp_path):
     out = subprocess.run(child, env=environment, capture_output=True, check=True, cwd=os.getcwd()).stdout
     records = [json.loads(line) for line in out.splitlines()]
     assert records[-1]["record"] == "done"
-
-
-def test_a_fault_of_ours_is_no_verdict_on_the_driver():
-    said = survey.ChildOutput(records=[{"record": "stage", "stage": "x"}, {"record": "fault", "error": "KeyError: 1"}])
-    with pytest.raises(RuntimeError, match="KeyError"):
-        survey._verdict(said, 1.0)
 
 
 def test_a_missing_binding_is_unavailable_not_a_broken_driver():

@@ -66,22 +66,6 @@ def test_a_manual_that_pins_no_release_names_none(tmp_path, text):
         assert asked(tmp_path) == set()
 
 
-@pytest.mark.parametrize(("line", "wins"), [("torch>=1.8", ">=1.8"), ("torch", "==1.6.0"), ("numpy", "==1.6.0")])
-def test_a_manual_speaks_of_what_no_other_file_bounds(tmp_path, line, wins):
-    (tmp_path / ".git").mkdir()
-    (tmp_path / "README.md").write_text("$ pip install torch==1.6.0\n")
-    (tmp_path / "requirements.txt").write_text(f"{line}\n")
-    assert wins in {wanted for _, wanted, _ in asked(tmp_path)}
-    assert ("README.md" in {file for file, _, _ in asked(tmp_path)}) == (wins == "==1.6.0")
-
-
-def test_the_folders_above_the_repository_are_not_read(tmp_path):
-    (tmp_path / "requirements.txt").write_text("torch==1.4\n")
-    (tmp_path / "mine" / ".git").mkdir(parents=True)
-    with pytest.raises(Unavailable):
-        asked(tmp_path / "mine")
-
-
 @pytest.mark.parametrize(
     ("wanted", "admitted", "refused", "newest"),
     [

@@ -87,25 +87,6 @@ def test_the_layout_of_an_old_driver(tmp_path):
         assert getattr(gpu, name) == Absent("the file does not hold it"), name
 
 
-MIG_TEXT = """    MIG Device
-        Index                             : 0
-        GPU Instance ID                   : 3
-        Compute Instance ID               : 0
-        FB Memory Usage
-            Total                         : 40192 MiB
-            Used                          : 25 MiB
-        ECC Errors
-            Volatile
-                SRAM Uncorrectable        : 4
-"""
-
-
-def test_mig_devices_are_counted_and_their_memory_is_not_the_cards(tmp_path):
-    words = text({"mig": "Enabled"}).replace("    GPU UUID ", MIG_TEXT * 2 + "    GPU UUID ")
-    gpu = gpu_of(tmp_path, words)
-    assert len(gpu.mig_instances) == 2 and gpu.memory_total == 81559 << 20 and gpu.ecc_uncorrected_volatile == 0
-
-
 def test_a_gpu_without_a_handle_is_lost_and_keeps_its_place(tmp_path):
     gone = "Unable to determine the device handle for GPU 00000000:17:00.0: GPU is lost.  Reboot the system\n"
     survey = survey_of(tmp_path, text({}, attached=2) + gone)
@@ -113,12 +94,6 @@ def test_a_gpu_without_a_handle_is_lost_and_keeps_its_place(tmp_path):
     assert [gpu.index for gpu in survey.gpus] == [1] and survey.unlisted == 0
     named = survey_of(tmp_path, text({"name": "GPU is lost"}, {}))
     assert [gpu.index for gpu in named.lost] == [0] and [gpu.index for gpu in named.gpus] == [1]
-
-
-def test_a_corrupt_inforom_is_told_beside_the_listing(tmp_path):
-    warning = "WARNING: infoROM is corrupted at gpu 0000:19:00.0\n"
-    first, second = survey_of(tmp_path, text({}, {}) + warning).gpus
-    assert second.inforom_valid is False and isinstance(first.inforom_valid, Absent)
 
 
 def test_of_many_turns_the_last_counts(tmp_path):

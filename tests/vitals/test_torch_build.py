@@ -2,9 +2,7 @@
 
 import sys
 
-import pytest
-
-from gpudoctor.model import Absent, Unavailable
+from gpudoctor.model import Absent
 from gpudoctor.model.signs.packages import Distribution, Packages
 from gpudoctor.vitals.native_build import read_native_build
 from gpudoctor.vitals.torch_build import read_torch
@@ -43,12 +41,6 @@ def test_a_cuda_build_is_read_from_its_files(tmp_path):
     assert torch.cxx11_abi is False
 
 
-def test_a_cpu_build_has_no_architectures(tmp_path):
-    make_torch(tmp_path, "__version__ = '2.13.0+cpu'\ncuda: Optional[str] = None\nhip = None\n", symbol=NEW)
-    torch = read_torch(packages_in(tmp_path, "2.13.0+cpu"))
-    assert (torch.cuda, torch.arch_list, torch.cxx11_abi) == (None, (), True)
-
-
 def test_stripped_or_missing_libraries_are_absent_and_not_empty(tmp_path):
     make_torch(tmp_path, CUDA, b"no such list", b"nothing")
     torch = read_torch(packages_in(tmp_path))
@@ -56,11 +48,6 @@ def test_stripped_or_missing_libraries_are_absent_and_not_empty(tmp_path):
     assert isinstance(torch.cxx11_abi, Absent)
     (tmp_path / "torch" / "lib" / "libtorch_python.so").write_bytes(b"")
     assert isinstance(read_torch(packages_in(tmp_path)).arch_list, Absent)
-
-
-def test_no_torch_is_a_sentence(tmp_path):
-    with pytest.raises(Unavailable, match="torch is not installed in"):
-        read_torch(packages_in(tmp_path, there=False))
 
 
 def test_companions_of_torch(tmp_path):

@@ -8,7 +8,7 @@ from windows import GIB, T0, make_gpu_window, make_rank, make_window, make_worke
 
 from gpudoctor.analysis.live.growth import growing
 from gpudoctor.model import Severity, Skipped
-from gpudoctor.model.signs.process import DeviceEvent, Frame, Gap, LiveSteps, LostWorker
+from gpudoctor.model.signs.process import DeviceEvent, Frame, LiveSteps, LostWorker
 
 MIB = 1 << 20
 
@@ -48,15 +48,6 @@ def test_too_few_samples_are_no_verdict():
     assert findings(window) == {}
     assert verdict(window).startswith("Sampling: 12 of 30 stack samples so far")
     assert reasons(window)["DATA001"] == "12 of 30 stack samples so far"
-
-
-def test_no_permission_says_so_and_how_to_get_it():
-    gap = Gap(panel="stacks", reason="process 4711 belongs to ana", fix="sudo gpudoctor watch 4711")
-    window = make_window([make_rank(looks={}, trail=(), blind="no permission")], gaps=(gap,))
-    assert verdict(window) == (
-        "gpudoctor cannot see what the loop waits for: process 4711 belongs to ana. Fix: sudo gpudoctor watch 4711."
-    )
-    assert reasons(window)["DATA001"] == "no stacks: process 4711 belongs to ana"
 
 
 def test_waiting_for_a_loader_in_the_process_itself():
@@ -203,15 +194,6 @@ def test_an_evaluation_of_one_rank_that_the_others_wait_for_is_a_hang_when_nothi
     assert "rank 1 in library.evaluation at validate (train.py:9)" in found.message
 
 
-def test_ranks_that_stand_for_a_while_are_told_before_it_is_a_hang():
-    ranks = [rank_of(0, "backward@train.py:12", still=30.0), rank_of(1, "evaluation@train.py:9 v", still=28.0)]
-    assert verdict(make_window(ranks)).startswith(
-        "No other line was seen for 28 s: rank 0 in main (train.py:12); rank 1"
-    )
-    moving = [replace(ranks[0], still=3.0), ranks[1]]
-    assert "was seen for" not in verdict(make_window(moving))
-
-
 def test_a_loop_that_mostly_sleeps_on_one_line_is_no_hang():
     """Movement is steps, CPU time and bytes, not another line."""
     by_cpu = rank_of(0, "other@train.py:12", still=94.0, quiet=0.5)
@@ -252,10 +234,3 @@ def test_an_error_event_of_the_driver_while_we_watched():
     event = DeviceEvent(t=40.0, gpu=0, kind="xid", number=79, pci_address="00000000:1B:00.0")
     found = findings(make_window([make_rank(gpus=(0,))], [make_gpu_window()], events=(event,)))["GPU004"]
     assert found.severity is Severity.ERROR and "Xid 79" in found.message and "1 min ago" in found.message
-
-
-@pytest.mark.parametrize(("used", "severity"), [(79, Severity.WARNING), (75, Severity.NOTE), (70, None)])
-def test_a_card_that_is_nearly_full(used, severity):
-    card = make_gpu_window(memory=series([40.0 * GIB] * 30 + [used * float(GIB)] + [40.0 * GIB] * 29))
-    found = findings(make_window([make_rank(gpus=(0,))], [card])).get("MEM005")
-    assert (found.severity if found else None) is severity

@@ -115,16 +115,6 @@ def test_a_failure_that_points_at_a_node_does_not_burden_its_partner():
     assert all(partner not in item.nodes for item in accusations(members, tests) if item.accused is Accused.NODE)
 
 
-def test_two_nodes_accuse_nobody_but_what_is_between_them():
-    members = nodes(2)
-    tests, _ = searched(members, lambda group: result(group, 0.1))
-    assert accusations(members, tests) == ()
-    tests, _ = searched(members, lambda group: result(group, failure="timed out after 20 s"))
-    (found,) = accusations(members, tests)
-    assert found.accused is Accused.LINK and found.nodes == (0, 1)
-    assert found.confidence is Confidence.PROBABLE and found.undecided
-
-
 def test_a_rack_behind_a_slow_uplink_is_one_accusation():
     members = racks(32, 8)
     inside = set(range(8, 16))
@@ -147,25 +137,6 @@ def test_a_fault_that_only_large_groups_show_is_found_by_bisection(size):
     if size <= 12:
         assert found.nodes == (11,)
     assert all(len(test.nodes) >= size for test in found.tests)
-
-
-def test_figures_that_are_slow_by_chance_accuse_nobody_and_say_so():
-    members = nodes(32)
-    turn = iter(range(10_000))
-    tests, _ = searched(members, lambda group: result(group, 1.0 if next(turn) % 3 else 0.3))
-    said = judge(members, tests)
-    assert not [item for item in said.accusations if item.confidence is not Confidence.SUSPECTED]
-    assert any("too noisy" in item for item in said.undecided)
-
-
-def test_many_slow_pairs_of_good_nodes_are_another_path_and_not_bad_links():
-    members = nodes(12)
-    tests, _ = searched(
-        members,
-        lambda group: result(group, 1.0 if len(group.nodes) > 2 or sum(group.nodes) % 4 else 0.5),
-        PLANS["deep"],
-    )
-    assert not [item for item in accusations(members, tests) if item.accused is Accused.LINK]
 
 
 SIZES = (2, 3, 4, 5, 7, 8, 9, 16, 17)

@@ -98,12 +98,6 @@ def test_kinds_are_told_by_content(kind: ConfigKind, text: str, tmp_path: Path) 
         assert looks_like_config(path) is None
 
 
-def test_a_name_proves_nothing(tmp_path: Path) -> None:
-    for name in ("training_args.json", "ds_config.json", "accelerate.yaml", "train_config.toml"):
-        (tmp_path / name).write_text('{"a": 1}' if name.endswith("json") else "")
-        assert looks_like_config(tmp_path / name) is None
-
-
 @pytest.mark.parametrize(
     ("text", "runs"),
     [
@@ -122,11 +116,3 @@ def test_kubernetes_jobs(text: str, runs: bool, tmp_path: Path) -> None:
     path.write_text(text)
     assert looks_like_kubernetes_job(path) is runs
     assert not looks_like_kubernetes_job(tmp_path / "missing.yaml")
-
-
-def test_toml_sections() -> None:
-    file = config("[training]\nbatch_size = 8\n[data]\nnum_workers = 0\n[monitor]\nlog_freq = 1\n", "a.toml")
-    assert file.kind is ConfigKind.SECTIONS
-    assert config('[project]\nname = "x"\n[tool.x]\nlr = 1\nbatch_size = 2\nepochs = 3\n', "pyproject.toml").kind is (
-        ConfigKind.UNKNOWN
-    )

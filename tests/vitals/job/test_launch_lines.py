@@ -120,15 +120,6 @@ clear; srun --jobid $SLURM_JOBID bash -c '$LAUNCHER --node_rank $SLURM_PROCID $C
     assert found.arguments == ("--lr", "1", "$LOCAL")
 
 
-def test_a_shell_script_that_is_called_is_followed(tmp_path):
-    (tmp_path / "run.sh").write_text("#!/bin/bash\n\npython train.py --a\n")
-    (tmp_path / "job.sbatch").write_text("#!/bin/bash\n#SBATCH --ntasks-per-node=4\nsrun bash run.sh\n")
-    [found] = read_job(None, {}, [tmp_path / "job.sbatch"]).launches
-    assert (found.launcher, found.script, found.ranks_per_node) == ("srun", "train.py", 4)
-    assert found.path == str(tmp_path / "run.sh")
-    assert found.line == 3
-
-
 def test_scripts_that_call_each_other_end(tmp_path):
     (tmp_path / "job.sh").write_text("bash other.sh\npython t.py\n")
     (tmp_path / "other.sh").write_text("bash job.sh\n")

@@ -55,24 +55,12 @@ def test_time_forms(tmp_path, text, seconds):
     assert slurm(tmp_path, f"--time={text}").time_limit == seconds
 
 
-def test_directives_after_the_first_command_do_not_count(tmp_path):
-    path = tmp_path / "job.sbatch"
-    path.write_text("#!/bin/bash\n#SBATCH -N 2\n##SBATCH -N 3\necho\n#SBATCH --gres=gpu:4\n")
-    job = read_job(None, {}, [path])
-    assert (job.nodes, job.gpus_granted) == (2, None)
-
-
 def test_slurm_variables_are_resolved_from_the_directives(tmp_path):
     job = slurm(
         tmp_path, "--nodes=2", "--gres=gpu:4", "-c 16",
         then="srun torchrun --nnodes $SLURM_NNODES --nproc_per_node ${SLURM_GPUS_ON_NODE} train.py",
     )  # fmt: skip
     assert (job.launches[0].nodes, job.launches[0].ranks_per_node, job.ranks_per_node) == (2, 4, 4)
-
-
-def test_a_process_for_every_gpu_takes_the_granted_number(tmp_path):
-    job = slurm(tmp_path, "--gres=gpu:4", then="torchrun --nproc_per_node=gpu train.py")
-    assert job.ranks_per_node == 4
 
 
 def test_plain_python_in_a_batch_script_is_not_the_number_of_tasks(tmp_path):
@@ -166,13 +154,6 @@ def test_a_kubernetes_manifest(tmp_path):
     environment = job_environment(path, Environment(variables={}))
     assert environment.variables == {"NCCL_DEBUG": "INFO", "NCCL_P2P_DISABLE": "1"}
     assert environment.exports["NCCL_DEBUG"] == (str(path), 22)
-
-
-def test_malformed_yaml_is_a_sentence_with_the_line(tmp_path):
-    path = tmp_path / "job.yaml"
-    path.write_text("kind: Job\nspec: [1, 2\nx: {\n")
-    with pytest.raises(Unavailable, match=r"job\.yaml: line 3, column 2: not valid YAML"):
-        read_job(None, {}, [path])
 
 
 def test_the_environment_that_a_script_gives(tmp_path):

@@ -3,7 +3,7 @@
 import pytest
 
 from gpudoctor.model.signs.process import Frame
-from gpudoctor.vitals.process.classify_stack import SourceLines, classify, is_worker
+from gpudoctor.vitals.process.classify_stack import classify, is_worker
 
 SITE = "/env/lib/python3.11/site-packages/"
 USER = "/home/me/train.py"
@@ -104,30 +104,8 @@ def test_a_line_without_a_frame_tells_by_its_text(line, device, phase, kind):
     assert seen.text == line
 
 
-def test_a_trainer_installed_as_a_package_has_user_lines_too():
-    frames = [
-        ("Module._call_impl", "torch/nn/modules/module.py", 1500),
-        ("run", "axolotl/train.py", 77),
-        ("_run_module_as_main", "<frozen runpy>", 198),
-    ]
-    seen = look(*frames)
-    assert seen.user.path.endswith("axolotl/train.py") and seen.phase == "forward"
-
-
 def test_a_loader_worker_is_known_by_its_loop():
     assert is_worker(
         stack(("fetch", DATA + "_utils/fetch.py", 52), ("_worker_loop", DATA + "_utils/worker.py", 300), *MAIN)
     )
     assert not is_worker(stack(*MAIN))
-
-
-def test_lines_of_a_file_that_changed_meanwhile_are_not_quoted(tmp_path):
-    script = tmp_path / "train.py"
-    script.write_text("a = 1\nloss.item()\n")
-    then = script.stat().st_mtime
-    assert SourceLines(then + 5).text(str(script), 2) == "loss.item()"
-    late = SourceLines(then - 60)
-    assert late.text(str(script), 2) == "" and late.changed == {str(script)}
-    assert SourceLines(then, cwd=str(tmp_path)).text("train.py", 1) == "a = 1"
-    assert SourceLines(then).text("/nowhere/x.py", 1) == SourceLines(then).text("<string>", 1) == ""
-    assert SourceLines(then + 5).text(str(script), 99) == ""

@@ -90,22 +90,6 @@ def test_a_driver_that_hangs_in_mid_watch_is_a_gap_and_stops_nobody(machine, tmp
     assert time.monotonic() - began < 3.0
 
 
-def test_no_library_and_a_failing_driver_say_why(machine, monkeypatch, tmp_path):
-    feed = machine(["- Init 9"])
-    ticks(feed, lambda feed: bool(feed.gaps(now())))
-    assert "driver" in feed.gaps(now())[0].reason
-    monkeypatch.setenv("LD_LIBRARY_PATH", str(tmp_path))
-    other = GpuFeed(now(), interval=0.1)
-    try:
-        ticks(other, lambda feed: bool(feed.gaps(now())))
-        [idle], [used] = other.gaps(1.0), other.gaps(1.0, used=True)
-        assert idle.reason == "no NVIDIA driver library on this machine" and not idle.fix
-        assert used.reason == "the job uses a GPU, but no NVIDIA driver library is installed here to read it"
-        assert used.fix == "install libnvidia-ml.so.1 here, or watch from the host"
-    finally:
-        other.close()
-
-
 def test_an_error_event_in_mid_watch_is_heard(machine, tmp_path):
     feed = machine(h100(2))
     ticks(feed, sampled)

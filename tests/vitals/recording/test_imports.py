@@ -85,15 +85,6 @@ def test_phases_of_a_trace_are_exclusive_and_those_of_the_device_unite(tmp_path)
     assert torch is not None and torch.get("device") == "NVIDIA H100 80GB HBM3"
 
 
-def test_traces_of_several_ranks_packed_and_in_a_folder(tmp_path):
-    one = write(tmp_path / "rank0.pt.trace.json.gz", gpu_trace(rank=0))
-    two = write(tmp_path / "rank1.pt.trace.json", gpu_trace(rank=1))
-    for recording in (open_recording(one, two), open_recording(str(tmp_path))):
-        assert [process.rank for process in recording.ranks] == [0, 1]
-    with pytest.raises(UsageError, match="same rank"):
-        open_recording(one, write(tmp_path / "again.json", gpu_trace(rank=0)))
-
-
 def test_own_time_of_the_users_functions(tmp_path):
     trace = gpu_trace(steps=2)
     t = 1e9

@@ -68,14 +68,6 @@ def test_what_was_written_is_read(tmp_path):
     assert read_worker.of("items")[0].get("items") == 640
 
 
-def test_what_is_known_beside_shapes_is_read(tmp_path):
-    shapes = [[[8, 1], [8, 8], 5], [[8, 1], [8, 8], 4, True], [[8, 1], [8, 8], 3, "either"]]
-    seen = record("numeric", 3.0, kind="broadcast", step=20, losses=12, shapes=shapes)
-    folder = write_recording(make_recording(make_process(make_steps(8), records=[seen])), tmp_path / "run")
-    [read] = read_recording(str(folder)).ranks[0].of("numeric")
-    assert read.get("shapes") == shapes
-
-
 def test_a_file_cut_at_any_byte_keeps_what_came_before(tmp_path):
     process = make_process(make_steps(40))
     whole, whole_table = process_bytes(process, block=8), plain(process.steps)
@@ -120,14 +112,6 @@ def test_a_killed_recorder_leaves_a_recording(tmp_path):
     assert "recording.json is not whole JSON" in read.problems[0]
     (folder / "recording.json").unlink()
     assert len(read_recording(str(folder)).ranks[0].steps) == 200
-
-
-def test_a_command_that_never_imported_torch(tmp_path):
-    recording = make_recording(end=RunEnd(exit_code=2))
-    folder = write_recording(replace(recording, ranks=()), tmp_path / "run")
-    read = read_recording(str(folder))
-    assert read.ranks == () and read.end == RunEnd(exit_code=2)
-    assert any("no process reported" in problem for problem in read.problems)
 
 
 def test_nodes_are_joined(tmp_path):
@@ -214,15 +198,6 @@ def test_the_stack_of_a_fatal_signal(tmp_path):
     assert read_recording(str(folder)).ranks[0].last("signal") is None
 
 
-def test_what_the_probe_lost_is_told(tmp_path):
-    lost = record("lost", 1.0, hook="forward", error="RuntimeError: no")
-    folder = write_recording(make_recording(make_process(make_steps(30), records=[lost])), tmp_path / "run")
-    assert any("`forward` hook failed" in sentence for sentence in read_recording(str(folder)).problems)
-    full = make_recording(make_process(make_steps(30), clean=False), end=RunEnd(exit_code=0))
-    folder = write_recording(full, tmp_path / "full")
-    assert any("its file is incomplete" in sentence for sentence in read_recording(str(folder)).problems)
-
-
 def test_what_is_no_recording_is_told(tmp_path):
     empty = tmp_path / "empty"
     empty.mkdir()
@@ -240,11 +215,3 @@ def test_what_is_no_recording_is_told(tmp_path):
     write_recording(make_recording(), tmp_path / "runs" / "run-2")
     with pytest.raises(UsageError, match="contains 2 recordings; name one of them: run-1, run-2"):
         read_recording(str(tmp_path / "runs"))
-
-
-def test_a_file_of_somebody_else_is_left_alone(tmp_path):
-    folder = write_recording(make_recording(), tmp_path / "run")
-    (folder / "rank-1-5.gdr").write_bytes(b"not one of ours, surely")
-    read = read_recording(str(folder))
-    assert len(read.ranks) == 1
-    assert any("rank-1-5.gdr is not a file of gpudoctor's frames" in problem for problem in read.problems)

@@ -160,19 +160,6 @@ def test_copies_to_the_device_count_where_nothing_hides_them(tmp_path, capsys):
     assert share(process(tmp_path, job(5, hidden)), "device_transfer") == 0
 
 
-def test_steps_marked_on_the_device_too_are_counted_once(tmp_path):
-    twice = [{**item, "cat": "gpu_user_annotation", "tid": 7, "ts": item["ts"] + 900} for item in marks(5)]
-    assert len(process(tmp_path, [*twice, *job(5)]).steps) == 5
-
-
-def test_few_steps_are_judged_and_said_to_be_few(tmp_path, capsys):
-    idle = report(tmp_path, capsys, job(2, kernels=200))
-    assert claims(idle)["PERF011"] == pytest.approx(0.29, abs=0.02)  # 6 of 20 ms launch, the rest is nobody's
-    assert any("it has 2 steps" in text for text in idle["remarks"])
-    busy = report(tmp_path, capsys, job(2, kernels=19_800))
-    assert busy["findings"] == [] and "record more" in busy["summary"]["verdict"]
-
-
 def test_a_trace_without_steps_is_one_step_and_says_so(tmp_path, capsys):
     events = [item for item in job(3, kernels=500) if not item["name"].startswith(("ProfilerStep", "Optimizer"))]
     found = report(tmp_path, capsys, events)
@@ -206,14 +193,6 @@ def test_waits_are_of_the_users_function_around_them(tmp_path):
     assert (site.get("path"), site.get("line"), site.get("calls"), site.get("steps")) == ("metrics.py", 31, 5, 5)
 
 
-def test_copies_that_block_on_their_way_to_the_device(tmp_path, capsys):
-    batch = lambda at, _: copy("HtoD (Pageable -> Device)", at + 7000, 10_000, 500, "hipMemcpyWithStream")  # noqa: E731
-    found = report(tmp_path, capsys, job(5, batch, kernels=5900))
-    (first, *_) = found["findings"]
-    assert first["code"] == "SYNC001" and "copies to and from the device" in first["message"]
-    assert first["remedies"][0]["id"] == "SYNC001-copies"
-
-
 def test_no_finding_claims_more_than_the_device_is_idle(tmp_path, capsys):
     dice = random.Random(18)
     for _ in range(8):
@@ -240,13 +219,6 @@ def test_a_document_that_is_cut_or_wrong_is_refused(tmp_path, text):
     (tmp_path / "t.json").write_text(text)
     with pytest.raises(UsageError):
         chrome.read_events(str(tmp_path / "t.json"), lambda _: None)
-
-
-@pytest.mark.parametrize("name", ["t.nsys-rep"])
-def test_traces_of_other_formats_get_a_sentence_that_says_what_to_do(tmp_path, name):
-    (tmp_path / name).write_bytes(b"\x0a\x05\x08\x01\x12\x01\x00")
-    with pytest.raises(UsageError, match=r"does not read .*; record"):
-        open_recording(str(tmp_path / name))
 
 
 @pytest.mark.slow
