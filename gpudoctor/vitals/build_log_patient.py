@@ -16,7 +16,7 @@ from gpudoctor.model.signs.job_log import JobLog
 from gpudoctor.model.unavailable import Unread
 from gpudoctor.text import count
 from gpudoctor.vitals.file_kinds import FileKind, as_left, is_left_behind
-from gpudoctor.vitals.job_log.opening import STANDARD_INPUT
+from gpudoctor.vitals.job_log.lines import STANDARD_INPUT
 from gpudoctor.vitals.jobs_of_logs import job_of, last_job
 from gpudoctor.vitals.targets import near_name
 

@@ -106,14 +106,12 @@ def _was_only_printed(event: LogEvent, log: JobLog) -> bool:
     logged, said = event.logged and alone, event.quoted or event.warned or event.goes_on
     if event.progress > 0 and (said or logged or (event.habitual and alone)):
         return True
-    if said and event.followed > (_OF_A_WARNING - event.logged_behind if event.warned else _OF_A_QUOTE):
+    if said and event.followed > (_OF_A_WARNING - event.low_behind if event.warned else _OF_A_QUOTE):
         return True
-    if logged and event.logged_behind > _OF_A_WARNING:
+    if logged and event.low_behind > _OF_A_WARNING:
         return True
     repeated = event.rank is None and event.count >= _OF_A_LOOP
-    if event.quoted and (repeated or (event.goes_on and not is_last(event, log))):
-        return True
-    return event.restated and event.rank is None and event.followed > _ANOTHER_PROGRAM
+    return bool(event.quoted and (repeated or (event.goes_on and not is_last(event, log))))
 
 
 def _raised_later(event: LogEvent, log: JobLog) -> bool:

@@ -59,11 +59,11 @@ class LogFrame:
     text: str = ""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(slots=True, kw_only=True, eq=False)
 class LogEvent:
-    """One message, with how often it came again on the same rank."""
+    """One message, with how often it came again on the same rank. Its reader fills in what follows behind it."""
 
-    order: int
+    order: int = 0
     """Its place among all events of all files: by time where the files have times, else by position."""
     path: str
     """The log, as the user named it."""
@@ -90,8 +90,10 @@ class LogEvent:
     """The same as seconds since an arbitrary day, to compare; None without a time."""
     step: int | None = None
     """The last step that was printed before."""
-    progress: int = 0
-    """Steps that were printed after it on its rank: an exception before them was handled."""
+    moment: float | None = None
+    """The same with its epoch."""
+    seen: set[float] = field(default_factory=set, repr=False)
+    """Steps that were printed after it on its rank, the first ones: an exception before them was handled."""
     earlier: bool = False
     """Whether the program began again behind it, in the same file."""
     doubtful: bool = False
@@ -128,10 +130,8 @@ class LogEvent:
     """Whether only what runs round the program prints it: steps behind it do not show that it was overcome."""
     habitual: bool = False
     """Whether the training went on after others like it."""
-    logged_behind: int = 0
+    low_behind: int = 0
     """Lines that a logger printed behind it as warnings or less."""
-    restated: bool = False
-    """Whether the program printed the exception's message again behind its traceback: it had caught it."""
     served: int = 0
     """Requests that a server answered behind it, and lines of Jupyter's server: an exception ends neither."""
     succeeded: bool = False
@@ -151,6 +151,13 @@ class LogEvent:
     count: int = 1
     last_line: int = 0
     """Where it came last."""
+    reported: bool = False
+    """Whether it is of a scheduler's report above the output of its job: what comes behind was before."""
+
+    @property
+    def progress(self) -> int:
+        """How many steps were printed after it."""
+        return len(self.seen)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

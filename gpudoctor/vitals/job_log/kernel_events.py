@@ -13,11 +13,9 @@ from gpudoctor.model.redaction import mask_text
 from gpudoctor.model.signs.job_log import JobLog, LogEvent
 from gpudoctor.text import size
 from gpudoctor.vitals.job_log.events import event_of, masked
-from gpudoctor.vitals.job_log.line_filter import LineFilter
-from gpudoctor.vitals.job_log.line_prefix import plain
-from gpudoctor.vitals.job_log.matching import Match, Messages, messages_table
+from gpudoctor.vitals.job_log.lines import blocks, open_log, text_of
 from gpudoctor.vitals.job_log.moments import Moment, moment, same_death
-from gpudoctor.vitals.job_log.opening import blocks, open_log, text_of
+from gpudoctor.vitals.job_log.wordings import Match, Messages, bare, messages_table
 from gpudoctor.vitals.kernel_lines import KernelLine, parse
 
 _CHOSEN = re.compile(r"oom-kill:constraint=.{0,400}?task_memcg=([^,]+),task=([^,]*),pid=(\d+)")
@@ -189,17 +187,16 @@ def _matches(path: str, table: Messages, end: list[KernelLine]) -> Iterator[tupl
 
     Into `end` goes the last line of the kernel.
     """
-    lines = LineFilter(table)
     try:
         with open_log(path) as stream:
             for block in blocks(stream):
-                pieces, numbers = block.pieces()
-                for index in sorted(lines.chosen(pieces, block.bares(pieces))[0]):
-                    line = parse(plain(text_of(pieces[index][:_LONGEST_LINE])))
-                    match = table.in_line(line.text) if line is not None else None
-                    if line and match and _of_kernel(match):
-                        yield numbers[index], line, match
-                last = (parse(plain(text_of(piece[:_LONGEST_LINE]))) for piece in reversed(pieces[-_NEXT:]))
+                for raw, number in zip(block.pieces, block.numbers, strict=True):
+                    if table.shape(raw, bare(raw)).reads:
+                        line = parse(text_of(raw[:_LONGEST_LINE]))
+                        match = table.in_line(line.text) if line is not None else None
+                        if line and match and _of_kernel(match):
+                            yield number, line, match
+                last = (parse(text_of(piece[:_LONGEST_LINE])) for piece in reversed(block.pieces[-_NEXT:]))
                 end.extend(item for item in (next(filter(None, last), None),) if item is not None)
     except OSError:
         return  # who reads the logs says so

@@ -18,7 +18,8 @@ _EPOCH = re.compile(r"(?i)\bepoch['\"]?\s{0,8}[:=\[(]?\s{0,8}[\[(]?\s{0,8}(\d{1,
 _COUNTED = re.compile(r"\s*(\d{1,6})/\d{1,6}\s")
 """An epoch of so many, at the beginning of a line."""
 _VALUE = re.compile(
-    r"(?i)loss|\blr\b|it/s|s/it|samples/s|tokens/s|grad_norm|acc(?:uracy)?(?![a-z])|sec/tick|throughput|elapsed|tflops|\beta\b"
+    r"(?i)loss|\blr\b|\bval\b[ =:|]{1,4}\d|it/s|s/it|samples/s|tokens/s|grad_norm|acc(?:uracy)?(?![a-z])|"
+    r"sec/tick|throughput|elapsed|tflops|\beta\b"
 )
 _OTHER_WORK = re.compile(
     r"(?i)loading|download|\bmap\b|tokeniz|generating|resolving|fetching|filter|saving|examples/s|"
@@ -81,23 +82,8 @@ def surely_done(line: str) -> bool:
     return _DONE_BY_LIBRARY.search(line) is not None
 
 
-CUES = (b"it/s", b"s/it", b"step", b"iter", b"epoch", b"loss", b"tick", b"n_updates")
-"""What such lines hold, in small letters."""
 DONE_CUES = (
-    b"complete",
-    b"train_runtime",
-    b"finished",
-    b"stopped",
-    b"done",
-    b"ended",
-    b"successfully",
-    b"end of ",
-    b"max_steps",
-    b"saved ",
-    "训练".encode(),
-    b'"run_stop"',
-)
-DONE_ALSO = (b"train", b"final ", b"job ", b"all done", "训练".encode(), b'"success"')
-"""Of which such a line holds one, too."""
-WORLD_CUES = (b"world", b"nranks ", b", member: ")
-"""What lines hold that say how many ranks there are."""
+    "complete", "train_runtime", "finished", "stopped", "done", "ended", "successfully", "end of ", "max_steps",
+    "saved ", "训练", '"run_stop"',
+)  # fmt: skip
+"""What lines hold that say so, in small letters."""

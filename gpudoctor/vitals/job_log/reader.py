@@ -3,197 +3,128 @@
 import io
 import re
 from bisect import bisect_left
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import IO
 
-from gpudoctor.analysis.job_log.consequences import PEER, UNHEEDED
+from gpudoctor.analysis.job_log.consequences import OF_A_DEATH, PEER, UNHEEDED
 from gpudoctor.analysis.job_log.handled import WENT_ON
 from gpudoctor.lang import say
 from gpudoctor.lang.message import concatenated
 from gpudoctor.model.log_message import PLAIN, Bearing, LogMessage
 from gpudoctor.model.redaction import mask_text
-from gpudoctor.model.signs.job_log import JobLog, LogEvent, LogFile, LogFrame, RankStack, UnknownError
+from gpudoctor.model.signs.job_log import JobLog, LogEvent, LogFile, RankStack, UnknownError
 from gpudoctor.model.unavailable import Unread
-from gpudoctor.vitals.job_log.drafts import Drafts
-from gpudoctor.vitals.job_log.envelopes import HEADER, Envelopes, ShippedRecord
-from gpudoctor.vitals.job_log.events import event_of
-from gpudoctor.vitals.job_log.last_words import ELASTIC_RANK, OWN_TAIL, TAIL, Tail, exits, last_words
-from gpudoctor.vitals.job_log.line_filter import TRACEBACK, LineFilter, Worth
-from gpudoctor.vitals.job_log.line_prefix import OF_KERNEL, PrefixedLine, of_error_level, of_low_level, plain
-from gpudoctor.vitals.job_log.matching import Match, Messages, messages_table, skeleton
-from gpudoctor.vitals.job_log.mentions import Mention, mentions, pasted
-from gpudoctor.vitals.job_log.opening import STANDARD_INPUT, Block, blocks, lines_before, open_log, text_of
-from gpudoctor.vitals.job_log.progress import (
-    CUES,
-    DONE_ALSO,
-    DONE_CUES,
-    WORLD_CUES,
-    has_result,
-    moment_of,
-    says_done,
-    step_of,
-    surely_done,
-    whole_step,
+from gpudoctor.vitals.job_log.endings import (
+    ELASTIC_RANK,
+    Mention,
+    Tail,
+    calls_itself_error,
+    cut_traceback,
+    exits,
+    last_words,
+    mentions,
+    pasted,
+    unknown_error,
 )
+from gpudoctor.vitals.job_log.events import event_of
+from gpudoctor.vitals.job_log.lines import (
+    HEADER,
+    OF_KERNEL,
+    STANDARD_INPUT,
+    Block,
+    Line,
+    Prefixes,
+    blocks,
+    lines_before,
+    of_error_level,
+    of_low_level,
+    open_log,
+    text_of,
+)
+from gpudoctor.vitals.job_log.progress import moment_of, step_of, surely_done, whole_step
 from gpudoctor.vitals.job_log.stack_dumps import StackDumps, with_ranks
 from gpudoctor.vitals.job_log.tracebacks import (
     GOES_ON,
-    Loose,
+    LOST,
+    OF_THREAD,
     Raised,
     Tracebacks,
-    failed_assertion,
     frame_of,
     loose_exception,
     printed_exception,
 )
-from gpudoctor.vitals.job_log.unknown_errors import calls_itself_error, cut_traceback, unknown_error
+from gpudoctor.vitals.job_log.wordings import WORLD, Match, Messages, Shape, bare, messages_table, skeleton
 
-_OTHER_RANK = re.compile(rb"(?<=[^\s:])(?=\[(?:default|rank)\d{1,6}\]:)")
-"""Where another rank began to write within a line, behind a progress bar."""
-_BEHIND_BAR = re.compile(
-    rb"(?<=(?:it/s|s/it)\])(?=[^\s\]])|(?<=\])(?=[^\s\]]{1,200}: line \d{1,6}: +\d|slurmstepd: |srun: )|"
+_PARTS = re.compile(
+    rb"(?<=[^\s:])(?=\[(?:default|rank)\d{1,6}\]:)|(?<=(?:it/s|s/it)\])(?=[^\s\]])|"
+    rb"(?<=\])(?=[^\s\]]{1,200}: line \d{1,6}: +\d|slurmstepd: |srun: )|"
     rb"(?<= {12})(?=(?:WARNING|ERROR|CRITICAL|Traceback)\b)"
 )
-"""Between a bar and what another process wrote behind it; and lines that a terminal padded and joined."""
-_MOST_DULL, _LONGEST_DULL = 20_000, 2_000
+"""Where another process began to write within a line, as behind a bar."""
 _UNKNOWN = LogMessage(kind=PLAIN, cue="", pattern="", text="")
 """What an exception is where no check answers for those that no wording knows."""
-_LONGEST_EXCEPTION = 600
-_UNCOMPILED = ("SyntaxError", "IndentationError", "TabError")
-_OF_UNCOMPILED = 4
-"""Lines before such an exception that show the place: file, code, marks, and what another process printed."""
-_BEGINNING = 25
-"""Lines at the beginning of a file, by which a second run in the same file is known."""
-_SAME_BEGINNING = 4
-"""Different ones of these that must come again behind a failure."""
-_OPENING, _SHORTEST_OPENING = 3, 2
-"""First lines of a file that, if they come again in a row, show that a job was appended."""
-_OF_A_MACHINE = "Start of NVIDIA bug report log file"
-"""How the record of a whole machine begins, which may be of weeks: nothing in it is surely of one job."""
-_OF_USAGE = re.compile(r"usage: |\[?-{1,2}[a-zA-Z]")
-"""What argparse prints before an error: each rank prints it, and none of them begins anew."""
-_MOMENT = re.compile(r"\d{6}|\d\d:\d\d:\d\d")
+_LONGEST_EXCEPTION, _LONGEST_BEFORE, _LONGEST_KEPT = 600, 120, 4096
+_OFTEN, _ONE_OF, _IDLE = 200, 16, 30
+"""Alike lines in the midst of a log after which one of so many is read; those that gave nothing and are left out."""
+_READ_WHOLE = 2_000
+"""Last lines of which all are read."""
+_BEGINNING, _SAME_BEGINNING, _OPENING, _SHORTEST_OPENING = 25, 4, 3, 2
+"""Lines at the beginning of a file of which, behind a failure, so many different ones show a second run.
+
+Or the first ones in a row.
+"""
 _FOLLOWED = 300
-"""Lines behind a failure that are read for signs that the training went on."""
-_MOST_TAIL = 100_000
-"""Last lines of all files together that are kept."""
-_LONGEST_KEPT = 4096
-_LONGEST_HEAD = 120
-"""Characters at the beginning of a line in which a prefix is sought."""
-_ABOVE = 3
-"""Lines above a traceback, of which the last one with words introduces it."""
-_BACK = 80
-"""Lines before a failure among which its step is searched."""
-_LOOK_EVERY = 2_000
-"""Lines after which the step is searched where nothing else makes gpudoctor look."""
-_OFTEN = 500
-"""Lines that gave alike events, after which only the last one of `_LOOK_EVERY` lines is read whole."""
-_BEFORE_UNHEEDED = (
-    b"gnored in", b"xception in", b"xception on /", b"unexpected: ", b"<Task finished", b"--- Logging error",
-)  # fmt: skip
-"""What stands in the line before a traceback that ended nothing: such a line is read each time."""
+"""Lines behind a failure in which a second beginning is sought."""
+_MOST_STEPS, _MOST_SEEN, _LAST = 20_000, 8, 200
+"""Lines with a step behind a failure that are read; steps that count; the last events for which they do."""
+_MOST_EVENTS, _MOST_ALIKE, _HABIT = 20_000, 50, 10
+"""Different events; those of one kind, type and rank; times that the training went on after one kind."""
+_TAIL, _OWN_TAIL, _MOST_TAIL = 3_000, 200, 100_000
+"""Last lines that are kept of a file, of one of a single rank, and of all together."""
+_OF_USAGE = re.compile(rb"usage: |\[?-{1,2}[a-zA-Z]")
+"""What argparse prints before an error: each rank prints it, and none of them begins anew."""
+_MOMENT = re.compile(rb"\d{6}|\d\d:\d\d:\d\d")
 _OF_THE_STEP = re.compile(r"slurmstepd(?:-\S{1,80})?: error: \*\*\* ")
 """How Slurm says that it ends a whole step or job."""
-_REPORTED = "The output (if any) is above this job summary."
-_REPORT_ABOVE = "The output (if any) follows:"
+_REPORTED, _REPORT_ABOVE = "The output (if any) is above this job summary.", "The output (if any) follows:"
 """The end of LSF's report on a job, which stands behind the output, or above it."""
 _OF_THE_SAME = 60
 """Lines within which an exception that comes again is of another thread's same traceback."""
 _OF_PYTHON = ("FileNotFoundError", "PermissionError", "ImportError", "ModuleNotFoundError", "KeyboardInterrupt")
-"""Exceptions that end nothing while the interpreter ends: its modules and files are closed already.
-
-Another one, of the GPU or of a full disk, may be the first line of what ended the job.
-"""
-_LOW_LEVEL_OF_JSON = re.compile(r'(?i)"(?:level|levelname|log_level|severity)": ?"(?:warn|info|debug)')
-_LOGGED_LAST = re.compile(
-    r"(?:^|[\[\s|-])(?:ERROR|CRITICAL|FATAL)\]?[\s:|-]+(.*)|^(Error (?:instantiating|in call to target) .*)"
-)
-_OF_LAST_WORDS = 8
-"""Last lines of a file in which a program that ends itself says why, in the words of an exception."""
-_NEAR_FAILURE = 4
-"""Lines behind an exception among which the program says so."""
+"""Exceptions that end nothing while the interpreter ends: its modules and files are closed already."""
 _OF_SUMMARY, _OF_ERROR_FILE = re.compile(r"(?<!\s)\s{0,40}traceback\s{0,20}: Traceback"), 6
 """How the summary of torchrun begins a traceback, and the lines above it that belong to it."""
 _OF_HYDRA = ("Error in call to target '", "Error locating target '")
-"""What Hydra prints above an exception, as Python prints the object."""
-_AHEAD = 64
-"""Lines behind the header of a traceback among which its first frame is sought."""
-_MOST_BODIES, _MOST_ALIKE = 1_000, 8
-"""Tracebacks that others are compared with: of all, and of those that begin with the same frame."""
-_MOST_FRAMES = 200
-"""Lines of a traceback that is compared with earlier ones."""
-_LINKS = (
-    b"During handling of the above exception, another exception occurred:",
-    b"The above exception was the direct cause of the following exception:",
-)
-_OF_LINK = 3
-"""Lines between two tracebacks of a chain: one of these, and a blank one above and below."""
-_OF_A_PROGRAM = re.compile(
-    r"(?!wandb:|srun:|slurmstepd|Traceback|During handling|The above exception|\[(?:rank|default)|"
-    r"(?:(?:Array )?Job ID|Cluster|User/Group|State|Nodes|Cores[ a-z]{0,20}|CPU \w+|Memory \w+|"
-    r"(?:Job Wall-clock|Submit|Start|End|Elapsed) time) ?\s?:)"
-    r"(?:\w|\{\"|\[\d{2,4}[-/:]\d\d)"
-)
-"""How an ordinary line begins: code of a traceback, frames, rulers and summaries do not."""
-_SERVED = re.compile(
-    r"^\[[DIW] (?:[\d-]{6,10} )?\d\d:\d\d:\d\d[.\d]* \w{1,40}App\] |"
-    r"\"(?:GET|POST|PUT|PATCH|DELETE) /(?!metrics|health|ping)\S{0,2000} HTTP/[\d.]{1,3}\" 2\d\d\b"
-)
-"""What a server prints of a request that it answered, and Jupyter of all that it does."""
-_SUCCEEDED = re.compile(
-    r"worker group successfully finished|WorkerState\.SUCCEEDED|^Process finished with exit code 0$|"
-    r"^=+ (?!.*\b(?:failed|errors?)\b)\d+ passed\b.* in [\d.:]+ ?s|\bCOMPLETED \(exit code 0\)|"
-    r"^\S{1,100} {2,40}(?:Succeeded {2,40}\d{1,4}[smhd]|Complete {2,40}1/1\b)"
-)
-_SUCCEEDED_CUES = (
-    b"successfully finished",
-    b"workerstate.succeeded",
-    b"with exit code 0",
-    b" passed",
-    b"completed (exit code 0)",
-    b" succeeded ",
-    b" complete ",
-)
-"""How a launcher says that the program ended well."""
-_RAN_TESTS, _TESTS_OK = (
-    re.compile(r"^Ran \d{1,6} tests? in [\d.]{1,20}s$"),
-    re.compile(r"^OK(?: \([\w ,=]{1,80}\))?$"),
-)
-"""The last lines of unittest, if no test failed."""
-_CONTAINER_ENDED = re.compile(r"^([\w.-]{1,80}) exited with code 0$")
-_POD_SUCCEEDED = re.compile(rb"Status:\s{2,20}Succeeded\s*$")
-_OF_POD = re.compile(rb"(?!Name:)[A-Z][\w -]{1,40}:")
-"""How `kubectl describe` says that a pod ended well, and how its further lines without indent begin."""
+_UNCOMPILED, _OF_UNCOMPILED = ("SyntaxError", "IndentationError", "TabError"), 4
+"""Exceptions without a traceback, and the lines above them that show the place."""
 _ATTEMPT = re.compile(
     r"(?i)^(?!.*(?:fail|error|timed? ?out|connect|download))"
     r"(\W{0,80}(?:re)?(?:attempt|start|try)(?: no\.?| number)?\W{0,3})(\d{1,3})\b"
 )
 """How a script that starts a program again counts: `#### attempt 2`."""
-_MOST_SHAPES_OF_ATTEMPTS = 8
 _RULER = re.compile(r"^[#=*>~-]{2}")
 _RESTARTED = re.compile(r"(?i)restart_count=[1-9]")
 """How torchrun says that it has started all workers again, and Slurm that it has queued the job again."""
 _OF_WARNINGS = re.compile(r":\d{1,7}: \w*Warning: ")
-"""How Python prints a warning, which may quote the traceback of what was caught."""
 _OF_TORCH = re.compile(r"[DIVW]\d{4} [\d:.]{8,20} \d{1,8} torch/\S{1,200}\]")
 """What torch's own loggers put before each line of what they print, and no launcher of its children."""
+_POD = re.compile(r"Status:\s{2,20}(\w+)\s*$")
+"""How `kubectl describe` says how a pod is: what it tells of earlier states of a good one is overcome."""
+_AHEAD = 64
+"""Lines behind the header of a traceback among which its first frame is sought."""
+_NEAR_FAILURE = 4
+"""Lines behind an exception among which the program says that it goes on."""
 _PASTED = 40
 """Lines of a text that somebody pasted: a log of a whole job has more."""
 _CANNOT_WRITE = frozenset({"no-space", "quota", "writer"})
-"""Kinds of a failure that a logger meets itself, as it writes the program's last words."""
 _OF_A_QUEUE = ("_queue.Empty", "queue.Empty")
 """Raised by who waits for a message: in a chain, the other exception says what it means."""
-_SHORTEST_RESTATED, _LONGEST_RESTATED = 15, 120
-"""Characters of an exception's message that are known again in another line."""
-
-_WORLD = re.compile(
-    r"(?i)world[_ ]?size['\"]?\s*[:=]\s*(\d{1,6})|nranks (\d{1,6})|"
-    r"distributed init \(rank \d+, world (\d{1,6})\)|GLOBAL_RANK: \d{1,6}, MEMBER: \d{1,6}/(\d{1,6})"
-)
+_LASTS, _SHORT, _NEAR_END = 3, 10, 12
+"""Times that a lasting condition must have come, unless a few lines were pasted; lines that count as the end."""
 _FILE_RANK = re.compile(r"(?i)(?:^|[^a-z])(?:global_?)?(?:rank|task|worker|proc)[_.-]?(\d{1,5})(?!\d)")
 _FOLDER_RANK = re.compile(r"[/\\](\d{1,5})[/\\](?:stderr|stdout)\.log")
 
@@ -220,21 +151,18 @@ def read_job_log(
     stacks: list[RankStack] = []
     tails: list[Tail] = []
     unknown: list[UnknownError] = []
-    state = _Job()
+    job = _Job()
     for path in paths:
         shown = say("standard input") if path == STANDARD_INPUT else path
-        reader = _FileReader(shown, table, state)
+        reader = _FileReader(shown, table, job, _MOST_TAIL // len(paths))
         damage, before = "", 0
         try:
             before = lines_before(path, starts.get(path, 0)) if path not in contents else 0
             with _opened(path, starts.get(path, 0), contents.get(path)) as stream:
-                for block in blocks(stream):
-                    reader.take(block)
+                reader.read(blocks(stream))
         except OSError as error:
             damage = str(error.strerror or error)
         found = reader.finish()
-        # A traceback is complete some lines later.
-        found = sorted([*found, *reader.mentioned(found)], key=lambda item: item.line)
         if damage:
             read = say("; gpudoctor read {lines} lines of it", lines=reader.lines) if reader.lines else ""
             problems.append(say("{shown}: cannot be read: {damage}{read}", shown=shown, damage=damage, read=read))
@@ -244,54 +172,45 @@ def read_job_log(
             )
         if reader.lines:
             files.append(reader.file())
-            events += [
-                replace(item, line=item.line + before, last_line=item.last_line and item.last_line + before)
-                for item in found
-            ]
             stacks += reader.stacks()
-            at_end = reader.unknown_error(found)
-            known = reader.worded_as_exception(at_end) if at_end is not None else None
-            known = known or reader.pasted(found)
+            error = reader.unknown_error(found)
+            known = (reader.worded_as_exception(error) if error is not None else None) or reader.pasted(found)
             if known is not None:
-                events.append(replace(known, line=known.line + before, last_line=known.line + before))
-            elif at_end is not None:
-                unknown.append(replace(at_end, line=at_end.line + before))
-            tails.append(reader.tail(before, _MOST_TAIL // len(paths)))
+                found.append(known)
+            elif error is not None:
+                unknown.append(replace(error, line=error.line + before))
+            for item in found:
+                item.line, item.last_line = item.line + before, item.last_line + before
+            events += found
+            tails.append(reader.tail(before))
     if not files:
         raise Unread(concatenated("; ", problems) or "no log was named")
-    events = _last_of_shell(_ordered(events, len(files)))
+    if len(files) > 1 and all(item.seconds is not None for item in events if item.fatal):
+        events.sort(key=lambda item: item.seconds or 0.0)
+    ends = [item for item in events if item.by_exit_code]
+    for item in ends[:-1]:  # the shell went on after all but the last
+        item.earlier = True
+    for order, item in enumerate(events):
+        item.order = order
     if all(item.bearing in (Bearing.HARMLESS, Bearing.HINT) for item in events):
         tails = []
     return JobLog(
         files=tuple(files),
-        events=tuple(replace(item, order=number) for number, item in enumerate(events)),
-        ranks=tuple(sorted(state.ranks)),
-        world=state.world,
-        last_step=state.last_step,
-        finished=state.finished,
+        events=tuple(events),
+        ranks=tuple(sorted(job.ranks)),
+        world=job.world,
+        last_step=job.last_step,
+        finished=job.finished,
         stacks=with_ranks(stacks),
-        last_words=last_words(tails, state.world or (max(state.ranks) + 1 if state.ranks else None)),
+        last_words=last_words(tails, job.world or (max(job.ranks) + 1 if job.ranks else None)),
         exits=exits(tails),
-        unknown_errors=() if state.finished else tuple(unknown),
+        unknown_errors=() if job.finished else tuple(unknown),
         problems=tuple(problems),
     )
 
 
 def _opened(path: str, start: int, data: bytes | None) -> AbstractContextManager[IO[bytes]]:
     return open_log(path, start) if data is None else io.BytesIO(data)
-
-
-def _last_of_shell(events: list[LogEvent]) -> list[LogEvent]:
-    """Of the lines by which a shell may have ended, the last one: the shell went on after the others."""
-    last = max((at for at, item in enumerate(events) if item.by_exit_code), default=0)
-    return [replace(item, earlier=True) if item.by_exit_code and at < last else item for at, item in enumerate(events)]
-
-
-def _ordered(events: list[LogEvent], files: int) -> list[LogEvent]:
-    """By time where several files all have times; else as they stand."""
-    if files > 1 and events and all(item.seconds is not None for item in events if item.fatal):
-        return sorted(events, key=lambda item: item.seconds if item.seconds is not None else 0.0)
-    return events
 
 
 @dataclass(slots=True)
@@ -304,592 +223,419 @@ class _Job:
     finished: bool = False
 
 
-@dataclass(slots=True)
-class _Outcome:
-    """What lines of one key gave."""
+class _Events:
+    """Events in the order of their lines; alike ones are counted until the training went on after them."""
 
-    event: Hashable = None
-    """What the event was, its text apart."""
-    times: int = 0
-    mixed: bool = False
-    """Whether one gave nothing, or two gave different events."""
-    left_out: int = 0
-    """Lines that were counted and not read, since the last one that was."""
+    def __init__(self) -> None:
+        self.all: list[LogEvent] = []
+        self._same: dict[Hashable, LogEvent] = {}
+        self._texts: Counter[Hashable] = Counter()
+        self.survived: Counter[Hashable] = Counter()
+        """Failures after which the training went on, by kind, type and rank."""
+        self.in_doubt: list[LogEvent] = []
+        """Exceptions of the run before one that seems to begin, until it shows something of its own."""
+        self._begins_again = 0
+        self.run_begins = 1
+        self.ordinary: dict[int, int] = {}
+        """By identity: the reader's count of ordinary lines when an event came last."""
 
-    settled: bool = False
-    """Whether another such line would say nothing new."""
+    def add(self, event: LogEvent, ordinary: int) -> LogEvent:
+        """Keep an event; gives the one that counts it."""
+        if event.fatal and not (event.lasting or event.last):
+            self.alive(event.line)
+        alike = alike_of(event)
+        key: Hashable = (event.code, event.kind, event.rank, "")
+        if event.bearing is Bearing.CAUSE:
+            key = (event.code, event.kind, event.rank, skeleton(event.text[:120]))
+            self._texts[alike] += key not in self._same
+            key = alike if self._texts[alike] > _MOST_ALIKE else key
+        old = self._same.get(key)
+        if old is not None and not overcome(old) and not (self.survived[alike] >= _HABIT and old.seen):
+            old.count += event.count
+            old.last_line = max(event.line, old.last_line)
+            old.served = old.low_behind = 0
+            old.succeeded = event.succeeded
+            for name in ("quoted", "warned", "logged", "goes_on"):
+                setattr(old, name, getattr(old, name) and getattr(event, name))
+            self.ordinary[id(old)] = ordinary
+            return old
+        if old is not None:
+            self.survived[alike] += 1
+            if self.survived[alike] > _HABIT:  # of those after which the training went on, one counts them all
+                self.all.remove(old)
+                event.count += old.count - 1
+        if len(self.all) >= _MOST_EVENTS:
+            self.all = [item for item in self.all if not overcome(item)][-_MOST_EVENTS + 1 :]
+        self._same[key] = event
+        self.all.append(event)
+        self.ordinary[id(event)] = ordinary
+        return event
 
-    def gave(self, event: LogEvent, *, own: bool) -> LogEvent:
-        """Note an event; gives it with the count of those that were left out.
+    def begun_again(self, line: int) -> None:
+        """The program began again at a line: what failed before was not its end."""
+        self._begins_again = self._begins_again or line
+        for item in self.all:
+            if not item.exception:
+                item.earlier = True
+            elif not item.earlier and item not in self.in_doubt:
+                self.in_doubt.append(item)
+        self._same.clear()
 
-        One of another kind that is not of the lines themselves (`own`) came behind them, and is not theirs.
-        """
-        what = (event.code, event.kind, event.exception)
-        if not own and self.event not in (None, what):
-            return event
-        self.mixed = self.mixed or self.event not in (None, what)
-        self.event = what
-        self.times += 1
-        self.settled = self.times >= _OFTEN and not self.mixed
-        left_out, self.left_out = self.left_out, 0
-        return replace(event, count=event.count + left_out - 1) if left_out > 1 else event
-
-    def gave_nothing(self) -> None:
-        """Note that a line gave no event."""
-        self.mixed, self.settled = True, False
-
-
-@dataclass(frozen=True, slots=True)
-class _Chain:
-    """A key of chained tracebacks, digits apart; most often there is one."""
-
-    bodies: tuple[tuple[bytes, ...], ...]
-    """The lines of each up to its last frame."""
-    header: int
-    """The key of the first line."""
-    ends: tuple[int, ...]
-    """Those of the exceptions."""
+    def alive(self, line: int) -> None:
+        """The run that began last showed something of its own on a line: a step, a failure, another line."""
+        if self._begins_again and line > self._begins_again:
+            for item in self.in_doubt:
+                item.earlier = True
+            self.run_begins, self._begins_again = self._begins_again, 0
+            self.in_doubt.clear()
 
     @property
-    def behind(self) -> int:
-        """Lines from the first one to the last exception, or some more."""
-        return sum(map(len, self.bodies)) + (len(self.bodies) - 1) * (1 + _OF_LINK)
+    def failed(self) -> bool:
+        """Whether something that may have ended a process has come, and nothing shows that it did not."""
+        return any(item.fatal and not (item.earlier or item.last or overcome(item)) for item in self.all)
+
+    def progress(self, moment: float, rank: int | None, line: int) -> bool:
+        """A step was printed; whether any event waits for more. Step 0 shows nothing: a bar is printed again."""
+        waiting = False
+        for item in self.all[-_LAST:]:
+            if item.last_line < line and len(item.seen) < _MOST_SEEN and not item.reported:
+                waiting = True
+                if moment and moment != item.moment and (rank is None or item.rank in (None, rank)):
+                    item.seen.add(moment)
+        return waiting
+
+    def done(self, line: int, *, surely: bool) -> None:
+        """The log says that the training is done; `surely` if a job script would not say so.
+
+        Behind an exception that is no certain sign: the script goes on after the program has died.
+        """
+        over = [item for item in self.all if item.last_line < line and len(item.seen) > (not item.exception)]
+        deaths = [item.last_line for item in self.all if item.kind in OF_A_DEATH and item not in over]
+        for item in self.all:
+            if item.last_line >= line or max(deaths, default=0) >= item.line:
+                continue
+            caught = surely or item.quoted or item.warned or self.survived[alike_of(item)] > 0
+            if item in over or (item.exception and caught):
+                item.succeeded = True
+            elif item.exception:
+                item.doubtful = True
+
+    def finished(self, lines: int, ordinary: int) -> list[LogEvent]:
+        """The events of a file of so many lines, of which so many were ordinary."""
+        near = lines - max(_NEAR_END, lines // 50)
+        times: Counter[Hashable] = Counter()
+        for item in self.all:
+            times[alike_of(item)] += item.count
+            self.survived[alike_of(item)] += item.count if overcome(item) else 0
+        latest = max((item.line for item in self.all if item.fatal), default=0)
+        for item in self.all:
+            count = times[alike_of(item)] if item.lasting else item.count
+            item.at_end = item.last_line >= near and (count >= _LASTS or (lines <= _SHORT and item.count > 1))
+            item.followed = 0 if item.reported else ordinary - self.ordinary[id(item)]
+            item.doubtful = item.doubtful or item in self.in_doubt
+            item.habitual = self.survived[alike_of(item)] > 0
+            if self.survived[alike_of(item)] >= _HABIT and item.last_line < latest:
+                item.seen.update(range(1, WENT_ON + 1))
+        return self.all
 
 
-@dataclass(frozen=True, slots=True)
-class _Body:
-    """A traceback up to its last frame, digits apart."""
+def overcome(event: LogEvent) -> bool:
+    """Whether the training went on after it."""
+    strong = event.bearing in (Bearing.CAUSE, Bearing.SYMPTOM)
+    return len(event.seen) >= WENT_ON and not event.lasting and strong
 
-    lines: list[bytes]
-    key: tuple[bytes, ...]
-    """The same, to be a part of a key."""
-    indented: bytes
-    """How another line of it would begin."""
+
+def alike_of(event: LogEvent) -> Hashable:
+    """What events of one habit have in common."""
+    return event.code, event.kind, event.exception, event.rank
 
 
 class _FileReader:
     """The place in one file."""
 
-    def __init__(self, path: str, table: Messages, job: _Job) -> None:
+    def __init__(self, path: str, table: Messages, job: _Job, most_tail: int) -> None:
         self._path, self._table, self._job = path, table, job
-        self._filter = LineFilter(table)
-        self._tracebacks = Tracebacks()
-        self._envelopes = Envelopes()
+        self._prefixes, self._tracebacks, self._stacks = Prefixes(), Tracebacks(), StackDumps(path)
+        self.events = _Events()
+        self._rank = rank_of(path)
+        self._pieces: list[bytes] = []
         self._index = 0
-        """The piece that is read, by its number in the file."""
-        self._said, self._said_by = "", -1
-        """The message of the last exception, and the number of its event."""
-        self._raised_line = 0
+        self._prior: list[bytes] = []
+        """The pieces of the present block, the one that is read, and the last ones of the block before."""
+        self._tail: deque[tuple[bytes, int]] = deque(maxlen=min(most_tail, _TAIL if self._rank is None else _OWN_TAIL))
+        self._reads: Counter[int] = Counter()
+        self._idle: Counter[int] = Counter()
+        """By identity of a shape: how often it was read, and how often it gave nothing."""
+        self._changes = self._ordinary = self._bytes = self._taken = self.lines = 0
+        self._skipping = False
+        """Whether a traceback is left out."""
+        self._left_out = self._pending = 0
+        """Lines that were left out, and those that the next event counts."""
+        self._step: tuple[bytes, int] | None = None
+        """The last line with a step that was not read."""
+        self._mark: tuple[float, int | None] | None = None
+        """The last step or epoch that was read, and its whole number."""
+        self._steps_left = 0
+        self._last_progress_line = self._done_line = 0
+        self._surely_done = False
+        self._behind_done: set[bytes] = set()
+        self._follow = _BEGINNING
+        """The last line up to which a second beginning is sought."""
+        self._beginning: set[bytes] = set()
+        self._opening: list[bytes] = []
+        self._moments: set[bytes] = set()
+        """Lines of the beginning with a time: the same one again is a copy, and no second run."""
+        self._begun_again: set[bytes] = set()
+        self._reopened = 0
+        self._attempts: dict[str, int] = {}
+        self._reported = self._good_pod = False
+        self._raised: LogEvent | None = None
         self._unheeded = ("", 0)
         """The last exception that ended nothing, and its line."""
-        self._stacks = StackDumps(path)
-        self._drafts = Drafts()
-        self._follow = 0
-        self._mark: tuple[float, int | None] | None = None
-        """The last step or epoch, and its whole number."""
-        self._bytes = 0
-        self._rank = rank_of(path)
-        self._own_ranks: set[int] = set()
-        self._last_progress_line = 0
-        self._done_line = 0
-        """The line near the end at which the program says that its training is complete."""
-        self._dull: set[bytes] = set()
-        """Lines, digits apart, that are worth reading and gave nothing."""
-        self._repeats: dict[bytes, int] = {}
-        """Lines, digits apart, that only repeat an event: its number."""
-        self._again: int | None = None
-        """The event that the last line repeated."""
-        self._changes = 0
-        self._ordinary = 0
-        """Lines behind a failure that are neither errors nor parts of a traceback."""
-        self._beginning: set[str] = set()
-        self._begun_again: set[str] = set()
-        self._outcomes: dict[Hashable, _Outcome] = {}
-        self._closed = False
-        """Whether the next piece ended the message of an exception before it was read."""
-        self._reading: _Outcome | None = None
-        """Of the line worth reading that was read last."""
-        self._reading_key: Hashable = None
-        self._gave = False
-        """Whether an event came since then."""
-        self._of_reading: tuple[int, int] = (0, 0)
-        """The lines of that piece, or of the traceback that begins there."""
-        self._alike_read: set[int] = set()
-        """Lines of its key that were read behind it while its exception was still open."""
-        self._opening: list[str] = []
-        self._moments: set[str] = set()
-        """Lines of the beginning with a time: the same one again is a copy, and no second job."""
-        self._reopened = 0
-        """Lines of the opening that have come again in a row."""
-        self._attempts: dict[str, int] = {}
-        """Attempts that a script counted, by the words before the number."""
-        self._reported = False
-        """Whether the scheduler has reported the end of a job, and nothing has come since."""
-        self._recent: tuple[list[bytes], list[int]] = ([], [])
-        """The last pieces and their lines, and all since the first that was left out."""
-        self._past: tuple[list[bytes], list[int]] = ([], [])
-        """These and the pieces of the present block."""
-        self._past_from = 0
-        """The number in the file of the first of them."""
-        self._looked_to = 0
-        """Up to which piece a step was searched."""
-        self._left_out: dict[Hashable, int] = {}
-        """The last piece of each key that was left out, by its number in the file."""
-        self._held: tuple[list[bytes], list[int], list[bytes]] = ([], [], [])
-        """Pieces of a traceback whose end is still to come, their lines, and what `bare` leaves of them."""
-        self._bodies: dict[bytes, list[_Body]] = {}
-        """Tracebacks up to their last frame, by their first one: the last ones of each."""
-        self._bodies_kept = 0
-        self._taken = 0
-        """Pieces so far."""
-        self._tail: deque[tuple[list[bytes], list[int]]] = deque()
-        """The last pieces of blocks, with their lines."""
-        self._most_tail = OWN_TAIL if self._rank is not None else TAIL
         self._ended = False
-        """Whether the file has no more pieces."""
-        self._of_a_machine = False
-        self.lines = 0
 
-    # Blocks and pieces
+    def read(self, parts: Iterable[Block]) -> None:
+        """All blocks. In the midst of a long file, lines that come again and again are read now and then."""
+        held: Block | None = None
+        try:
+            for block in parts:
+                if held is not None:
+                    self._take(held, last=False)
+                held = block
+        finally:
+            if held is not None:
+                self._take(held, last=True)
 
-    def take(self, block: Block) -> None:
-        """The next pieces of the file: lines, and what carriage returns part them into."""
-        pieces, numbers = block.pieces()
-        if pieces:
-            if not self.lines:
-                self._follow = _BEGINNING
-            self.lines = numbers[-1]
-            self._bytes += block.size
-            self._keep_tail(pieces, numbers)
-            held_pieces, held_numbers, held_bares = self._held
-            bares = block.bares(pieces)
-            self._take(held_pieces + pieces, held_numbers + numbers, held_bares + bares, last=False)
-
-    def _keep_tail(self, pieces: list[bytes], numbers: list[int]) -> None:
-        last = pieces[-self._most_tail :]
-        if max(map(len, last)) > _LONGEST_KEPT:
-            last = [raw[:_LONGEST_KEPT] for raw in last]
-        self._tail.append((last, numbers[-self._most_tail :]))
-        behind = sum(len(block) for block, _ in self._tail) - len(self._tail[0][0])
-        while behind >= self._most_tail:
-            self._tail.popleft()
-            behind -= len(self._tail[0][0])
-
-    def _take(self, pieces: list[bytes], numbers: list[int], bares: list[bytes], *, last: bool) -> None:
-        chosen, fresh, about_job = self._filter.chosen(pieces, bares)
-        if about_job and (self._job.world is None or not self._job.finished):
-            self._look_for_job(b"\n".join([pieces[index] for index in fresh]))
-        self._past_from = self._taken - len(self._recent[0])
-        self._past = (self._recent[0] + pieces, self._recent[1] + numbers)
-        looks = set(range(-self._taken % _LOOK_EVERY, len(pieces), _LOOK_EVERY))
-        at, end = 0, len(pieces)
-        reads_all = self._reads_all
-        outcomes, repeats, dull, left_out = self._outcomes, self._repeats, self._dull, self._left_out
-        for index in sorted(looks.union(chosen)):
-            worth = chosen.get(index)
-            if index < at:
-                continue
-            if reads_all:
-                self._read_on(self._taken + at, self._taken + index)
-                reads_all = self._reads_all
-            at = index
-            if index in looks:
-                self._catch_up(self._taken + index)
-                self._before(self._taken + index)
-                reads_all = self._reads_all
-            if worth is None:
-                continue
-            line, length = bares[index], 1
-            key: Hashable = worth.key
-            if reads_all and self._ends_message(worth, index, bares, chosen):
-                self._close_messages()
-                reads_all = self._reads_all
-            if not reads_all:
-                if worth.traceback and TRACEBACK in line:
-                    length, key = self._traceback_at(index, bares, chosen)
-                    if index + length > len(pieces) and not last:
-                        end = index
-                        break
-                known = not worth.by_digits and (line in dull or line in repeats)
-                if known and self._is_known(line, numbers[index]):
-                    at += 1
+    def _take(self, block: Block, *, last: bool) -> None:
+        pieces, numbers = block.pieces, block.numbers
+        self._prior, self._pieces = self._pieces[-10:], pieces
+        self.lines, self._bytes = numbers[-1], self._bytes + block.size
+        bares = bare(b"\n".join(pieces)).split(b"\n")
+        shapes, table = self._table.shapes, self._table
+        first, full = max(0, _BEGINNING - self._taken), len(pieces) - _READ_WHOLE if last else len(pieces)
+        self._taken += len(pieces)
+        for index, line in enumerate(bares):
+            shape = shapes.get(line) or table.shape(pieces[index], line)
+            number = numbers[index]
+            if index < first or number <= self._follow:
+                self._look_for_beginning(pieces[index], line, number, first=index < first)
+            if shape.reads or index < first or self._tracebacks.waiting or self._stacks.waiting:
+                if index < full and self._skips(shape, pieces[index]):
                     continue
-                if self._settled(key):
-                    outcomes[key].left_out += 1
-                    left_out[key] = self._taken + index
-                    at += length
-                    continue
-                self._catch_up(self._taken + index)
-            self._read_one(self._taken + index, key, None if worth.by_digits else line)
-            reads_all = self._reads_all
-            at += 1
-        self._read_on(self._taken + at, self._taken + end)
-        self._held = (pieces[end:], numbers[end:], bares[end:])
-        self._taken += end
-        oldest = min(self._left_out.values(), default=self._taken)
-        kept = slice(max(0, oldest - _BACK - self._past_from), self._taken - self._past_from)
-        self._recent = (self._past[0][kept], self._past[1][kept])
+                self._index = index
+                self._whole(shape, pieces[index], number)
+            else:
+                self._ordinary += shape.ordinary
+                if shape.tells:
+                    self._told(shape, pieces[index], number)
+        self._tail.extend(
+            (raw[:_LONGEST_KEPT], number) for raw, number in zip(pieces[-_TAIL:], numbers[-_TAIL:], strict=True)
+        )
 
-    def _settled(self, key: Hashable) -> bool:
-        """Whether a line, or a traceback, of a key would say nothing new."""
-        outcome = self._outcomes.get(key) if key is not None else None
-        return outcome is not None and outcome.settled
-
-    def _ends_message(self, worth: Worth, index: int, bares: list[bytes], chosen: Mapping[int, Worth]) -> bool:
-        """Whether a line ends the messages that are open: it is another exception, or says nothing new."""
-        if self._follow > 0 or self._stacks.waiting or not self._tracebacks.only_messages:
-            return False
-        if worth.traceback and TRACEBACK in bares[index]:
-            length, key = self._traceback_at(index, bares, chosen)
-            if key is None or index + length > len(bares):
-                return False
-            if self._settled(key):
-                return True
-        elif worth.traceback:
-            return False
-        elif self._settled(worth.key):
+    def _skips(self, shape: Shape, raw: bytes) -> bool:
+        """Whether a line in the midst of a log is left out, because many like it were read, or a traceback of such."""
+        if self._skipping:
+            self._skipping = raw[:1] == b" "
             return True
-        raw, _ = self._past_piece(self._taken + index)
-        return self._tracebacks.ends_by(self._envelopes.take_apart(plain(text_of(raw))))
+        if not shape.reads or self._tracebacks.inside or self._stacks.waiting:
+            return False
+        times = self._reads[id(shape)] = self._reads[id(shape)] + 1
+        idle = not shape.by_digits and self._idle[id(shape)] > _IDLE
+        if not idle and (times <= _OFTEN or times % _ONE_OF == 0):
+            self._left_out, self._pending = 0, self._left_out
+            return False
+        self._left_out += not idle
+        if self._tracebacks.waiting:
+            self._close()
+        self._skipping = raw.startswith(HEADER.encode())
+        return True
 
-    def _close_messages(self) -> None:
-        self._closed = True
+    def _around(self, offset: int) -> str:
+        """The text of the piece so many before or behind the one that is read; "" where there is none."""
+        at = self._index + offset
+        if at < 0:
+            return text_of(self._prior[at][:_LONGEST_KEPT]) if -at <= len(self._prior) else ""
+        return text_of(self._pieces[at][:_LONGEST_KEPT]) if at < len(self._pieces) else ""
+
+    # What shows that a program goes on, or begins again
+
+    def _told(self, shape: Shape, raw: bytes, number: int) -> None:
+        """What a line that may be of no failure says of those before it."""
+        recent = self.events.all[-_LAST:]
+        if shape.step:
+            self._step = raw, number
+            self._last_progress_line = number
+            if self._steps_left > 0:
+                self._steps_left -= 1
+                self._progress()
+            if self._done_line:
+                self._behind_done.add(raw)
+                if len(self._behind_done) >= (WENT_ON if self._surely_done else 1):
+                    self._done_line = 0
+        if shape.done:
+            self._job.finished = True
+            self._done_line, self._surely_done = number, surely_done(text_of(raw))
+            self._behind_done.clear()
+            self.events.alive(number)
+        if not recent:
+            return
+        for item in recent:
+            if item.last_line < number:
+                item.served += shape.served
+                item.low_behind += shape.low
+                if shape.undone and item.undone in shape.undone and re.search(item.undone, text_of(raw)):
+                    item.succeeded = True
+        if shape.succeeded or (shape.low and shape.done):
+            for item in self.events.all:
+                item.succeeded = item.succeeded or item.last_line < number
+        if shape.goes_on and self._raised is not None and 0 < number - self._raised.last_line <= _NEAR_FAILURE:
+            self._raised.goes_on = True
+
+    def _progress(self) -> None:
+        """Read the last step."""
+        if self._step is None:
+            return
+        raw, number = self._step
+        self._step = None
+        text = text_of(raw)
+        lines, record = self._prefixes.lines(text)
+        step = step_of(record or lines[0].text)
+        step = step_of(text) if step is None else step
+        if step is None:
+            return
+        moment, whole = moment_of(text, step), whole_step(text)
+        self._mark = (moment, whole)
+        self.events.alive(number)
+        if whole is not None:
+            self._job.last_step = max(whole, self._job.last_step or 0)
+        if not self.events.progress(moment, lines[0].rank, number):
+            self._steps_left = 0
+
+    def _look_for_beginning(self, raw: bytes, line: bytes, number: int, *, first: bool) -> None:
+        """Note the first lines, and whether they come again behind a failure."""
+        alike = line.strip()
+        known = alike in self._beginning
+        if not alike or ((first or known) and (_OF_USAGE.match(alike) or OF_KERNEL.search(text_of(raw[:120])))):
+            return
+        if first and not self.events.all and not self._tracebacks.waiting:
+            self._beginning.add(alike)
+            if len(self._opening) < _OPENING and not alike.startswith(b"Traceback"):
+                self._opening.append(alike)
+            if _MOMENT.search(raw):
+                self._moments.add(raw)
+        elif number <= self._follow and raw not in self._moments:
+            if known:
+                self._begun_again.add(alike)
+            else:
+                self.events.alive(number)
+            at = self._reopened if self._reopened < len(self._opening) else 0
+            self._reopened = at + 1 if self._opening and alike == self._opening[at] else 0
+            reopened = self._reopened >= max(len(self._opening), _SHORTEST_OPENING) and len(set(self._opening)) > 1
+            if reopened or len(self._begun_again) >= _SAME_BEGINNING:
+                self._restart(number)
+
+    def _close(self) -> None:
         for chain in self._tracebacks.finish():
             self._chain(chain)
 
-    def _traceback_at(self, index: int, bares: list[bytes], chosen: Mapping[int, Worth]) -> tuple[int, _Chain | None]:
-        """How many pieces the chained tracebacks that begin at one have, and a key by which they are compared.
+    def _restart(self, number: int) -> None:
+        self._close()
+        self._begun_again.clear()
+        self._reopened = 0
+        self.events.begun_again(number)
+        self._mark = self._step = None
 
-        The key is None for one that is not compared: it has no frames, or another process wrote between them.
-        The number is larger than what is there, if the rest may come with the next block.
-        """
-        length, body = self._body_at(index, bares, chosen)
-        if body is None:
-            return length, None
-        bodies, ends = [body], [chosen[index + length - 1].key]
-        prefix = bares[index].partition(TRACEBACK)[0]
-        while length < _MOST_FRAMES:
-            link = _link_at(index + length, bares, prefix)
-            if link is None:
-                return len(bares) - index + 1, None
-            more, body = self._body_at(index + length + link, bares, chosen) if link else (0, None)
-            if body is None and index + length + link + more > len(bares):
-                return len(bares) - index + 1, None
-            if body is None:
-                break
-            length += link + more
-            bodies.append(body)
-            ends.append(chosen[index + length - 1].key)
-        return length, _Chain(tuple(bodies), chosen[index].key, tuple(ends))
+    def _marks_of_restart(self, line: Line, text: str, number: int) -> None:
+        """Words of launchers, schedulers and scripts that begin a program again."""
+        restarted = "RESTART_COUNT=" in text.upper() and _RESTARTED.search(text)
+        if found := _ATTEMPT.match(line.text):
+            name, count = found[1].lower(), int(found[2])
+            before = self._attempts.get(name)
+            self._attempts[name] = count
+            ruled = count > 1 and _RULER.match(line.text) is not None
+            restarted = restarted or (count == before + 1 if before is not None else ruled)
+        if restarted:
+            self._restart(number)
+        if self._reported and line.text.strip():  # another job of LSF writes into the file of the one before
+            self._restart(number)
+            self.events.alive(number + 1)
+        if line.text.startswith(_REPORT_ABOVE):
+            for item in self.events.all[-_LAST:]:
+                item.reported = item.text.startswith("TERM_")
+        if pod := _POD.match(line.text):
+            self._good_pod = pod[1] == "Succeeded"
+        self._reported = line.text.startswith(_REPORTED) or (self._reported and not line.text.strip())
 
-    def _body_at(
-        self, index: int, bares: list[bytes], chosen: Mapping[int, Worth]
-    ) -> tuple[int, tuple[bytes, ...] | None]:
-        """How many pieces one traceback has that begins at one, and its lines up to its last frame."""
-        first = bares[index + 1] if index + 1 < len(bares) else b""
-        for body in self._bodies.get(first, ()):
-            end = index + len(body.lines)
-            if end < len(bares) and bares[index:end] == body.lines and not bares[end].startswith(body.indented):
-                return (end - index + 1, body.key) if end in chosen else (1, None)
-        indented = bares[index].partition(TRACEBACK)[0] + b"  "
-        end = index + 1
-        while end < len(bares) and end - index < _MOST_FRAMES and bares[end].startswith(indented):
-            end += 1
-        if end == len(bares):
-            return end - index + 1, None
-        if end == index + 1 or end not in chosen:
-            return 1, None
-        body = _Body(bares[index:end], tuple(bares[index:end]), indented)
-        self._keep_body(first, body)
-        return end - index + 1, body.key
+    # Lines that are read whole
 
-    def _keep_body(self, first: bytes, body: _Body) -> None:
-        """Keep a traceback to compare others with: the last ones of those that begin with a frame."""
-        alike = self._bodies.get(first)
-        if alike is None and len(self._bodies) < _MOST_BODIES:
-            alike = self._bodies[first] = []
-        if alike is None:
-            return
-        if len(alike) >= _MOST_ALIKE or self._bodies_kept >= _MOST_BODIES:
-            self._bodies_kept -= bool(alike)
-            del alike[-1:]
-        self._bodies_kept += 1
-        alike.insert(0, body)
+    def _whole(self, shape: Shape, raw: bytes, number: int) -> None:
+        changes, took = self._changes, False
+        if shape.succeeded or shape.done:
+            self._close()
+        for part in _PARTS.split(raw) if shape.reads and b"]" in raw else (raw,):
+            took = self._text(text_of(part), number, reads=shape.reads) or took
+        if changes == self._changes and not took:
+            self._ordinary += shape.ordinary
+            self._idle[id(shape)] += 1
+        if shape.tells:
+            self._told(shape, raw, number)
+        if shape.world and self._job.world is None and (found := WORLD.search(text_of(raw))):
+            self._job.world = int(next(group for group in found.groups() if group))
 
-    def _past_piece(self, index: int) -> tuple[bytes, int]:
-        """A piece and its line, by its number in the file."""
-        at = index - self._past_from
-        return self._past[0][at], self._past[1][at]
-
-    def _read_on(self, at: int, to: int) -> int:
-        """Read pieces while a traceback is open or a failure is followed; gives where it ended."""
-        while at < to and self._reads_all:
-            raw, number = self._past_piece(at)
-            self._index = at
-            self._piece(raw, number, known=False)
-            at += 1
-        return at
-
-    def _read_one(self, index: int, key: Hashable, line: bytes | None) -> None:
-        """Read a piece that is worth reading; `line` is given for one that may be remembered."""
-        raw, number = self._past_piece(index)
-        self._index = index
-        self._before(index)
-        if index > self._past_from and TRACEBACK in raw and not self._reads_all:
-            above, at = self._past_piece(index - 1)
-            if any(words in above for words in _BEFORE_UNHEEDED):
-                self._tracebacks.announced(self._envelopes.lines(plain(text_of(above)))[0][0], at)
-        self._read_whole(raw, number, key, line)
-
-    def _is_known(self, line: bytes, number: int) -> bool:
-        """Whether a piece is like one that gave nothing, or like one that is counted already."""
-        again = self._repeats.get(line)
-        if again is None:
-            return line in self._dull
-        if self._drafts.repeat(again, number):
-            return True
-        del self._repeats[line]
-        return False
-
-    def _read_whole(self, raw: bytes, number: int, key: Hashable, line: bytes | None) -> None:
-        """Read a piece, and remember what pieces of its key give."""
-        quiet = not self._reads_all
-        before = self._changes
-        if quiet:
-            if self._reading is not None and not self._gave:
-                self._reading.gave_nothing()
-            self._reading, self._gave = None, False
-            if key is not None and (key in self._outcomes or len(self._outcomes) < _MOST_DULL):
-                self._reading = self._outcomes.setdefault(key, _Outcome())
-                self._reading_key = key
-                self._of_reading = (number, number + (key.behind if isinstance(key, _Chain) else 0))
-                self._alike_read.clear()
-        elif key is not None and key == self._reading_key:
-            self._alike_read.add(number)
-        self._piece(raw, number, known=True)
-        if (
-            quiet
-            and line is not None
-            and not self._tracebacks.waiting
-            and not any(words in raw for words in _BEFORE_UNHEEDED)
-            and len(line) <= _LONGEST_DULL
-            and len(self._dull) + len(self._repeats) < _MOST_DULL
-        ):
-            if before == self._changes:
-                self._dull.add(line)
-            elif before + 1 == self._changes and self._again is not None:
-                self._repeats[line] = self._again
-
-    def _catch_up(self, now: int) -> None:
-        """Read the last piece of each key of which pieces were left out before now."""
-        if not self._left_out or self._reads_all:
-            return
-        left_out = sorted((index, number) for number, index in enumerate(self._left_out.values()))
-        keys = list(self._left_out)
-        self._left_out.clear()
-        at = 0
-        for index, place in left_out:
-            if index < at:
-                continue
-            self._before(index)
-            raw, number = self._past_piece(index)
-            self._read_whole(raw, number, keys[place], None)
-            at = self._read_on(index + 1, now)
-
-    @property
-    def _reads_all(self) -> bool:
-        """Whether pieces that are not worth it are read, too."""
-        return self._tracebacks.waiting or self._stacks.waiting or self._follow > 0
-
-    def _look_for_job(self, text: bytes) -> None:
-        """Whether the training is complete, and how many ranks there are."""
-        small = text.lower()
-        if not self._job.finished:
-            self._job.finished = any(map(says_done, _lines_with(DONE_CUES, text, small, DONE_ALSO)))
-        if self._job.world is None:
-            for line in _lines_with(WORLD_CUES, text, small):
-                if found := _WORLD.search(line):
-                    self._job.world = int(next(group for group in found.groups() if group))
-                    return
-
-    def _before(self, index: int) -> None:
-        """Remember the last step printed before a piece."""
-        begin = max(index - _BACK, self._looked_to, self._past_from)
-        for at in range(index - 1, begin - 1, -1):
-            piece, number = self._past_piece(at)
-            small = piece.lower()
-            if any(cue in small for cue in CUES):
-                text, rank = self._told(piece)
-                step = step_of(text)
-                if step is not None:
-                    self._progress(text, step, rank, number)
-                    break
-        self._looked_to = max(index, self._looked_to)
-
-    def _piece(self, raw: bytes, number: int, *, known: bool) -> None:
-        """One piece; `known` says that it is worth reading by itself."""
-        for part in _parts(raw, known=known):
-            text, changes = plain(text_of(part)), self._changes
-            self._text(text, number, known=known)
-            closed, self._closed = self._closed, False
-            if self._changes == changes and not (self._tracebacks.took or closed):
-                self._ordinary += bool(_OF_A_PROGRAM.match(text) or has_result(text))
-            if self._follow > 0 and not self._tracebacks.took:
-                self._look_behind_failure(text, number)
-        if self._follow > 0:
-            self._follow -= 1
-
-    def _record(self, lines: Sequence[PrefixedLine], record: ShippedRecord, number: int, text: str) -> None:
-        """The lines of one record, or of one line whose ends are escaped."""
-        low = record.low or _LOW_LEVEL_OF_JSON.search(text) is not None or of_low_level(text)
+    def _text(self, text: str, number: int, *, reads: bool) -> bool:
+        """A line; whether it is of a traceback."""
+        if HEADER in text and not text.startswith(HEADER):
+            self._prefixes.learn(text, (self._around(offset) for offset in range(1, _AHEAD)))
+        lines, _ = self._prefixes.lines(text)
+        if self._rank is not None:
+            lines = [line if line.rank is not None else replace(line, rank=self._rank) for line in lines]
+        self._job.ranks.update(line.rank for line in lines if line.rank is not None)
+        self._marks_of_restart(lines[0], text, number)
+        several = len(lines) > 1 and any(HEADER in line.text for line in lines)
+        took = False
         for line in lines:
-            if line.text:
-                if HEADER in line.text:
-                    self._tracebacks.logged = "warning" if low else "error"
-                self._chains(line, number)
-        for chain in self._tracebacks.end(lines[0]):
-            self._chain(chain)
-
-    def _chains(self, line: PrefixedLine, number: int) -> None:
-        for chain in self._tracebacks.take(line, number):
-            self._chain(chain)
-
-    def _above(self) -> str:
-        """The line above."""
-        at = self._index - self._past_from
-        return self._envelopes.take_apart(plain(text_of(self._past[0][at - 1]))).text if at > 0 else ""
+            if several and not line.text:
+                continue
+            if self._stacks.take(line, number):
+                self._changes += 1
+                took = True
+                continue
+            if HEADER in line.text and line.rank is None and _OF_SUMMARY.match(line.text):
+                line = replace(line, rank=self._rank_above())
+            level = ("warning" if line.low else "error") if several else ""
+            for chain in self._tracebacks.take(line, number, lambda said=level: said or self._logged(text)):
+                self._chain(chain)
+            took = took or self._tracebacks.took
+            if reads and not self._tracebacks.took and not several:
+                self._message(line, number, text)
+        if several:
+            for chain in self._tracebacks.end(lines[0]):
+                self._chain(chain)
+        return took
 
     def _rank_above(self) -> int | None:
         """The rank that the summary of torchrun names above the traceback of an error file."""
-        at = self._index - self._past_from
-        for raw in reversed(self._past[0][max(0, at - _OF_ERROR_FILE) : at]):
-            if found := ELASTIC_RANK.match(self._envelopes.take_apart(plain(text_of(raw))).text):
+        for offset in range(-1, -_OF_ERROR_FILE, -1):
+            if found := ELASTIC_RANK.match(self._prefixes.line(self._around(offset)).text):
                 return int(found[1])
         return None
 
-    def _logged_above(self, text: str) -> str:
+    def _logged(self, text: str) -> str:
         """How a logger printed the header of a traceback, or the line above it.
 
         A warning may be above the traceback of an exception that nobody caught, too.
         """
         own = text.partition(HEADER)[0]
         if of_low_level(own):
-            return "" if self._level_on_each_line() and not _OF_TORCH.search(own) else "warning"
-        above = ""
-        for index in range(self._index - 1, max(self._past_from, self._index - _ABOVE) - 1, -1):
-            above = plain(text_of(self._past_piece(index)[0][:_LONGEST_KEPT]))
-            if above.strip():
-                break
+            behind = self._around(1)
+            passed_on = ' File "' in behind and of_low_level(behind.partition(' File "')[0])
+            return "" if passed_on and not _OF_TORCH.search(own) else "warning"
+        above = next((said for offset in (-1, -2, -3) if (said := self._around(offset)).strip()), "")
         if _OF_WARNINGS.search(above):
             return "warning"
         return "error" if any(of_low_level(line) or of_error_level(line) for line in (own, above)) else ""
 
-    def _level_on_each_line(self) -> bool:
-        """Whether the frame behind the header that is read has the level, too.
-
-        Then it is of who passes on the output of a child process, and says nothing of the exception.
-        """
-        at = self._index + 1 - self._past_from
-        if at >= len(self._past[0]):
-            return False
-        behind = plain(text_of(self._past[0][at][:_LONGEST_KEPT]))
-        return ' File "' in behind and of_low_level(behind.partition(' File "')[0])
-
-    def _look_behind_failure(self, text: str, number: int) -> None:
-        """Whether a line shows that the process of a failure lives: a server answers, a handler speaks."""
-        if ("HTTP/" in text or "App]" in text) and _SERVED.search(text):
-            self._drafts.served(number)
-        self._drafts.undone_by(text, number)
-        if 0 < number - self._raised_line <= _NEAR_FAILURE and GOES_ON.search(text):
-            self._drafts.goes_on(self._said_by)
-        if of_low_level(text) or (text[:1] == "{" and _LOW_LEVEL_OF_JSON.search(text)):
-            self._drafts.logged(number)
-            if says_done(text):
-                self._drafts.succeeded(number)
-        if self._said and self._said in text:
-            loose = loose_exception(self._envelopes.lines(text)[0][0].text)
-            if loose is None or loose.quoted:
-                self._drafts.restated(self._said_by)
-
-    def _text(self, text: str, number: int, *, known: bool) -> None:
-        if HEADER in text and not text.startswith(HEADER):
-            begin = self._index + 1 - self._past_from
-            following = (plain(text_of(raw)) for raw in self._past[0][begin : begin + _AHEAD])
-            self._envelopes.learn(text, following, group=self._tracebacks.of_group)
-        lines, record = self._envelopes.lines(text)
-        if self._rank is not None:
-            lines = [line if line.rank is not None else replace(line, rank=self._rank) for line in lines]
-        self._own_ranks.update(line.rank for line in lines if line.rank is not None)
-        if record is not None and len(lines) > 1 and any(HEADER in line.text for line in lines):
-            self._record(lines, record, number, text)
-            return
-        for line in lines:
-            self._line(line, text, number, known=known, record=record)
-
-    def _line(self, line: PrefixedLine, text: str, number: int, *, known: bool, record: ShippedRecord | None) -> None:
-        """One line; `text` is with all that stands round it, and may be of a record."""
-        if self._stacks.take(line, number):
-            self._changes += 1
-            return  # the dumps of the ranks are alike: they are no second beginning
-        self._of_a_machine = self._of_a_machine or (number <= _BEGINNING and _OF_A_MACHINE in text)
-        alike = skeleton(line.text).strip() if number <= _BEGINNING or self._follow > 0 else ""
-        if alike and (OF_KERNEL.search(text[:_LONGEST_HEAD]) or _OF_USAGE.match(alike)):
-            alike = ""
-        if number <= _BEGINNING and not self._drafts and not self._tracebacks.waiting:
-            self._beginning.add(alike)
-            if alike and len(self._opening) < _OPENING and not alike.startswith("Traceback"):
-                self._opening.append(f"{line.rank} {alike}")
-            self._moments.add(text if _MOMENT.search(text) else "")
-        elif self._follow > 0 and alike and text not in self._moments:
-            if alike in self._beginning:
-                self._begun_again.add(alike)
-            else:
-                self._drafts.alive(number)
-            at = self._reopened if self._reopened < len(self._opening) else 0
-            self._reopened = at + 1 if self._opening and f"{line.rank} {alike}" == self._opening[at] else 0
-            reopened = self._reopened >= max(len(self._opening), _SHORTEST_OPENING)
-            reopened = reopened and len(set(self._opening)) > 1  # a counter of one's own goes on behind a failure
-            if reopened or len(self._begun_again) >= _SAME_BEGINNING:
-                self._restart(number)
-        if ("restart_count=" in text or "SLURM_RESTART_COUNT=" in text) and _RESTARTED.search(text):
-            self._restart(number)
-        if (alike or number <= _BEGINNING) and self._next_attempt(line.text):
-            self._restart(number)
-        if self._reported and alike:  # another job of LSF writes into the file of the one before
-            self._restart(number, surely=True)
-        if line.text.startswith(_REPORT_ABOVE):
-            self._drafts.reported()
-        self._reported = line.text.startswith(_REPORTED) or (self._reported and not alike)
-        if HEADER in text:
-            if line.rank is None and _OF_SUMMARY.match(line.text):
-                line = replace(line, rank=self._rank_above())
-            self._tracebacks.logged = self._logged_above(text)
-        self._chains(line, number)
-        if self._follow > 0:
-            told = record.whole or line.text if record is not None else line.text
-            step = step_of(told)
-            if step is not None:
-                self._progress(told, step, line.rank, number)
-                if not known:
-                    return
-        known = known or (self._follow > 0 and printed_exception(line.text) is not None)
-        if (known or self._tracebacks.waiting) and not self._tracebacks.took:
-            self._message(line, number, text)
-
-    def _next_attempt(self, text: str) -> bool:
-        """Whether a script that starts the program again counts one more attempt in a line."""
-        found = _ATTEMPT.match(text)
-        if found is None:
-            return False
-        name, number = found[1].lower(), int(found[2])
-        before = self._attempts.get(name)
-        if before is not None or len(self._attempts) < _MOST_SHAPES_OF_ATTEMPTS:
-            self._attempts[name] = number
-        return number == before + 1 if before is not None else number > 1 and _RULER.match(text) is not None
-
-    # Events
-
-    def _message(self, line: PrefixedLine, number: int, whole: str) -> None:
+    def _message(self, line: Line, number: int, whole: str) -> None:
         """A line (`whole` with its prefixes) that has a known message, or an exception without traceback."""
         text = line.text.strip()
         if not text:
@@ -899,53 +645,41 @@ class _FileReader:
             if match is not None and not match.plain and match.known.message.bearing is Bearing.CAUSE:
                 self._add(match, text, number, line)
                 return
-        frame: LogFrame | None = None
-        loose: Loose | None
-        if failed := failed_assertion(text):
-            loose, frame = Loose(failed[0], ""), failed[1]
-        elif self._follow > 0 and (printed := printed_exception(text)) and self._above().startswith(_OF_HYDRA):
-            loose = printed
-        else:
-            loose = None if self._tracebacks.waits_for(line) else loose_exception(text)
-        if loose is not None:
-            harmless = self._table.in_line(text)
-            if harmless is None or harmless.known.message.bearing is not Bearing.HARMLESS:
-                frame = frame or self._uncompiled(loose.type, number)
-                self._tracebacks.take_loose(line, number, loose, frame, warned=of_low_level(whole))
-            return
+        raised = None if self._tracebacks.waits_for(line) else loose_exception(text, line, number)
+        if raised is None and self._prefixes.line(self._around(-1)).text.startswith(_OF_HYDRA):
+            raised = printed_exception(text, line, number)
         match = self._table.in_line(text)
-        if match is not None:
+        if raised is not None:
+            if match is None or match.known.message.bearing is not Bearing.HARMLESS:
+                if raised.type in _UNCOMPILED:
+                    above = (frame_of(self._around(offset)) for offset in range(-1, -_OF_UNCOMPILED - 1, -1))
+                    raised.frame = next(filter(None, above), None)
+                raised.level = "warning" if line.low or of_low_level(whole) else ""
+                self._tracebacks.take_loose(raised)
+        elif match is not None:
             message = match.known.message
             if _OF_THE_STEP.match(text):  # one task prints it for all
                 line = replace(line, rank=None)
-            warned = message.general and message.bearing is Bearing.CAUSE and of_low_level(whole)
-            self._add(match, text, number, line, warned=warned)
+            low = message.general and message.bearing is Bearing.CAUSE and (line.low or of_low_level(whole))
+            self._add(match, text, number, line, warned=low)
 
-    def _uncompiled(self, exception: str, number: int) -> LogFrame | None:
-        """The line of the program that does not compile: Python prints it without a traceback."""
-        if exception not in _UNCOMPILED:
-            return None
-        pieces, numbers = self._past
-        end = bisect_left(numbers, number)
-        for raw in reversed(pieces[max(0, end - _OF_UNCOMPILED) : end]):
-            if frame := frame_of(plain(text_of(raw))):
-                return frame
-        return None
+    # Events
 
-    def _add(self, match: Match, text: str, number: int, line: PrefixedLine, *, warned: bool = False) -> None:
-        self._keep(
-            event_of(
-                match.known.code,
-                match.known.message,
-                path=self._path,
-                line=number,
-                text=text,
-                values=match.values,
-                stamp=line.stamp,
-                rank=line.rank,
-                node=line.node,
-                warned=warned,
-            )
+    def _add(self, match: Match, text: str, number: int, line: Line, *, warned: bool = False) -> None:
+        self._keep(self._event(match, text, number, line, warned=warned))
+
+    def _event(self, match: Match, text: str, number: int, of: Line | UnknownError, **more: bool) -> LogEvent:
+        return event_of(
+            match.known.code,
+            match.known.message,
+            path=self._path,
+            line=number,
+            text=text,
+            values=match.values,
+            stamp=of.stamp,
+            rank=of.rank if of.rank is not None else self._rank,
+            node=of.node,
+            **more,
         )
 
     def _chain(self, chain: list[Raised]) -> None:
@@ -961,257 +695,154 @@ class _FileReader:
         weak = [(item, match) for item, match in matches if match is not None]
         weak.sort(key=lambda found: found[1].known.message.kind == PEER)  # what ended by it says more
         raised, match = (strong or _telling(plain_ones) or weak)[0]
-        other = chain[-1] if raised is not chain[-1] else chain[0]
-        code, known = (match.known.code, match.known.message) if match is not None else ("", _UNKNOWN)
+        last, first = chain[-1], raised.text.partition("\n")[0]
+        other = last if raised is not last else chain[0]
+        own_words = raised.quoted or raised.frame is None
         event = event_of(
-            code,
-            known,
+            match.known.code if match is not None else "",
+            match.known.message if match is not None else _UNKNOWN,
             path=self._path,
             line=raised.line,
             text=raised.text,
             values=match.values if match is not None else (),
-            stamp=raised.stamp,
-            rank=raised.rank,
-            node=raised.node,
+            stamp=raised.of.stamp,
+            rank=raised.of.rank,
+            node=raised.of.node,
             longest=_LONGEST_EXCEPTION,
             exception=raised.type,
             frame=raised.frame or next((item.frame for item in reversed(chain) if item.frame), None),
             # It has ended its process, unless an actor printed it.
             lasting=False,
             last=False,
-            of_script=chain[-1].of_script
-            and not (raised.actor or raised.unheeded or raised.lost or raised.warned or raised.logged),
+            of_script=last.of_script and not (raised.of.actor or raised.announced or raised.level),
             linked=(other.line - raised.line, mask_text(other.text.partition("\n")[0][:_LONGEST_EXCEPTION]))
             if other.line != raised.line
             else None,
-            actor=raised.actor,
+            actor=bool(raised.of.actor),
             quoted=raised.quoted,
-            before=mask_text(raised.before[:_LONGEST_RESTATED]),
-            warned=raised.warned,
-            logged=raised.logged,
-            goes_on=GOES_ON.search(raised.before) is not None
-            or ((raised.quoted or raised.frame is None) and GOES_ON.search(raised.text.partition("\n")[0]) is not None),
+            before=mask_text(raised.before[:_LONGEST_BEFORE]),
+            warned=raised.level == "warning",
+            logged=raised.level == "error",
+            goes_on=GOES_ON.search(raised.before) is not None or (own_words and GOES_ON.search(first) is not None),
         )
-        first = raised.text.partition("\n")[0]
-        if raised.unheeded:
+        if raised.announced:
             self._unheeded = (first, raised.line)
         elif raised.frame is None and self._unheeded[0] == first:  # two threads wrote into each other
-            raised.unheeded = raised.line - self._unheeded[1] <= _OF_THE_SAME
+            raised.announced = "again" if raised.line - self._unheeded[1] <= _OF_THE_SAME else ""
+        lost = raised.announced.startswith(LOST)
         of_end = raised.at_exit and raised.type in _OF_PYTHON
-        if raised.lost and len(chain) > 1 and event.kind in _CANNOT_WRITE:  # it could not log why it ended
-            event = replace(event, closing=True, doubtful=True)
-        elif raised.lost or of_end or (raised.unheeded and (event.kind == PLAIN or event.bearing is Bearing.SYMPTOM)):
+        if lost and len(chain) > 1 and event.kind in _CANNOT_WRITE:  # it could not log why it ended
+            event.closing = event.doubtful = True
+        elif lost or of_end or (raised.announced and (event.kind == PLAIN or event.bearing is Bearing.SYMPTOM)):
             if self._ended_a_thread_last(raised, known=event.kind != PLAIN):
-                event = replace(event, doubtful=True)
+                event.doubtful = True
             else:
-                event = replace(event, bearing=Bearing.CONSEQUENCE, kind=UNHEEDED, fatal=False)
-        said = first.partition(": ")[2].strip()
-        self._said = "" if len(said) < _SHORTEST_RESTATED else said[:_LONGEST_RESTATED]
-        self._said_by, self._raised_line = self._keep(event, in_step=not raised.evaluating), raised.line
+                event.bearing, event.kind, event.fatal = Bearing.CONSEQUENCE, UNHEEDED, False
+        self._raised = self._keep(event, in_step=not raised.evaluating)
 
     def _ended_a_thread_last(self, raised: Raised, *, known: bool) -> bool:
-        """Whether a thread died, and the file has nothing else after it, nor a failure.
+        """Whether a thread of the program died, and the file has nothing else after it, nor a failure."""
+        of_thread = raised.announced.startswith(OF_THREAD) and (raised.frame is not None or known)
+        last = next((number for raw, number in reversed(self._tail) if raw.strip()), 0)
+        return of_thread and self._ended and raised.line >= last and not (self._job.finished or self.events.failed)
 
-        The thread is one of the program, or its exception is `known`: a library's own says nothing else.
-        """
-        return (
-            raised.thread
-            and (raised.frame is not None or known)
-            and self._ended
-            and raised.line >= self._last_words_line
-            and not (self._job.finished or self._drafts.failed)
-        )
-
-    def _keep(self, event: LogEvent, *, in_step: bool = True) -> int:
-        """Keep an event, with the last step above it if it is of the training; gives its number."""
+    def _keep(self, event: LogEvent, *, in_step: bool = True) -> LogEvent:
+        """Keep an event, with the last step above it if it is of the training; gives the one that counts it."""
         if event.bearing is Bearing.HARMLESS:
-            return -1
+            return event
         self._changes += 1
-        if self._reading is not None:
-            self._gave = True
-            begin, end = self._of_reading
-            own = begin <= event.line <= end or event.line in self._alike_read
-            event = self._reading.gave(event, own=own)
-        step, whole = self._mark or (None, None)
-        if whole is not None and in_step:
-            event = replace(event, step=whole)
-        if self._of_a_machine:
-            event = replace(event, doubtful=True)
-        number, new, follow = self._drafts.add(event, step, self._ordinary)
-        self._again = None if new or event.exception else number
-        if follow:
-            self._follow = _FOLLOWED
-        return number
-
-    def _restart(self, number: int, *, surely: bool = False) -> None:
-        """The program began again at a line: what failed before was not its end."""
-        for chain in self._tracebacks.finish():
-            self._chain(chain)
-        self._begun_again.clear()
-        self._reopened = 0
-        self._drafts.begun_again(number, surely=surely)
-        self._outcomes.clear()
-        self._reading = None
-        self._repeats.clear()
-        self._mark = None
-
-    def _progress(self, text: str, step: float, rank: int | None, number: int) -> None:
-        whole, step = whole_step(text), moment_of(text, step)
-        self._drafts.alive(number)
-        self._last_progress_line = max(self._last_progress_line, number)
-        before = self._mark[0] if self._mark else None
-        if before != step:
-            self._mark = (step, whole)
-        if whole is not None:
-            self._job.last_step = max(whole, self._job.last_step or 0)
-        if before is None:
-            return
-        self._drafts.progress(step, rank, number)
+        self._progress()
+        event.count, self._pending = event.count + self._pending, 0
+        event.moment, whole = self._mark or (None, None)
+        event.step = whole if in_step else None
+        event.succeeded = self._good_pod and self._pieces[self._index][:1] == b" "
+        kept = self.events.add(event, self._ordinary)
+        self._steps_left = _MOST_STEPS
+        if event.fatal:
+            self._follow = self.lines and event.line + _FOLLOWED
+        return kept
 
     def finish(self) -> list[LogEvent]:
         """The events of the file."""
-        if self._held[0]:
-            self._take(*self._held, last=True)
-        self._catch_up(self._taken)
-        self._before(self._taken)
         self._ended = True
-        for chain in self._tracebacks.finish():
-            self._chain(chain)
-        self._look_at_end()
-        if not (self._drafts.failed or self._job.finished):
-            self._look_at_last_words()
-        self._job.ranks |= self._own_ranks
-        return list(self._drafts.finished(self.lines, self._ordinary))
+        self._close()
+        self._progress()
+        for raw, number in self._tail:
+            if self.events.all and self._table.shape(raw, bare(raw)).step:  # a traceback may end behind them
+                self._step = raw, number
+                self._progress()
+            rank = self._prefixes.line(text_of(raw)).rank
+            if rank is not None:
+                self._job.ranks.add(rank)
+        if self._rank is not None and self.lines:
+            self._job.ranks.add(self._rank)
+        if self._done_line:
+            self.events.done(self._done_line, surely=self._surely_done)
+        found = list(self.events.finished(self.lines, self._ordinary))
+        return sorted([*found, *self._mentioned(found)], key=lambda item: item.line)
 
-    def _look_at_end(self) -> None:
-        """Count the steps at the end of the file: what trains on there has survived what failed far above."""
-        tested, of_good_pod = False, 0
-        behind: set[float] = set()
-        late = 1
-        for raw, number in self._last_pieces(self._most_tail) if self._drafts else ():
-            small = raw.lower()
-            if raw[:1].isalpha():  # a line of the program ends the description, and the name of the next pod
-                of_good_pod = of_good_pod if _OF_POD.match(raw) else 0
-                of_good_pod = number if _POD_SUCCEEDED.match(raw) else of_good_pod
-            elif of_good_pod:
-                self._drafts.of_good_pod(number)
-            if tested or small.startswith(b"ran "):
-                text = plain(text_of(raw)).strip()
-                if tested and _TESTS_OK.match(text):
-                    self._drafts.succeeded(number)
-                tested = (tested and not text) or _RAN_TESTS.match(text) is not None
-            ended = b"exited with code 0" in small and _CONTAINER_ENDED.match(plain(text_of(raw)).strip())
-            if ended and self._job.finished:
-                self._drafts.ended_well(ended[1], number)
-            if any(cue in small for cue in CUES):
-                text, rank = self._told(raw)
-                step = step_of(text)
-                if step is not None:
-                    self._drafts.alive(number)
-                    behind.add(moment_of(text, step))
-                    self._drafts.progress(moment_of(text, step), rank, number)
-                    self._done_line = self._done_line if len(behind) < late else 0
-            if any(cue in small for cue in DONE_CUES) and says_done(text_of(raw)):
-                surely = surely_done(text_of(raw))
-                self._drafts.alive(number)
-                self._done_line, late = number, WENT_ON if surely else 1  # other ranks' last steps come behind
-                behind.clear()
-                self._drafts.done(number, surely=surely)
-            if b"http/" in small or b"app]" in small:
-                if _SERVED.search(plain(text_of(raw))):
-                    self._drafts.served(number)
-            elif any(cue in small for cue in _SUCCEEDED_CUES) and _SUCCEEDED.search(
-                self._envelopes.take_apart(plain(text_of(raw))).text.strip()
-            ):
-                self._drafts.succeeded(number)
-
-    def _look_at_last_words(self) -> None:
-        """What the program's logger printed as an error at the very end."""
-        last = [piece for piece in self._last_pieces(OWN_TAIL) if piece[0].strip()][-_OF_LAST_WORDS:]
-        for raw, number in reversed(last):
-            text = plain(text_of(raw)).strip()
-            found = _LOGGED_LAST.search(text)
-            said = (found[1] or found[2]) if found is not None else _object_of(text)
-            if not said or (number != last[-1][1] and not (found and found[2])):
-                continue
-            match = self._table.in_exception(said)
-            if match is not None and not match.plain and match.known.message.bearing is Bearing.CAUSE:
-                self._add(match, text, number, self._envelopes.take_apart(text))
-            return
-
-    def _told(self, raw: bytes) -> tuple[str, int | None]:
-        """What a piece says of progress, and of which rank."""
-        text = plain(text_of(raw)).strip()
-        lines, record = self._envelopes.lines(text)
-        return (record.whole or text) if record is not None else text, lines[0].rank
+    # What the last lines say beside the events
 
     def unknown_error(self, events: Iterable[LogEvent]) -> UnknownError | None:
         """The line that says why it ended where no wording does; None in a file that names a failure.
 
         `events` are those of the file. Where they begin to show a death, the line is sought before it.
         """
-        if self._drafts.failed:
+        if self.events.failed:
             return None
-        pieces = self._last_pieces(self._most_tail)
-        death = min(
-            (
-                item.line
-                for item in events
-                if item.bearing is Bearing.CONSEQUENCE and item.kind != UNHEEDED and not item.earlier
-            ),
-            default=0,
+        pieces = list(self._tail)
+        deaths = (
+            item.line
+            for item in events
+            if item.bearing is Bearing.CONSEQUENCE and item.kind != UNHEEDED and not item.earlier
         )
-        before = pieces[: bisect_left(pieces, death, key=lambda piece: piece[1])] if death else []
-        apart = self._envelopes.take_apart
-        first = unknown_error(before, apart, self._is_worded, at_death=True)
-        found = first or unknown_error(pieces, apart, self._is_worded, at_death=False)
+        before = _up_to(pieces, min(deaths, default=0))
+        apart, worded = self._prefixes.line, lambda text: self._table.in_line(text) is not None
+        first = unknown_error(before, apart, worded, at_death=True)
+        found = first or unknown_error(pieces, apart, worded, at_death=False)
         cut = cut_traceback(pieces, apart) if found is None else None
         found = found or cut
         if found is None:
             return None
-        line = self._envelopes.lines(found[1])[0][-1]
-        rank = line.rank if line.rank is not None else self._rank
-        text = mask_text(line.text.strip()[:_LONGEST_EXCEPTION])
+        line = self._prefixes.lines(found[1])[0][-1]
         return UnknownError(
             path=self._path,
             line=found[0],
-            text=text,
-            rank=rank,
+            text=mask_text(line.text.strip()[:_LONGEST_EXCEPTION]),
+            rank=line.rank if line.rank is not None else self._rank,
             stamp=line.stamp,
             node=line.node,
             at_death=first is not None,
             cut=cut is not None,
         )
 
-    def mentioned(self, events: Sequence[LogEvent]) -> Iterator[LogEvent]:
+    def _mentioned(self, events: Sequence[LogEvent]) -> Iterator[LogEvent]:
         """Causes that the program mentions in its own words before it dies; `events` are those of the file.
 
         A rank may leave without an error: in a file of its own the end counts, too.
         """
         end = self.lines + 1 if self._rank is not None and not self._job.finished else 0
         death = min((item.line for item in events if _shows_death(item)), default=end)
-        if not death:
-            return
         known = {number for item in events if not (item.last or item.closing) for number in (item.line, item.last_line)}
-        pieces = self._last_pieces(self._most_tail)
-        before = pieces[: bisect_left(pieces, death, key=lambda piece: piece[1])]
-        begin = self._drafts.run_begins
-        before = [piece for piece in before if piece[1] >= begin and piece[1] not in known]
-        for item in mentions(before, lambda text: self._envelopes.lines(text)[0], self._table):
+        pieces = _up_to(list(self._tail), death)
+        pieces = [piece for piece in pieces if piece[1] >= self.events.run_begins and piece[1] not in known]
+        for item in mentions(pieces, lambda text: self._prefixes.lines(text)[0], self._table):
             event = self._event_of_mention(item)
-            yield replace(event, fatal=False, mentioned=True, progress=item.trained, step=item.step)
+            event.fatal, event.mentioned, event.step = False, True, item.step
+            event.seen.update(range(item.trained))
+            yield event
+
+    def _event_of_mention(self, item: Mention) -> LogEvent:
+        return self._event(item.match, item.line.text.strip(), item.number, item.line, doubtful=True)
 
     def pasted(self, events: Sequence[LogEvent]) -> LogEvent | None:
         """What the few lines of a whole file say of a failure, if nothing else in it is an event or a step."""
-        if self.lines > _PASTED or self._last_progress_line or self._drafts.failed or self._job.finished:
+        if self.lines > _PASTED or self._last_progress_line or self.events.failed or self._job.finished:
             return None
         if any(item.bearing not in (Bearing.HARMLESS, Bearing.HINT) for item in events):
             return None
-        found = pasted(self._last_pieces(self._most_tail), lambda text: self._envelopes.lines(text)[0], self._table)
+        found = pasted(list(self._tail), lambda text: self._prefixes.lines(text)[0], self._table)
         return self._event_of_mention(found) if found is not None else None
-
-    def _event_of_mention(self, item: Mention) -> LogEvent:
-        return self._doubtful(item.match, item.line.text.strip(), item.number, item.line)
 
     def worded_as_exception(self, error: UnknownError) -> LogEvent | None:
         """The event of an error at the end whose words are those of an exception that some wording knows."""
@@ -1219,38 +850,11 @@ class _FileReader:
         match = self._table.in_exception(error.text) if own else None
         if match is None or match.plain or match.known.message.bearing not in (Bearing.CAUSE, Bearing.SYMPTOM):
             return None
-        return self._doubtful(match, error.text, error.line, error)
+        return self._event(match, error.text, error.line, error, doubtful=True)
 
-    def _doubtful(self, match: Match, text: str, number: int, of: PrefixedLine | UnknownError) -> LogEvent:
-        """The event of words that only sound like what a wording knows."""
-        return event_of(
-            match.known.code,
-            match.known.message,
-            path=self._path,
-            line=number,
-            text=text,
-            values=match.values,
-            stamp=of.stamp,
-            rank=of.rank if of.rank is not None else self._rank,
-            node=of.node,
-            doubtful=True,
-        )
-
-    def _is_worded(self, text: str) -> bool:
-        return self._table.in_line(text) is not None
-
-    @property
-    def _last_words_line(self) -> int:
-        """The last line that is not blank."""
-        return next((number for raw, number in reversed(self._last_pieces(OWN_TAIL)) if raw.strip()), 0)
-
-    def _last_pieces(self, most: int) -> list[tuple[bytes, int]]:
-        return [piece for block in self._tail for piece in zip(*block, strict=True)][-most:]
-
-    def tail(self, before: int, most: int) -> Tail:
-        """Its last lines, at most so many; `before`: lines of the file that were not read."""
-        kept = self._last_pieces(min(max(most, OWN_TAIL // 2), self._most_tail))
-        return Tail(self._path, self._rank, [(raw, number + before) for raw, number in kept], self._envelopes)
+    def tail(self, before: int) -> Tail:
+        """Its last lines; `before`: lines of the file that were not read."""
+        return Tail(self._path, self._rank, [(raw, number + before) for raw, number in self._tail], self._prefixes)
 
     def stacks(self) -> list[RankStack]:
         """Where its ranks stood; nothing where they trained on after the last dump."""
@@ -1258,33 +862,22 @@ class _FileReader:
 
     def file(self) -> LogFile:
         """The file itself."""
-        last = next((piece for piece in reversed(self._last_pieces(OWN_TAIL)) if piece[0].strip()), (b"", 0))
-        text = self._envelopes.lines(plain(text_of(last[0])))[0][-1].text.strip()
-        behind = last[1] > self._last_progress_line and step_of(text) is None
+        raw, number = next((piece for piece in reversed(self._tail) if piece[0].strip()), (b"", 0))
+        text = self._prefixes.lines(text_of(raw))[0][-1].text.strip()
+        behind = number > self._last_progress_line and step_of(text) is None
         return LogFile(
             path=self._path,
             lines=self.lines,
             bytes=self._bytes,
-            ends_in_progress=self._last_progress_line > 0
-            and self.lines <= self._last_progress_line + 2
-            and self._done_line < self._last_progress_line,
+            ends_in_progress=0 < self._last_progress_line >= max(self.lines - 2, self._done_line + 1),
             done_line=self._done_line,
-            behind_steps=mask_text(text[:_LONGEST_RESTATED]) if behind else "",
+            behind_steps=mask_text(text[:_LONGEST_BEFORE]) if behind else "",
         )
 
 
-def _link_at(at: int, bares: list[bytes], prefix: bytes) -> int | None:
-    """How many pieces link a traceback with the next; 0 if it is the last, None if that is still to come."""
-    place, linked = at, False
-    while place < len(bares) and place - at < _OF_LINK:
-        words = bares[place].removeprefix(prefix).strip()
-        if words and (linked or words not in _LINKS):
-            break
-        linked = linked or bool(words)
-        place += 1
-    if place == len(bares):
-        return None
-    return place - at if linked and bares[place].startswith(prefix + TRACEBACK) else 0
+def _up_to(pieces: list[tuple[bytes, int]], line: int) -> list[tuple[bytes, int]]:
+    """The pieces before a line; none before line 0."""
+    return pieces[: bisect_left(pieces, line, key=lambda piece: piece[1])] if line else []
 
 
 def _shows_death(event: LogEvent) -> bool:
@@ -1294,34 +887,6 @@ def _shows_death(event: LogEvent) -> bool:
     if event.bearing is Bearing.CONSEQUENCE:
         return event.kind != UNHEEDED
     return event.fatal and not (event.quoted or event.warned or event.goes_on or event.last)
-
-
-def _object_of(text: str) -> str:
-    """The exception that a line holds as Python prints the object; "" for another one."""
-    printed = printed_exception(text)
-    return f"{printed.type}: {printed.message}" if printed is not None else ""
-
-
-def _parts(raw: bytes, *, known: bool) -> list[bytes]:
-    """What several processes wrote into one line; `known` says that it is worth reading by itself."""
-    parts = _OTHER_RANK.split(raw) if b"rank" in raw or b"[default" in raw else [raw]
-    if known and b"]" in raw:
-        parts = [part for piece in parts for part in _BEHIND_BAR.split(piece)]
-    return parts
-
-
-def _lines_with(cues: Iterable[bytes], text: bytes, small: bytes, also: Sequence[bytes] = (b"",)) -> Iterator[str]:
-    """Lines of a text that hold a cue and one of the others; `small` is the text in small letters."""
-    if not any(other in small for other in also):
-        return
-    for cue in cues:
-        at = small.find(cue)
-        while at >= 0:
-            begin, end = small.rfind(b"\n", 0, at) + 1, small.find(b"\n", at)
-            end = end if end >= 0 else len(small)
-            if any(small.find(other, begin, end) >= 0 for other in also):
-                yield text_of(text[begin:end])
-            at = small.find(cue, end)
 
 
 def _telling(chain: Sequence[tuple[Raised, Match | None]]) -> Sequence[tuple[Raised, Match | None]]:

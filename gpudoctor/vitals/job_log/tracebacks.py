@@ -1,14 +1,15 @@
 """Puts tracebacks together that several processes may have written into each other.
 
 Python's own, those of notebooks and of Rich, of loader workers and of chained exceptions. Each process (rank,
-actor, node: `PrefixedLine.source`) has its own traceback open.
+actor, node: `Line.source`) has its own traceback open.
 """
 
 import re
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
 from gpudoctor.model.signs.job_log import LogFrame
-from gpudoctor.vitals.job_log.line_prefix import PrefixedLine, without_level
+from gpudoctor.vitals.job_log.lines import Line, without_level
 from gpudoctor.vitals.job_log.progress import has_result, step_of
 
 _HEADER = re.compile(r"Traceback \(most recent call last\)")
@@ -78,11 +79,11 @@ _UNHEEDED = re.compile(
 """What stands before a traceback that ended nothing: a destructor, a thread, a request, a task, logging."""
 _OF_UNHEEDED = ("xception i", "xception on", "atexit", "unexpected", "<Task", "Logging")
 """Such a line has one of these: they are found much faster."""
-_OF_THREAD = "Exception in thread"
+OF_THREAD = "Exception in thread"
 _AT_EXIT = ("Exception ignored in", "Error in atexit")
 _OF_FINALIZERS = ("_run_finalizers", "_run_exitfuncs")
 """Functions of Python that print what a finalizer raises, and go on."""
-_LOST = ("future: ", "--- Logging error")
+LOST = ("future: ", "--- Logging error")
 """Of these: what ended nothing, whatever it names."""
 _BETWEEN_UNHEEDED = 3
 """Lines between these words and the traceback."""
@@ -129,37 +130,27 @@ _MOST_MESSAGE_LINES = 60
 
 @dataclass(slots=True)
 class Raised:
-    """An exception as its traceback ends."""
+    """An exception as its traceback ends, or as a line names it."""
 
     type: str
     text: str
     """Type and message, all lines."""
     line: int
-    stamp: str
-    rank: int | None
-    node: str
-    frame: LogFrame | None
+    of: Line
+    frame: LogFrame | None = None
     """The innermost line of the user's."""
     libraries: tuple[str, ...] = ()
     """Files of libraries that the exception came through, below their folder of packages; outermost first."""
-    actor: bool = False
-    """Whether an actor of Ray printed it."""
-    lost: bool = False
-    """Raised in a task of asyncio that nobody waited for, or handled by Python's logging."""
-    thread: bool = False
-    """Raised in a thread beside the main one."""
-    unheeded: bool = False
-    """Raised where nobody could catch it and nothing ended: in a destructor, in a thread."""
+    announced: str = ""
+    """What stands above that says that nothing ended by it: of a destructor, a thread, a request, a task, logging."""
     at_exit: bool = False
     """Raised in a destructor or while the interpreter ends."""
     quoted: bool = False
     """A message of the program quotes it."""
-    warned: bool = False
-    """A logger printed it as a warning or less."""
-    logged: bool = False
-    """A logger printed its traceback as an error: the program had caught it."""
     before: str = ""
     """What the line that quotes it says before it."""
+    level: str = ""
+    """Of the logger that printed it: `warning` or less, `error`: the program had caught it."""
     of_script: bool = False
     """Whether its traceback begins at the module level of a script: nobody caught it, and its process ended."""
     by_hand: bool = False
@@ -170,25 +161,10 @@ class Raised:
     """Whether it came through an evaluation: the bar above it counts that one's batches, and no steps."""
 
 
-@dataclass(frozen=True, slots=True)
-class Loose:
-    """An exception in a line, without its traceback."""
-
-    type: str
-    message: str
-    quoted: bool = False
-    """Whether the line says something of its own before it."""
-    before: str = ""
-    """What it says."""
-
-
 @dataclass(slots=True)
 class _Open:
-    unheeded: bool
-    lost: bool = False
-    at_exit: bool = False
-    logged: str = ""
-    thread: bool = False
+    announced: str = ""
+    level: str = ""
     frames: list[LogFrame] = field(default_factory=list)
     chain: list[Raised] = field(default_factory=list)
     current: Raised | None = None
@@ -199,8 +175,8 @@ class _Open:
     pending_code: bool = False
     heading: tuple[str, int] | None = None
     """The exception that a notebook names in the header of its traceback, and its line."""
-    rank: int | None = None
-    """The one that a launcher names above."""
+    of: Line = field(default_factory=lambda: Line(""))
+    """The header."""
     indent: int = 0
     """Blanks before the header: a traceback may be pasted or printed with an indentation."""
     group: bool = False
@@ -208,18 +184,13 @@ class _Open:
 
 
 class Tracebacks:
-    """Takes lines in order, gives chains of exceptions when they are complete."""
+    """Takes lines in order, gives chains of exceptions when they are complete; each has its first exception first."""
 
     def __init__(self) -> None:
         self._open: dict[str, _Open] = {}
-        self._unheeded: dict[str, int] = {}
-        self._lost: set[str] = set()
-        self._threads: set[str] = set()
-        self._at_exit: set[str] = set()
+        self._announced: dict[str, tuple[str, int]] = {}
         self._first_open = 0
         """No exception that is open stands in a line before this one."""
-        self.logged = ""
-        """Of the header that comes next: the level of the logger that prints it, `warning` or `error`."""
         self.took = False
         """Whether the last line is a frame of a traceback, or its exception."""
 
@@ -229,87 +200,53 @@ class Tracebacks:
         return bool(self._open)
 
     @property
-    def only_messages(self) -> bool:
-        """Whether of all that is open only more lines of its message may come."""
-        return bool(self._open) and all(
-            opened.current is not None and not (opened.chain or opened.group) for opened in self._open.values()
-        )
+    def inside(self) -> bool:
+        """Whether a traceback is open whose exception is still to come."""
+        return any(opened.current is None for opened in self._open.values())
 
-    def ends_by(self, line: PrefixedLine) -> bool:
-        """Whether all that is open is one exception, which ends as this line is another one."""
-        if len(self._open) != 1 or not self.only_messages:
-            return False
-        opened, text = self._open.get(line.source), line.text.rstrip()
-        if opened is None or opened.current is None:
-            return False
-        if _HEADER.search(text):
-            return not _linked(opened, text)
-        current = opened.current
-        return (
-            _raised(text) is not None
-            and not text.startswith("nccl")
-            and not current.text.endswith("raised:")
-            and _OF_RAY.search(current.type) is None
-        )
-
-    @property
-    def of_group(self) -> bool:
-        """Whether one of an exception group is open."""
-        return any(opened.group for opened in self._open.values())
-
-    def waits_for(self, line: PrefixedLine) -> bool:
+    def waits_for(self, line: Line) -> bool:
         """Whether a traceback is open that a line may belong to: one of its own rank, or of nobody known."""
         return line.source in self._open or (bool(self._open) and not line.source)
 
-    def announced(self, line: PrefixedLine, number: int) -> None:
-        """Note what stands above a traceback that is to come."""
-        if _is_unheeded(line.text):
-            self._note(line.source, line.text, number)
-
-    def _note(self, key: str, text: str, number: int) -> None:
-        self._unheeded[key] = number
-        (self._lost.add if text.startswith(_LOST) else self._lost.discard)(key)
-        (self._threads.add if text.startswith(_OF_THREAD) else self._threads.discard)(key)
-        (self._at_exit.add if text.startswith(_AT_EXIT) else self._at_exit.discard)(key)
-
-    def take(self, line: PrefixedLine, number: int) -> list[list[Raised]]:
-        """Chains that this line completes; each has its first exception first."""
-        done = [*self._stale(line.source, number), *self._take(line, number)]
+    def take(self, line: Line, number: int, level: Callable[[], str]) -> list[list[Raised]]:
+        """Chains that this line completes; `level` says of a header how it was logged."""
+        done = [*self._stale(line.source, number), *self._take(line, number, level)]
         opened = self._open.get(line.source)
         if opened is not None and opened.current is not None:
             self._first_open = min(self._first_open, opened.current.line)
         return done
 
-    def _take(self, line: PrefixedLine, number: int) -> list[list[Raised]]:
-        text = line.text.rstrip()
-        key = line.source
+    def _take(self, line: Line, number: int, level: Callable[[], str]) -> list[list[Raised]]:
+        text, key = line.text.rstrip(), line.source
         self.took = False
         opened = self._open.get(key)
         if opened is not None and opened.group:
             if _GROUP_RULE.match(text):
-                _next_of_group(opened)
+                if opened.current is not None:
+                    opened.chain.append(opened.current)
+                opened.current, opened.frames, opened.noise = None, [], 0
                 return []
             margin = _MARGIN.match(text)
             if margin is None and text:
                 done = _closed(self._open.pop(key))
-                return [*([done] if done else ()), *self._take(line, number)]
+                return [*([done] if done else ()), *self._take(line, number, level)]
             text = text[margin.end() :] if margin else text
-        if _is_unheeded(text):
-            self._note(key, text, number)
+        if any(part in text for part in _OF_UNHEEDED) and _UNHEEDED.search(text):
+            self._announced[key] = text, number
         if _HEADER.search(text):
-            return self._begin(line, number, text)
+            return self._begin(line, number, text, level)
         if opened is None:
             return []
         opened.lines += 1
-        if opened.current is None:
-            before = len(opened.frames)
-            self._inside(opened, line, number, text)
-            self.took = opened.current is not None or len(opened.frames) > before
-            if opened.lines > _MOST_LINES or opened.noise > _MOST_NOISE:
-                del self._open[key]
-                return [opened.chain] if opened.chain else []
-            return []
-        return self._after(opened, key, line, text, number)
+        if opened.current is not None:
+            return self._after(opened, key, line, text, number)
+        before = len(opened.frames)
+        self._inside(opened, line, number, text)
+        self.took = opened.current is not None or len(opened.frames) > before
+        if opened.lines > _MOST_LINES or opened.noise > _MOST_NOISE:
+            del self._open[key]
+            return [opened.chain] if opened.chain else []
+        return []
 
     def _stale(self, key: str, number: int) -> list[list[Raised]]:
         """Exceptions of other processes whose message has ended: nothing of theirs came for some lines."""
@@ -325,35 +262,20 @@ class Tracebacks:
         self._first_open = min(lines, default=number)
         return done
 
-    def take_loose(
-        self, line: PrefixedLine, number: int, loose: Loose, frame: LogFrame | None = None, *, warned: bool = False
-    ) -> None:
+    def take_loose(self, raised: Raised) -> None:
         """An exception whose traceback is not there: the lines of its message may follow."""
-        near = number - self._unheeded.get(line.source, -10) <= _BETWEEN_UNHEEDED
-        self._first_open = min(self._first_open, number)
-        self._open[line.source] = _Open(
-            unheeded=False,
-            current=Raised(
-                type=loose.type,
-                text=f"{loose.type}: {loose.message}",
-                line=number,
-                stamp=line.stamp,
-                rank=line.rank,
-                node=line.node,
-                frame=frame,
-                actor=bool(line.actor),
-                unheeded=near,
-                quoted=loose.quoted,
-                before=loose.before,
-                warned=warned,
-            ),
-        )
+        raised.announced = self._above(raised.of.source, raised.line)
+        self._first_open = min(self._first_open, raised.line)
+        self._open[raised.of.source] = _Open(current=raised)
 
-    def end(self, line: PrefixedLine) -> list[list[Raised]]:
+    def _above(self, key: str, number: int) -> str:
+        text, at = self._announced.get(key, ("", -10))
+        return text if number - at <= _BETWEEN_UNHEEDED else ""
+
+    def end(self, line: Line) -> list[list[Raised]]:
         """Chains that are complete as nothing more comes of them."""
         opened = self._open.pop(line.source, None)
-        chain = _closed(opened) if opened is not None else []
-        return [chain] if chain else []
+        return [chain] if opened is not None and (chain := _closed(opened)) else []
 
     def finish(self) -> list[list[Raised]]:
         """Chains that the end of the file completes."""
@@ -361,39 +283,28 @@ class Tracebacks:
         self._open.clear()
         return [chain for chain in rest if chain]
 
-    def _begin(self, line: PrefixedLine, number: int, text: str) -> list[list[Raised]]:
+    def _begin(self, line: Line, number: int, text: str, level: Callable[[], str]) -> list[list[Raised]]:
         key = line.source
-        done: list[list[Raised]] = []
-        opened = self._open.get(key)
+        opened, done = self._open.get(key), list[Raised]()
         if opened is not None and (opened.chain or opened.current) and not _linked(opened, text):
-            done.append(_closed(opened))
-            opened = None
+            done, opened = _closed(opened), None
         if opened is not None and opened.current is not None:
             opened.chain.append(opened.current)
             opened.current = None
         if opened is None:
             if len(self._open) >= _MOST_OPEN:
                 self._open.pop(next(iter(self._open)))
-            near = number - self._unheeded.get(key, -10) <= _BETWEEN_UNHEEDED
-            opened = self._open[key] = _Open(
-                unheeded=near,
-                lost=near and key in self._lost,
-                thread=near and key in self._threads,
-                at_exit=near and key in self._at_exit,
-                logged=self.logged,
-            )
-        opened.frames = []
-        opened.noise = 0
-        opened.rank = line.rank
+            opened = self._open[key] = _Open(announced=self._above(key, number), level=level())
+        opened.frames, opened.noise, opened.of = [], 0, line
         heading = _HEADING.match(text)
         opened.heading = (heading[1], number) if heading else None
         opened.indent = len(text) - len(text.lstrip(" "))
         opened.boxed = text.lstrip()[:1] in "╭┌"
         if _GROUP.match(text):
             opened.group, opened.indent = True, 0
-        return [chain for chain in done if chain]
+        return [done] if done else []
 
-    def _inside(self, opened: _Open, line: PrefixedLine, number: int, text: str) -> None:
+    def _inside(self, opened: _Open, line: Line, number: int, text: str) -> None:
         """A line between the header and the exception."""
         indent = opened.indent if opened.indent and not text[: opened.indent].strip() else 0
         text = text[indent:]
@@ -402,15 +313,11 @@ class Tracebacks:
         if frame is not None:
             opened.frames.append(frame)
             opened.indent = max(opened.indent, indent + len(text) - len(text.lstrip(" ")) - _OF_FRAME)
-            opened.noise = 0
-            opened.pending_code = True
+            opened.noise, opened.pending_code = 0, True
             return
         if opened.pending_code and opened.frames and text[:1] in " \t":
             opened.pending_code = False
-            last = opened.frames[-1]
-            opened.frames[-1] = LogFrame(
-                path=last.path, line=last.line, function=last.function, text=text.strip()[:200]
-            )
+            opened.frames[-1] = replace(opened.frames[-1], text=text.strip()[:200])
             return
         behind_frame = bool(opened.frames) and opened.noise == 0
         opened.pending_code = False
@@ -424,41 +331,32 @@ class Tracebacks:
             return
         kind, message = raised
         frames = opened.frames
-        at_exit = opened.at_exit or any(item.function in _OF_FINALIZERS for item in opened.frames)
+        finalizer = any(item.function in _OF_FINALIZERS for item in frames)
         opened.current = Raised(
             type=kind,
             text=f"{kind}: {message}" if message else kind,
             line=number,
-            stamp=line.stamp,
-            rank=line.rank if line.rank is not None else opened.rank,
-            node=line.node,
-            frame=_own(opened.frames),
-            libraries=_libraries(opened.frames),
-            actor=bool(line.actor),
-            lost=opened.lost,
-            thread=opened.thread,
-            unheeded=opened.unheeded or at_exit,
-            at_exit=at_exit,
-            warned=opened.logged == "warning",
-            logged=opened.logged == "error",
+            of=line if line.rank is not None else replace(line, rank=opened.of.rank),
+            frame=_own(frames),
+            libraries=_libraries(frames),
+            announced=opened.announced or ("finalizer" if finalizer else ""),
+            at_exit=finalizer or opened.announced.startswith(_AT_EXIT),
+            level=opened.level,
             of_script=bool(frames) and frames[0].function == "<module>" and _LIBRARY.search(frames[0].path) is None,
             by_hand=bool(frames) and frames[-1].text.startswith("raise "),
             of_library=bool(frames) and _LIBRARY.search(frames[-1].path) is not None,
-            evaluating=any(_EVALUATES.fullmatch(item.function) for item in opened.frames),
+            evaluating=any(_EVALUATES.fullmatch(item.function) for item in frames),
         )
-        opened.message_lines = 0
-        opened.noise = 0
+        opened.message_lines = opened.noise = 0
 
-    def _after(self, opened: _Open, key: str, line: PrefixedLine, text: str, number: int) -> list[list[Raised]]:
+    def _after(self, opened: _Open, key: str, line: Line, text: str, number: int) -> list[list[Raised]]:
         """A line behind the exception: more of its message, a link to the next, or the end."""
         current = opened.current
         assert current is not None
         opened.message_lines += 1
         if _CHAIN.match(text.lstrip(" ")) or _WITHIN.search(text):
             opened.chain.append(current)
-            opened.current = None
-            opened.frames = []
-            opened.noise = 0
+            opened.current, opened.frames, opened.noise = None, [], 0
             return []
         if not text.strip():
             opened.noise += 0 if current.text.endswith(":") and opened.message_lines == 1 else 1
@@ -475,8 +373,8 @@ class Tracebacks:
             and not (text[:1] not in " \t<" and GOES_ON.search(text))
             and len(current.text) < _MOST_TEXT
             and opened.message_lines <= _MOST_MESSAGE_LINES
-            and not (line.stamp and not current.stamp)  # a cluster may put the time before every line
-            and not (current.stamp and opened.frames and not line.stamp)
+            and not (line.stamp and not current.of.stamp)  # a cluster may put the time before every line
+            and not (current.of.stamp and opened.frames and not line.stamp)
             and without_level(text.lstrip()) == text.lstrip()
             and (_raised(text) is None or text.startswith("nccl") or current.text.endswith("raised:"))
             and step_of(text) is None
@@ -486,16 +384,6 @@ class Tracebacks:
             return []
         del self._open[key]
         return [_closed(opened)]
-
-
-def _is_unheeded(text: str) -> bool:
-    return any(part in text for part in _OF_UNHEEDED) and _UNHEEDED.search(text) is not None
-
-
-def _next_of_group(opened: _Open) -> None:
-    if opened.current is not None:
-        opened.chain.append(opened.current)
-    opened.current, opened.frames, opened.noise = None, [], 0
 
 
 def _closed(opened: _Open) -> list[Raised]:
@@ -517,7 +405,7 @@ def _cut(opened: _Open) -> list[Raised] | None:
     if opened.current is not None or opened.chain or not (opened.heading and opened.lines):
         return None
     kind, line = opened.heading
-    return [Raised(type=kind, text=kind, line=line, stamp="", rank=opened.rank, node="", frame=_own(opened.frames))]
+    return [Raised(kind, kind, line, Line("", opened.of.rank), _own(opened.frames))]
 
 
 def _linked(opened: _Open, header: str) -> bool:
@@ -530,8 +418,11 @@ def _raised(text: str) -> tuple[str, str] | None:
     return (found["type"], (found["message"] or "").strip()) if found else None
 
 
-def loose_exception(text: str) -> Loose | None:
+def loose_exception(text: str, line: Line, number: int) -> Raised | None:
     """What a line has of an exception without its traceback; None for any other line."""
+    if tested := _PYTEST.match(text):
+        frame = LogFrame(path=tested[1], line=int(tested[2]), function="")
+        return Raised(tested[3], f"{tested[3]}: ", number, line, frame)
     bare = without_level(text)
     if bare[:1] in "\"'`*":
         if pasted := _IN_QUOTES.match(bare):
@@ -540,28 +431,25 @@ def loose_exception(text: str) -> Loose | None:
             bare = stressed[2] + bare[stressed.end() :]
     found = _RAISED.match(bare) or _DOTTED.match(bare)
     if found is not None:
-        if found["type"].endswith("Warning") or not (found["message"] or "." in found["type"]):
-            return Loose(text.rstrip(": "), "") if _ALONE.match(text) else None  # its message comes next
-        message = (found["message"] or "").strip()
-        return Loose(found["type"], message, _TAKES_ANOTHER.search(message) is not None)
+        kind, message = found["type"], (found["message"] or "").strip()
+        if kind.endswith("Warning") or not (message or "." in kind):
+            if not _ALONE.match(text):
+                return None
+            kind, message = text.rstrip(": "), ""  # its message comes next
+        quoted = _TAKES_ANOTHER.search(message) is not None
+        return Raised(kind, f"{kind}: {message}", number, line, quoted=quoted)
     found = _LOOSE.search(text)
     if found is None or "Warning" in found["type"] or _OF_GO.match(text):
         return None
-    before = _NOT_WORDS.sub(" ", text[: found.start("type")])
-    quoted = _WORD.search(before) is not None or _TAKES_ANOTHER.search(found["message"].strip()) is not None
-    return Loose(found["type"], found["message"].strip(), quoted, before)
+    before, message = _NOT_WORDS.sub(" ", text[: found.start("type")]), found["message"].strip()
+    quoted = _WORD.search(before) is not None or _TAKES_ANOTHER.search(message) is not None
+    return Raised(found["type"], f"{found['type']}: {message}", number, line, quoted=quoted, before=before)
 
 
-def printed_exception(text: str) -> Loose | None:
+def printed_exception(text: str, line: Line, number: int) -> Raised | None:
     """An exception as Python prints the object: `KeyError('a')`."""
     found = _PRINTED.match(text)
-    return Loose(found[1], found[3]) if found else None
-
-
-def failed_assertion(text: str) -> tuple[str, LogFrame] | None:
-    """The exception and the place in a line of pytest that names both, and no message."""
-    found = _PYTEST.match(text)
-    return (found[3], LogFrame(path=found[1], line=int(found[2]), function="")) if found else None
+    return Raised(found[1], f"{found[1]}: {found[3]}", number, line) if found else None
 
 
 def frame_of(text: str) -> LogFrame | None:

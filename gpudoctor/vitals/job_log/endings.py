@@ -1,0 +1,411 @@
+"""What the last lines of a log say beside its events: causes that are only mentioned, errors that no wording knows.
+
+And by rank: its last line, and how the launcher says that its process ended.
+"""
+
+import re
+import signal
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+
+from gpudoctor.model.log_message import Bearing
+from gpudoctor.model.redaction import mask_text
+from gpudoctor.model.signs.job_log import RankExit, RankWords
+from gpudoctor.vitals.job_log.lines import (
+    HEADER,
+    OF_KERNEL,
+    Line,
+    Prefixes,
+    of_error_level,
+    of_low_level,
+    text_of,
+    without_level,
+)
+from gpudoctor.vitals.job_log.progress import says_done, step_of, whole_step
+from gpudoctor.vitals.job_log.tracebacks import GOES_ON, frame_of, loose_exception, printed_exception
+from gpudoctor.vitals.job_log.wordings import Match, Messages
+
+# Causes that are mentioned, without an exception, before a death
+
+_LOOKED_AT = 200
+"""Lines with words, before the death, among which a cause is sought."""
+_BEHIND_LOW = 3
+"""Lines of the same rank between a cause said at a low level, or as overcome, and the death."""
+_OF_SETTINGS = re.compile(r"[\w.\[\]'\"-]{1,80} ?=(?!=)|['\"][\w. -]{1,80}['\"]: |-{1,2}\w|(?i:usage): ")
+"""How a line of a configuration or of a help text begins, which quotes words of an error."""
+_OF_ADVICE = re.compile(
+    r"(?i)\b(?:if (?:you|it|this|that|the|there|any)|in case|to (?:avoid|prevent|fix)|(?:may|might|can|could) "
+    r"(?:cause|lead|result|run|be|get|happen|see)|would|should|tips?:|hint:|otherwise)\b"
+)
+"""Words of advice about an error that has not come."""
+_FULL_DISK = "no-space"
+"""The kind of a full disk: it stays full while the training goes on, until something is written again."""
+_OF_TYPE = re.compile(r"[A-Z]\w{1,60}(?:Error|Exception): ")
+"""The type of an exception, wherever it stands."""
+_STORAGE_CUES = (b"no space left", b"quota", b"enospc", b"errno 28", b"disk is full", b"disk full")
+
+
+@dataclass(slots=True)
+class Mention:
+    """A cause that a line mentions."""
+
+    match: Match
+    line: Line
+    number: int
+    trained: int
+    """Steps of its rank between it and the death."""
+    step: int | None = None
+    """The last step that was printed before it."""
+
+
+def mentions(
+    pieces: Sequence[tuple[bytes, int]], lines_of: Callable[[str], Sequence[Line]], table: Messages
+) -> list[Mention]:
+    """The causes that lines before a death mention, the last one first; `pieces` end where the job dies."""
+    found: list[Mention] = []
+    dated = 0
+    """Of these, how many have got their step."""
+    trained: dict[int | None, int] = {}
+    behind: dict[int | None, int] = {}
+    looked_at = 0
+    for raw, number in reversed(pieces):
+        if (None in trained or looked_at >= _LOOKED_AT) and not _of_storage(raw):
+            continue
+        whole = text_of(raw)
+        for line in lines_of(whole):
+            text = line.text
+            if (
+                not text.strip()
+                or text[:1] in " \t"
+                or HEADER in text
+                or frame_of(text)
+                or OF_KERNEL.search(whole[:120])
+            ):
+                continue
+            if step_of(text) is not None:
+                for mention in found[dated:]:
+                    mention.step = whole_step(text)
+                dated = len(found)
+                trained[line.rank] = trained.get(line.rank, 0) + 1
+                continue
+            looked_at += 1
+            steps = trained.get(line.rank, 0) + (trained.get(None, 0) if line.rank is not None else 0)
+            match = _cause(table, text)
+            if match is None or (steps and match.known.message.kind != _FULL_DISK):
+                behind[line.rank] = behind.get(line.rank, 0) + 1
+                continue
+            overcome = of_low_level(whole) or GOES_ON.search(text) is not None
+            if steps or not overcome or behind.get(line.rank, 0) <= _BEHIND_LOW:
+                found.append(Mention(match, line, number, steps))
+    return found
+
+
+def pasted(
+    pieces: Sequence[tuple[bytes, int]], lines_of: Callable[[str], Sequence[Line]], table: Messages
+) -> Mention | None:
+    """The first cause in a few lines that somebody pasted: without its type, or in a sentence about it."""
+    first = next((number for raw, number in pieces if raw.strip()), 0)
+    for (raw, number), (behind, _) in pairwise([*pieces, (b"", 0)]):
+        whole = text_of(raw)
+        if step_of(whole) is not None or says_done(whole) or OF_KERNEL.search(whole[:120]):
+            return None
+        if of_low_level(whole) or OF_LOW_LEVEL.search(whole[:300]) or GOES_ON.search(f"{whole}\n{text_of(behind)}"):
+            continue
+        for line in lines_of(whole):
+            match = _cause(table, line.text, general=number == first or _OF_TYPE.search(line.text) is not None)
+            if match is not None and line.text[:1] not in " \t" and not line.text.startswith("#"):
+                return Mention(match, line, number, 0)
+    return None
+
+
+def _cause(table: Messages, text: str, *, general: bool = False) -> Match | None:
+    """The wording that a line mentions; `general` ones only if they are asked for."""
+    event = table.in_line(text)
+    hinted = general and event is not None and event.known.message.bearing is Bearing.HINT
+    if event is not None and not (hinted or event.known.message.last or event.known.message.closing):
+        return None  # it is an event wherever it stands, or is harmless
+    quoted = _OF_SETTINGS.match(text) is not None or _OF_ADVICE.search(text) is not None
+    match = table.in_exception(text) if not quoted else None
+    if match is None or match.plain:
+        return None
+    message = match.known.message
+    too_general = message.general and not general and match.known.message.kind != _FULL_DISK
+    bearings = (Bearing.CAUSE, Bearing.SYMPTOM) if general else (Bearing.CAUSE,)
+    told = message.bearing in bearings and not (too_general or message.last or message.lasting)
+    return match if told else None
+
+
+def _of_storage(raw: bytes) -> bool:
+    small = raw.lower()
+    return any(cue in small for cue in _STORAGE_CUES)
+
+
+# Errors that no wording knows
+
+_FRAME = re.compile(r'^\s*File "[^"]{1,500}", line \d{1,8}')
+_OF_TRACEBACK = 200
+"""Lines of a traceback that the end of the log cuts."""
+_NEAR_THE_END = 40
+"""Lines with words, before the end, among which such an error is sought."""
+_BEHIND = 3
+"""Other lines behind it: a program that prints more of them went on."""
+_APART = 4
+"""Other lines between two errors of one end: the first of them counts."""
+_LEVEL = re.compile(r"\[NeMo [EC] |^[EF]\d{4} \d\d:|\"level(?:name)?\": ?\"(?:error|fatal|critical)\"", re.IGNORECASE)
+OF_LOW_LEVEL = re.compile(
+    r"^[WID]\d{4} \d\d:|(?:^|\s)[WID] (?:tensorflow|external)/|\bwarn|\w{1,40}Warning: ", re.IGNORECASE
+)
+"""Lower levels, as glog, TensorFlow and others write them."""
+_WARNED = re.compile(r"\S{1,300}\.py:\d{1,7}: (?!\w{0,80}(?:error|exception)\b)", re.IGNORECASE)
+"""How Python prints a warning, with its category or, as Lightning does, without."""
+_NAMED = re.compile(
+    r"(?:^|[\s:>\]])(?:fatal|panic|error)(?: error)?: \S|"
+    r"^\[?(?:error|fatal|panic|abort(?:ed|ing)?)\b(?![ _]?rate)|^thread '[^']{0,80}' (?:\(\d+\) )?panicked at ",
+    re.IGNORECASE,
+)
+"""A line that calls itself an error."""
+_SAID = re.compile(
+    r"\b(?:failed to|unable to|could not|couldn't|cannot|can't|not permitted|no such|refused|denied|giving up|"
+    r"unrecoverable|rejected|is not (?:an? )?(?:valid|supported|available|allowed|recognized))\b",
+    re.IGNORECASE,
+)
+"""Words of errors, which ordinary lines have, too: they count in the last line only."""
+_OF_MESSAGE = re.compile(
+    r"(?:CUDA|HIP) kernel errors might be|For debugging consider passing |Compile with `TORCH_USE_|"
+    r"Search for `\w"
+)
+"""How further lines of torch's message of a GPU's error begin."""
+_MEASURE = re.compile(
+    r"\b(?:errors?|fail(?:ed|ures?))\b[^:=]{0,30}[:=]\s*[\[(]?[-+]?(?:\d|nan\b|none\b|\])|"
+    r"\b(?:0|no|zero|without) (?:errors?|failures?)\b",
+    re.IGNORECASE,
+)
+"""An error that is measured or counted."""
+
+
+def unknown_error(
+    pieces: Sequence[tuple[bytes, int]],
+    take_apart: Callable[[str], Line],
+    is_known: Callable[[str], bool],
+    *,
+    at_death: bool,
+) -> tuple[int, str] | None:
+    """The first of the errors at the end of these pieces: its line, and the line with its prefixes.
+
+    `is_known` says whether a wording has a line. `at_death`: the pieces end where the job began to die.
+    """
+    found: tuple[int, str] | None = None
+    others, apart, looked_at, behind = 0, _APART if at_death else _BEHIND, 0, ""
+    for raw, number in reversed(pieces):
+        whole = text_of(raw).strip()
+        text = take_apart(whole).text.strip()
+        if not text or _OF_MESSAGE.match(text):
+            continue
+        looked_at += 1
+        if looked_at > _NEAR_THE_END or step_of(text) is not None or says_done(text):
+            break
+        went_on, behind = GOES_ON.search(behind) is not None, text
+        weak = found is None and others == 0
+        if not went_on and _says_error(whole, text, weak=weak) and not is_known(text):
+            found, others, apart = (number, whole), 0, _APART
+        else:
+            others += 1
+            if others > apart:
+                break
+    return found
+
+
+def cut_traceback(pieces: Sequence[tuple[bytes, int]], take_apart: Callable[[str], Line]) -> tuple[int, str] | None:
+    """The innermost frame of a traceback that the end of the log cuts: its line and text, prefixes included.
+
+    Its header, if that is the last line. None if the log does not end with the lines of a frame.
+    """
+    frame: tuple[int, str] | None = None
+    words_behind = False
+    for looked_at, (raw, number) in enumerate(reversed(pieces[-_OF_TRACEBACK:])):
+        whole = text_of(raw).rstrip()
+        text = take_apart(whole).text
+        if HEADER in text:
+            return frame or (None if words_behind else (number, whole))
+        if _FRAME.match(text):
+            frame = frame or (number, whole)
+        elif text[:1] not in (" ", "\t", "") or (frame is None and looked_at > _BEHIND):
+            return None
+        words_behind = words_behind or bool(text.strip())
+    return None
+
+
+def _says_error(whole: str, text: str, *, weak: bool) -> bool:
+    if OF_KERNEL.search(whole[:120]):
+        return False  # the kernel prints errors of all kinds, few of them of the job
+    if (
+        _WARNED.match(text)
+        or of_low_level(whole)
+        or OF_LOW_LEVEL.search(whole[:80])
+        or _MEASURE.search(text)
+        or GOES_ON.search(text)
+    ):
+        return False
+    if loose_exception(text, Line(text), 0) is not None:
+        return False  # it is an event, or was judged to be none
+    if of_error_level(whole) or _LEVEL.search(whole[:300]) or calls_itself_error(text):
+        return True
+    return weak and (_SAID.search(text) is not None or printed_exception(text, Line(text), 0) is not None)
+
+
+def calls_itself_error(text: str) -> bool:
+    """Whether a line, its prefixes taken off, has the level of an error or begins with its word."""
+    return (
+        of_error_level(text)
+        or _NAMED.search(text[:200]) is not None
+        or printed_exception(text, Line(text), 0) is not None
+    )
+
+
+# The end of each rank
+
+_LONGEST_WORDS = 200
+_SPEAKER = re.compile(r"(?i)\b(?:rank|worker|process|task|trainer|replica)[ _:#-]?(\d{1,5})\b")
+"""A rank that a line names within its text, as programs of one's own write it."""
+_OF_SPEAKER = 80
+"""Characters at the beginning of a line in which such a name is that of the speaker."""
+_OF_ALL = re.compile(r"\[(\d{1,5})/(\d{1,5})\]")
+"""`[5/16]`: rank 5 of 16, where there are 16 ranks."""
+_SAYS_NOTHING = re.compile(
+    r"^\s*(?:srun|slurmstepd|mpirun|prterun):|"
+    r"^\s*(?:File \"|Traceback|Exception ignored|[\^~|]+\s*$|$)|^\s{2,}\S"
+)
+
+ELASTIC_RANK = re.compile(r"^\s*rank\s+: (\d{1,6}) \(local_rank: \d+\)")
+_ELASTIC_CODE = re.compile(r"^\s*exitcode\s+: (-?\d{1,4}) \(pid: \d+\)")
+_ELASTIC_ROOT = "Root Cause (first observed failure)"
+_SRUN = re.compile(r"srun: error: [\w.-]+: tasks? ([\d,-]{1,400}): (.{1,60}?)\s*$")
+_SPAWNED = re.compile(
+    r"\b[Pp]rocess (\d{1,5}) terminated with (?:signal (SIG[A-Z]+)|exit code (\d{1,3})|(the following error))"
+)
+_MPIRUN_SIGNAL = re.compile(r"process rank (\d{1,6}) with PID \S+ on node \S+ exited on signal (\d{1,3})")
+_MPIRUN_NAME = re.compile(r"^\s*Process name: \[\[\d+,\d+\],(\d{1,6})\]")
+_MPIRUN_CODE = re.compile(r"^\s*Exit code:\s+(\d{1,3})")
+_ENDED_BY = {
+    "Killed": signal.SIGKILL,
+    "Out Of Memory": signal.SIGKILL,
+    "Terminated": signal.SIGTERM,
+    "Segmentation fault": signal.SIGSEGV,
+    "Aborted": signal.SIGABRT,
+    "Bus error": signal.SIGBUS,
+    "Illegal instruction": signal.SIGILL,
+    "Floating point exception": signal.SIGFPE,
+}
+_EXITED = re.compile(r"Exited with exit code (\d{1,3})")
+
+
+@dataclass(frozen=True, slots=True)
+class Tail:
+    """The last lines of a file."""
+
+    path: str
+    rank: int | None
+    """The one that its name says."""
+    lines: Sequence[tuple[bytes, int]]
+    """Each with its number."""
+    prefixes: Prefixes
+
+
+def last_words(tails: Iterable[Tail], world: int | None) -> tuple[RankWords, ...]:
+    """The last line and the last step of each rank that some tail has lines of; `world`: how many there are."""
+    found: dict[int, RankWords] = {}
+    raising: set[int] = set()
+    for tail in tails:
+        for raw, number in tail.lines:
+            line = tail.prefixes.lines(text_of(raw))[0][-1]
+            text = without_level(line.text).strip()
+            rank = line.rank if line.rank is not None else tail.rank
+            if rank is None:
+                rank = _named(line.text, world)
+            if rank is None:
+                continue
+            if HEADER in line.text:
+                raising.add(rank)
+            step = step_of(text)
+            if _SAYS_NOTHING.match(line.text) or (rank in raising and step is None and not line.stamp):
+                continue
+            raising.discard(rank)
+            before = found.get(rank)
+            found[rank] = RankWords(
+                rank=rank,
+                path=tail.path,
+                line=number,
+                text=mask_text(text[:_LONGEST_WORDS]),
+                step=step if step is not None else before.step if before is not None else None,
+                stamp=line.stamp,
+            )
+    return tuple(found[rank] for rank in sorted(found))
+
+
+def _named(text: str, world: int | None) -> int | None:
+    head = text[:_OF_SPEAKER]
+    said = _SPEAKER.search(head)
+    if said is not None:
+        return int(said[1])
+    counted = _OF_ALL.search(head) if world else None
+    return int(counted[1]) if counted is not None and int(counted[2]) == world else None
+
+
+def exits(tails: Iterable[Tail]) -> tuple[RankExit, ...]:
+    """How ranks ended by the summaries of torchrun, srun, mpirun and `multiprocessing`, in their order.
+
+    A task of srun is a rank, unless the task is a torchrun, which has a summary of its own.
+    """
+    found: list[RankExit] = []
+    for tail in tails:
+        own = list(_exits(tail))
+        elastic = any(item.launcher == "torchrun" for item in own)
+        found += [item for item in own if not (elastic and item.launcher == "srun")]
+    return tuple(found)
+
+
+def _exits(tail: Tail) -> Iterator[RankExit]:
+    rank, first = None, False
+
+    def made(number: int, code: int, launcher: str, line: int) -> RankExit:
+        return RankExit(rank=number, code=code, launcher=launcher, path=tail.path, line=line, first=first)
+
+    for raw, number in tail.lines:
+        if b"ank" not in raw and b"xit" not in raw and b"task" not in raw and b"rocess" not in raw:
+            first = first or _ELASTIC_ROOT.encode() in raw
+            continue
+        text = tail.prefixes.lines(text_of(raw))[0][-1].text
+        if named := ELASTIC_RANK.match(text) or _MPIRUN_NAME.match(text):
+            rank = int(named[1])
+        elif (ended := _ELASTIC_CODE.match(text)) and rank is not None:
+            yield made(rank, int(ended[1]), "torchrun", number)
+            rank = None
+        elif (ended := _MPIRUN_CODE.match(text)) and rank is not None:
+            yield made(rank, int(ended[1]), "mpirun", number)
+            rank = None
+        elif ended := _MPIRUN_SIGNAL.search(text):
+            yield made(int(ended[1]), -int(ended[2]), "mpirun", number)
+        elif ended := _SPAWNED.search(text):
+            by = getattr(signal, ended[2] or "", None)
+            yield made(int(ended[1]), -by if by else int(ended[3] or 1), "spawn", number)
+        elif ended := _SRUN.search(text):
+            code = _srun_code(ended[2])
+            for task in _listed(ended[1]) if code is not None else ():
+                yield made(task, code or 0, "srun", number)
+
+
+def _srun_code(text: str) -> int | None:
+    for words, number in _ENDED_BY.items():
+        if text.startswith(words):
+            return -number
+    found = _EXITED.match(text)
+    return int(found[1]) if found else None
+
+
+def _listed(text: str) -> Iterator[int]:
+    """The numbers of `1-3,7`."""
+    for part in text.split(","):
+        begin, _, end = part.partition("-")
+        if begin.isdigit() and (end.isdigit() or not end):
+            yield from range(int(begin), min(int(end or begin), int(begin) + 65_535) + 1)
