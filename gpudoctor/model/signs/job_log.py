@@ -75,9 +75,7 @@ class LogEvent:
     code: str
     """Code of the check whose message it is; "" for a consequence and for a harmless one."""
     kind: str
-    """The wording's word."""
     values: tuple[tuple[str, str], ...] = ()
-    """Named parts of the message."""
     exception: str = ""
     """The type of the exception; "" for a line that is none."""
     fatal: bool = False
@@ -91,7 +89,6 @@ class LogEvent:
     step: int | None = None
     """The last step that was printed before."""
     moment: float | None = None
-    """The same with its epoch."""
     seen: set[float] = field(default_factory=set, repr=False)
     """Steps that were printed after it on its rank, the first ones: an exception before them was handled."""
     earlier: bool = False
@@ -101,9 +98,7 @@ class LogEvent:
     frame: LogFrame | None = None
     """The innermost line of the user's."""
     waits: bool = False
-    """Whether its rank waited for another one."""
     unstarted: bool = False
-    """Whether the job, or its container, has not begun."""
     of_script: bool = False
     """Whether its traceback begins at the module level of a script: what comes later is of another process."""
     linked: tuple[int, str] | None = None
@@ -150,7 +145,6 @@ class LogEvent:
     """Whether it counts because the command's exit code is known, and bears it out."""
     count: int = 1
     last_line: int = 0
-    """Where it came last."""
     reported: bool = False
     """Whether it is of a scheduler's report above the output of its job: what comes behind was before."""
 
@@ -167,7 +161,6 @@ class LogFile:
     path: str
     lines: int
     bytes: int
-    ranks: tuple[int, ...] = ()
     ends_in_progress: bool = False
     """Whether its last words are steps: it ended in the middle of the training."""
     done_line: int = 0
