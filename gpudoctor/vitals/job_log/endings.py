@@ -15,7 +15,7 @@ from gpudoctor.model.signs.job_log import RankExit, RankWords
 from gpudoctor.vitals.job_log.lines import (
     HEADER,
     OF_KERNEL,
-    Line,
+    PrefixedLine,
     Prefixes,
     of_error_level,
     of_low_level,
@@ -51,7 +51,7 @@ class Mention:
     """A cause that a line mentions."""
 
     match: Match
-    line: Line
+    line: PrefixedLine
     number: int
     trained: int
     """Steps of its rank between it and the death."""
@@ -60,7 +60,7 @@ class Mention:
 
 
 def mentions(
-    pieces: Sequence[tuple[bytes, int]], lines_of: Callable[[str], Sequence[Line]], table: Messages
+    pieces: Sequence[tuple[bytes, int]], lines_of: Callable[[str], Sequence[PrefixedLine]], table: Messages
 ) -> list[Mention]:
     """The causes that lines before a death mention, the last one first; `pieces` end where the job dies."""
     found: list[Mention] = []
@@ -102,7 +102,7 @@ def mentions(
 
 
 def pasted(
-    pieces: Sequence[tuple[bytes, int]], lines_of: Callable[[str], Sequence[Line]], table: Messages
+    pieces: Sequence[tuple[bytes, int]], lines_of: Callable[[str], Sequence[PrefixedLine]], table: Messages
 ) -> Mention | None:
     """The first cause in a few lines that somebody pasted: without its type, or in a sentence about it."""
     first = next((number for raw, number in pieces if raw.strip()), 0)
@@ -186,7 +186,7 @@ _MEASURE = re.compile(
 
 def unknown_error(
     pieces: Sequence[tuple[bytes, int]],
-    take_apart: Callable[[str], Line],
+    take_apart: Callable[[str], PrefixedLine],
     is_known: Callable[[str], bool],
     *,
     at_death: bool,
@@ -216,7 +216,9 @@ def unknown_error(
     return found
 
 
-def cut_traceback(pieces: Sequence[tuple[bytes, int]], take_apart: Callable[[str], Line]) -> tuple[int, str] | None:
+def cut_traceback(
+    pieces: Sequence[tuple[bytes, int]], take_apart: Callable[[str], PrefixedLine]
+) -> tuple[int, str] | None:
     """The innermost frame of a traceback that the end of the log cuts: its line and text, prefixes included.
 
     Its header, if that is the last line. None if the log does not end with the lines of a frame.
@@ -247,11 +249,11 @@ def _says_error(whole: str, text: str, *, weak: bool) -> bool:
         or GOES_ON.search(text)
     ):
         return False
-    if loose_exception(text, Line(text), 0) is not None:
+    if loose_exception(text, PrefixedLine(text), 0) is not None:
         return False  # it is an event, or was judged to be none
     if of_error_level(whole) or _LEVEL.search(whole[:300]) or calls_itself_error(text):
         return True
-    return weak and (_SAID.search(text) is not None or printed_exception(text, Line(text), 0) is not None)
+    return weak and (_SAID.search(text) is not None or printed_exception(text, PrefixedLine(text), 0) is not None)
 
 
 def calls_itself_error(text: str) -> bool:
@@ -259,7 +261,7 @@ def calls_itself_error(text: str) -> bool:
     return (
         of_error_level(text)
         or _NAMED.search(text[:200]) is not None
-        or printed_exception(text, Line(text), 0) is not None
+        or printed_exception(text, PrefixedLine(text), 0) is not None
     )
 
 

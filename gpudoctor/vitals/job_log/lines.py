@@ -314,7 +314,7 @@ OF_KERNEL = re.compile(r"\[ *\d{1,10}\.\d{6}\][ \t]| kernel: ")
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
+class PrefixedLine:
     """A line, its prefixes taken off."""
 
     text: str
@@ -350,7 +350,7 @@ def text_of(raw: bytes) -> str:
     return _CONTROLS.sub("", line)
 
 
-def take_apart(line: str) -> Line:
+def take_apart(line: str) -> PrefixedLine:
     """Prefixes and text."""
     rank = number = None
     node = actor = stamp = ""
@@ -380,7 +380,7 @@ def take_apart(line: str) -> Line:
     if rank is None and "ank" in rest and (inside := _INSIDE.search(rest)):
         rank = int(inside[1])
     source = actor or (f"rank {rank}" if rank is not None else node)
-    return Line(rest, rank, node, stamp, actor, source, low=of_low_level(line))
+    return PrefixedLine(rest, rank, node, stamp, actor, source, low=of_low_level(line))
 
 
 def of_error_level(text: str) -> bool:
@@ -470,25 +470,25 @@ class Prefixes:
         ]
         self._learned[form] = pattern, named
 
-    def line(self, text: str) -> Line:
+    def line(self, text: str) -> PrefixedLine:
         """Prefixes and text of a line that `text_of` gave."""
         for form, named in self._learned.values():
             if found := form.match(text):
                 prefix, rest = found[0], text[found.end() :]
                 if prefix.rstrip().endswith('"'):
                     rest = rest.removesuffix('"').replace('\\"', '"')
-                known = take_apart(prefix) if any(named) or not found.groups() else Line(prefix)
-                behind = take_apart(rest) if rest[:1] not in (" ", "\t") else Line(rest)
+                known = take_apart(prefix) if any(named) or not found.groups() else PrefixedLine(prefix)
+                behind = take_apart(rest) if rest[:1] not in (" ", "\t") else PrefixedLine(rest)
                 said = _RANK_WORD.search(prefix)
                 own = known.rank if known.rank is not None else int(said[1] or said[2]) if said else None
                 rank = behind.rank if behind.rank is not None else own
                 who = " ".join(number for number, own in zip(found.groups(), named, strict=True) if own)
                 node, actor = behind.node or known.node, behind.actor or known.actor
                 source = actor or (f"rank {rank}" if rank is not None else node or who)
-                return Line(behind.text, rank, node, known.stamp or behind.stamp, actor, source, low=known.low)
+                return PrefixedLine(behind.text, rank, node, known.stamp or behind.stamp, actor, source, low=known.low)
         return take_apart(text)
 
-    def lines(self, text: str) -> tuple[list[Line], str]:
+    def lines(self, text: str) -> tuple[list[PrefixedLine], str]:
         """The lines that a line holds, prefixes and text, and the innermost record if it is one, else ""."""
         line = self.line(text)
         inner = line.text
@@ -512,7 +512,7 @@ class Prefixes:
         within = take_apart(record.lines[0])
         rank = within.rank if within.rank is not None else rank
         return [
-            Line(
+            PrefixedLine(
                 within.text,
                 rank,
                 within.node or line.node,

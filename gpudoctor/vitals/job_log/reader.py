@@ -36,7 +36,7 @@ from gpudoctor.vitals.job_log.lines import (
     OF_KERNEL,
     STANDARD_INPUT,
     Block,
-    Line,
+    PrefixedLine,
     Prefixes,
     blocks,
     lines_before,
@@ -545,7 +545,7 @@ class _FileReader:
         self.events.begun_again(number)
         self._mark = self._step = None
 
-    def _marks_of_restart(self, line: Line, text: str, number: int) -> None:
+    def _marks_of_restart(self, line: PrefixedLine, text: str, number: int) -> None:
         """Words of launchers, schedulers and scripts that begin a program again."""
         restarted = "RESTART_COUNT=" in text.upper() and _RESTARTED.search(text)
         if found := _ATTEMPT.match(line.text):
@@ -635,7 +635,7 @@ class _FileReader:
             return "warning"
         return "error" if any(of_low_level(line) or of_error_level(line) for line in (own, above)) else ""
 
-    def _message(self, line: Line, number: int, whole: str) -> None:
+    def _message(self, line: PrefixedLine, number: int, whole: str) -> None:
         """A line (`whole` with its prefixes) that has a known message, or an exception without traceback."""
         text = line.text.strip()
         if not text:
@@ -665,10 +665,10 @@ class _FileReader:
 
     # Events
 
-    def _add(self, match: Match, text: str, number: int, line: Line, *, warned: bool = False) -> None:
+    def _add(self, match: Match, text: str, number: int, line: PrefixedLine, *, warned: bool = False) -> None:
         self._keep(self._event(match, text, number, line, warned=warned))
 
-    def _event(self, match: Match, text: str, number: int, of: Line | UnknownError, **more: bool) -> LogEvent:
+    def _event(self, match: Match, text: str, number: int, of: PrefixedLine | UnknownError, **more: bool) -> LogEvent:
         return event_of(
             match.known.code,
             match.known.message,

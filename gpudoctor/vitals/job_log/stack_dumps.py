@@ -1,6 +1,6 @@
 """Reads stack dumps out of lines: Python's faulthandler and `py-spy dump`, of one process or of many at once.
 
-Each source (rank, actor, node: `Line.source`) may have its own dump open between the lines of others.
+Each source (rank, actor, node: `PrefixedLine.source`) may have its own dump open between the lines of others.
 Of several dumps of one thread the last counts.
 """
 
@@ -13,7 +13,7 @@ from typing import Any
 from gpudoctor.lang import say
 from gpudoctor.model.signs.job_log import DumpedThread, RankStack
 from gpudoctor.model.signs.process import Frame
-from gpudoctor.vitals.job_log.lines import Line
+from gpudoctor.vitals.job_log.lines import PrefixedLine
 from gpudoctor.vitals.process.classify_stack import classify, is_worker, last_part
 from gpudoctor.vitals.process.dump import thread_of
 
@@ -67,7 +67,7 @@ class StackDumps:
         """Whether a dump is open: every line may belong to it."""
         return bool(self._open)
 
-    def take(self, line: Line, number: int) -> bool:
+    def take(self, line: PrefixedLine, number: int) -> bool:
         """Whether a line is of a dump."""
         text, key = line.text.rstrip(), line.source
         if heading := self._heading(text, line, number):
@@ -91,7 +91,7 @@ class StackDumps:
             self._close(each)
         return False
 
-    def _heading(self, text: str, line: Line, number: int) -> DumpedThread | None:
+    def _heading(self, text: str, line: PrefixedLine, number: int) -> DumpedThread | None:
         found = _FAULT.match(text) or _PYSPY.match(text)
         if found is None:
             return None

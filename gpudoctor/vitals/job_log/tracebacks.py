@@ -1,7 +1,7 @@
 """Puts tracebacks together that several processes may have written into each other.
 
 Python's own, those of notebooks and of Rich, of loader workers and of chained exceptions. Each process (rank,
-actor, node: `Line.source`) has its own traceback open.
+actor, node: `PrefixedLine.source`) has its own traceback open.
 """
 
 import re
@@ -9,7 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
 from gpudoctor.model.signs.job_log import LogFrame
-from gpudoctor.vitals.job_log.lines import Line, without_level
+from gpudoctor.vitals.job_log.lines import PrefixedLine, without_level
 from gpudoctor.vitals.job_log.progress import has_result, step_of
 
 _HEADER = re.compile(r"Traceback \(most recent call last\)")
@@ -136,7 +136,7 @@ class Raised:
     text: str
     """Type and message, all lines."""
     line: int
-    of: Line
+    of: PrefixedLine
     frame: LogFrame | None = None
     """The innermost line of the user's."""
     libraries: tuple[str, ...] = ()
@@ -175,7 +175,7 @@ class _Open:
     pending_code: bool = False
     heading: tuple[str, int] | None = None
     """The exception that a notebook names in the header of its traceback, and its line."""
-    of: Line = field(default_factory=lambda: Line(""))
+    of: PrefixedLine = field(default_factory=lambda: PrefixedLine(""))
     """The header."""
     indent: int = 0
     """Blanks before the header: a traceback may be pasted or printed with an indentation."""
@@ -204,11 +204,11 @@ class Tracebacks:
         """Whether a traceback is open whose exception is still to come."""
         return any(opened.current is None for opened in self._open.values())
 
-    def waits_for(self, line: Line) -> bool:
+    def waits_for(self, line: PrefixedLine) -> bool:
         """Whether a traceback is open that a line may belong to: one of its own rank, or of nobody known."""
         return line.source in self._open or (bool(self._open) and not line.source)
 
-    def take(self, line: Line, number: int, level: Callable[[], str]) -> list[list[Raised]]:
+    def take(self, line: PrefixedLine, number: int, level: Callable[[], str]) -> list[list[Raised]]:
         """Chains that this line completes; `level` says of a header how it was logged."""
         done = [*self._stale(line.source, number), *self._take(line, number, level)]
         opened = self._open.get(line.source)
@@ -216,7 +216,7 @@ class Tracebacks:
             self._first_open = min(self._first_open, opened.current.line)
         return done
 
-    def _take(self, line: Line, number: int, level: Callable[[], str]) -> list[list[Raised]]:
+    def _take(self, line: PrefixedLine, number: int, level: Callable[[], str]) -> list[list[Raised]]:
         text, key = line.text.rstrip(), line.source
         self.took = False
         opened = self._open.get(key)
@@ -272,7 +272,7 @@ class Tracebacks:
         text, at = self._announced.get(key, ("", -10))
         return text if number - at <= _BETWEEN_UNHEEDED else ""
 
-    def end(self, line: Line) -> list[list[Raised]]:
+    def end(self, line: PrefixedLine) -> list[list[Raised]]:
         """Chains that are complete as nothing more comes of them."""
         opened = self._open.pop(line.source, None)
         return [chain] if opened is not None and (chain := _closed(opened)) else []
@@ -283,7 +283,7 @@ class Tracebacks:
         self._open.clear()
         return [chain for chain in rest if chain]
 
-    def _begin(self, line: Line, number: int, text: str, level: Callable[[], str]) -> list[list[Raised]]:
+    def _begin(self, line: PrefixedLine, number: int, text: str, level: Callable[[], str]) -> list[list[Raised]]:
         key = line.source
         opened, done = self._open.get(key), list[Raised]()
         if opened is not None and (opened.chain or opened.current) and not _linked(opened, text):
@@ -304,7 +304,7 @@ class Tracebacks:
             opened.group, opened.indent = True, 0
         return [done] if done else []
 
-    def _inside(self, opened: _Open, line: Line, number: int, text: str) -> None:
+    def _inside(self, opened: _Open, line: PrefixedLine, number: int, text: str) -> None:
         """A line between the header and the exception."""
         indent = opened.indent if opened.indent and not text[: opened.indent].strip() else 0
         text = text[indent:]
@@ -349,7 +349,7 @@ class Tracebacks:
         )
         opened.message_lines = opened.noise = 0
 
-    def _after(self, opened: _Open, key: str, line: Line, text: str, number: int) -> list[list[Raised]]:
+    def _after(self, opened: _Open, key: str, line: PrefixedLine, text: str, number: int) -> list[list[Raised]]:
         """A line behind the exception: more of its message, a link to the next, or the end."""
         current = opened.current
         assert current is not None
@@ -405,7 +405,7 @@ def _cut(opened: _Open) -> list[Raised] | None:
     if opened.current is not None or opened.chain or not (opened.heading and opened.lines):
         return None
     kind, line = opened.heading
-    return [Raised(kind, kind, line, Line("", opened.of.rank), _own(opened.frames))]
+    return [Raised(kind, kind, line, PrefixedLine("", opened.of.rank), _own(opened.frames))]
 
 
 def _linked(opened: _Open, header: str) -> bool:
@@ -418,7 +418,7 @@ def _raised(text: str) -> tuple[str, str] | None:
     return (found["type"], (found["message"] or "").strip()) if found else None
 
 
-def loose_exception(text: str, line: Line, number: int) -> Raised | None:
+def loose_exception(text: str, line: PrefixedLine, number: int) -> Raised | None:
     """What a line has of an exception without its traceback; None for any other line."""
     if tested := _PYTEST.match(text):
         frame = LogFrame(path=tested[1], line=int(tested[2]), function="")
@@ -446,7 +446,7 @@ def loose_exception(text: str, line: Line, number: int) -> Raised | None:
     return Raised(found["type"], f"{found['type']}: {message}", number, line, quoted=quoted, before=before)
 
 
-def printed_exception(text: str, line: Line, number: int) -> Raised | None:
+def printed_exception(text: str, line: PrefixedLine, number: int) -> Raised | None:
     """An exception as Python prints the object: `KeyError('a')`."""
     found = _PRINTED.match(text)
     return Raised(found[1], f"{found[1]}: {found[3]}", number, line) if found else None
