@@ -12,6 +12,8 @@ from gpudoctor.errors import IncompleteError, UsageError
 from gpudoctor.lang import rendered, template, tr
 from gpudoctor.lang.message import concatenated
 from gpudoctor.lang.wrapping import cells, padded
+from gpudoctor.text import count as counted
+from gpudoctor.text import size
 
 if TYPE_CHECKING:
     from gpudoctor.recorder.kept_recordings import KeptRecording
@@ -59,8 +61,6 @@ def run(arguments: argparse.Namespace) -> int:
 
 def _remove(recordings: "list[KeptRecording]", arguments: argparse.Namespace) -> int:
     from gpudoctor.recorder.kept_recordings import chosen, remove
-    from gpudoctor.text import count as counted
-    from gpudoctor.text import size
 
     names = [name.rstrip("/").rpartition("/")[2] for name in arguments.remove]
     unwanted = chosen(recordings, names, arguments.older_than, arguments.keep)
@@ -118,8 +118,6 @@ def _print_json(recordings: "list[KeptRecording]") -> None:
 def _listed(recordings: "list[KeptRecording]", width: int, colour: bool, *, total: bool = True) -> str:
     """Two lines a recording: name, age, steps, size and command; then its verdict."""
     from gpudoctor.recorder.folder import state_folder
-    from gpudoctor.text import count as counted
-    from gpudoctor.text import size
     from gpudoctor.ui.console.canvas import Canvas
 
     canvas = Canvas(width, colour)
@@ -166,7 +164,6 @@ def short_command(words: tuple[str, ...]) -> str:
 
 def ago(seconds: float) -> str:
     """An age: `just now`, `5 min ago`, `3 h ago`, `12 days ago`."""
-    from gpudoctor.text import count as counted
 
     if seconds < 60:
         return tr("just now")

@@ -1,6 +1,7 @@
 """`gpudoctor watch` on a terminal: the application, and what its keys do outside the screen."""
 
 import argparse
+import io
 import os
 import sys
 import time
@@ -9,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from gpudoctor.cli.output import tell, write_file
+from gpudoctor.cli.reporting import rendered
 from gpudoctor.errors import UsageError
 
 if TYPE_CHECKING:
@@ -84,23 +86,7 @@ def _actions(lazy: LazySession, arguments: argparse.Namespace) -> "Actions":
         endings = {"text": "txt", "markdown": "md", "github": "txt", "nagios": "txt", "junit": "xml"}
         ending = endings.get(arguments.format, arguments.format)
         name = f"gpudoctor-watch-{tick.window.ranks[0].pid}-{time.strftime('%H%M%S')}.{ending}"
-        write_file(Path(name), _rendered(tick, arguments), "save")
+        write_file(Path(name), rendered(tick.report, arguments, "error", stream=io.StringIO()).text, "save")
         return name
 
     return Actions(manual=manual, save=save)
-
-
-def _rendered(tick: "Tick", arguments: argparse.Namespace) -> str:
-    report = tick.report
-    if arguments.share:
-        from gpudoctor.report.sharing import shareable
-
-        report = shareable(report)
-    if arguments.format != "text":
-        from gpudoctor.report import render
-
-        return render(report, arguments.format)
-    from gpudoctor.mend.plan import with_patches
-    from gpudoctor.ui.console import render_text
-
-    return render_text(with_patches(report), width=80, colour=False, verbose=True)

@@ -1,6 +1,5 @@
 """The estimate on a terminal: the verdict, each method, the lines at the peak, the trace, what to change."""
 
-import textwrap
 from collections.abc import Sequence
 
 from gpudoctor.estimate.answer import Answer, label
@@ -9,7 +8,7 @@ from gpudoctor.estimate.result import Estimate, Instant, Line, Verdict
 from gpudoctor.lang import rendered, term, tr, word
 from gpudoctor.lang.message import concatenated
 from gpudoctor.lang.message import row as in_a_row
-from gpudoctor.lang.wrapping import cells, is_wide, padded, wrap
+from gpudoctor.lang.wrapping import cells, padded, wrap
 from gpudoctor.report import estimate_words as words
 from gpudoctor.report.printable import printable
 from gpudoctor.text import joined, percent, size
@@ -18,21 +17,6 @@ from gpudoctor.text import joined, percent, size
 
 _COLOURS = {Verdict.DOES_NOT_FIT: "\x1b[31m", Verdict.TIGHT: "\x1b[33m"}
 """Colour carries severity and nothing else."""
-
-
-def _wrapped(text: str, width: int, indent: int = 0, hang: int = 0) -> list[str]:
-    """Lines of prose; at least one."""
-    if is_wide(text):
-        return wrap(text, width, indent, hang)
-    lines = textwrap.wrap(
-        text,
-        width,
-        initial_indent=" " * indent,
-        subsequent_indent=" " * (indent + hang),
-        break_long_words=False,
-        break_on_hyphens=False,
-    )
-    return lines or [""]
 
 
 class TextPage:
@@ -44,7 +28,7 @@ class TextPage:
 
     def line(self, text: str, indent: int = 0, hang: int = 0) -> None:
         """Wrapped prose."""
-        self.lines += _wrapped(printable(rendered(text)), self.width, indent, hang)
+        self.lines += wrap(printable(rendered(text)), self.width, indent, hang)
 
     def blank(self) -> None:
         """An empty line."""
@@ -63,9 +47,9 @@ class TextPage:
             room = self.width - cells(head) - 2
             if room < 20:
                 self.lines.append(head.rstrip())
-                self.lines += textwrap.wrap(last, self.width - 4, initial_indent="    ")
+                self.lines += wrap(last, self.width, 4)
                 continue
-            first, *others = _wrapped(last, room)
+            first, *others = wrap(last, room)
             self.lines.append(f"{head}  {first if last.strip() else ''}".rstrip())
             self.lines += [" " * (cells(head) + 2) + other for other in others]
 

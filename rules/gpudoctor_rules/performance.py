@@ -12,7 +12,7 @@ from gpudoctor.analysis.source.tf32 import Tf32Setting, tf32_settings
 from gpudoctor.analysis.workload import scripts_given
 from gpudoctor.lang import say
 from gpudoctor.model import Finding, Patient, Resource, Unavailable, answers
-from gpudoctor.model.evidence import Setting, SourceSpan
+from gpudoctor.model.evidence import Setting
 from gpudoctor.model.job_devices import cpus_per_rank, lowest_capability
 from gpudoctor.model.remedy import Applicability, Edit, Effort, ImportEdit, KeywordEdit, Remedy, TextEdit
 from gpudoctor.model.signs.source import Loop, Script
@@ -625,7 +625,7 @@ def _foreign(finding: Finding) -> Remedy:
 
 
 def _look(finding: Finding) -> Remedy:
-    places = [f"{item.path}:{item.line}" for item in finding.evidence if isinstance(item, SourceSpan)]
+    places = [f"{item.path}:{item.line}" for item in source_places(finding)]
     loop = finding.detail_of(UnexplainedTimeDetail).loop
     if not places:
         title = say("find the lines that take the time")

@@ -9,7 +9,7 @@ from textual.events import Resize
 from textual.widgets import Static
 
 from gpudoctor.lang import say, template, tr, word
-from gpudoctor.lang.wrapping import cells, is_wide, padded, wrap
+from gpudoctor.lang.wrapping import cells, padded, wrap
 from gpudoctor.model import Severity
 from gpudoctor.model.signs.process import GpuWindow, Rank, Series
 from gpudoctor.model.watch import Tick
@@ -163,7 +163,7 @@ class VerdictLine(Panel):
         words = plain(tick.report.summary.verdict)
         if view.error:
             words = tr("This tick failed: {plain}. {words}", plain=plain(view.error), words=words)
-        lines = _wrapped(f"{'x' * cells(chip)}{' ' if chip else ''}{words}", width)
+        lines = wrap(f"{'x' * cells(chip)}{' ' if chip else ''}{words}", max(10, width))
         if len(lines) > height:
             lines = lines[:height]
             lines[-1] = clip(lines[-1] + " …", width)
@@ -172,12 +172,6 @@ class VerdictLine(Panel):
             text.append(chip, severity_style(worst, view) + Style(reverse=True))
             lines[0] = lines[0][cells(chip) :]
         return text.append("\n".join(lines), "bold")
-
-
-def _wrapped(words: str, width: int) -> list[str]:
-    import textwrap
-
-    return wrap(words, max(10, width)) if is_wide(words) else textwrap.wrap(words, max(10, width)) or [""]
 
 
 # The machine beside the job.
