@@ -45,7 +45,7 @@ BUDGETS = {
     "trial": (3534, ["gpudoctor/trial"]),
     "estimate": (6105, ["gpudoctor/estimate"]),
     "report, ui, cli, watch, agents": (
-        13986,
+        13947,
         ["gpudoctor/report", "gpudoctor/ui", "gpudoctor/cli", "gpudoctor/watch", "gpudoctor/agents"],
     ),
     "checks": (25158, ["checks"]),

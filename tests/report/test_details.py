@@ -149,9 +149,9 @@ def test_nagios_has_performance_data_and_its_own_exit_codes():
     line = render(full_report(), "nagios").splitlines()[0]
     assert line.endswith("| errors=1;;0;0 warnings=2;0;;0 notes=1;;;0 passed=2;;;0 skipped=1;;;0 crashed=1;;;0")
     full, well = full_report(), healthy_report()
-    for error, warning, crashed, code in ((1, 1, 1, 2), (1, 0, 0, 2), (0, 1, 1, 1), (0, 0, 1, 3), (0, 0, 0, 0)):
+    for error, warning, crashed, wanted in ((1, 1, 1, 2), (1, 0, 0, 2), (0, 1, 1, 1), (0, 0, 1, 3), (0, 0, 0, 0)):
         summary = dataclasses.replace(well.summary, error=error, warning=warning, crashed=crashed)
-        assert nagios_code(dataclasses.replace(well, summary=summary)) == code
+        assert nagios_code(dataclasses.replace(well, summary=summary)) == wanted
     assert nagios_code(dataclasses.replace(well, problems=full.problems)) == 3
 
 

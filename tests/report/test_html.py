@@ -128,7 +128,7 @@ def drawn(t, values, unit="B"):
 
 
 def test_a_curve_is_joined_where_it_is_known_and_dashed_where_nothing_was_recorded_for_long():
-    chart = line_chart("x", drawn([0, 1, 2, 3, 4, 80, 81], [1e9, NAN, 2e9, NAN, 3e9, 3e9, 3e9]), TIME)
+    chart = line_chart("x", drawn([0, 1, 2, 3, 4, 14, 15], [1e9, NAN, 2e9, NAN, 3e9, 3e9, 3e9]), TIME)
     solid = re.search(r'class="line c0" d="([^"]*)"', chart)[1]
     assert solid.count("M") == 2  # every second point is unknown: that is its usual distance
     assert re.search(r'class="line gap c0" d="([^"]*)"', chart)[1].count("M") == 1
