@@ -548,13 +548,10 @@ def _autotune_edits(finding: Finding, patient: Patient) -> Iterator[Edit]:
 
 def _last_import(script: Script) -> ast.stmt | None:
     """The last statement of the module's first block of imports."""
-    last: ast.stmt | None = None
-    for node in script.tree.body:
-        if isinstance(node, ast.Import | ast.ImportFrom):
-            last = node
-        elif last is not None:
-            break
-    return last
+    kinds = [isinstance(node, ast.Import | ast.ImportFrom) for node in script.tree.body]
+    first = kinds.index(True) if True in kinds else len(kinds)
+    end = kinds.index(False, first) if False in kinds[first:] else len(kinds)
+    return script.tree.body[end - 1] if first < end else None
 
 
 _MOST = 16
