@@ -49,7 +49,7 @@ BUDGETS = {
         ["gpudoctor/report", "gpudoctor/ui", "gpudoctor/cli", "gpudoctor/watch", "gpudoctor/agents"],
     ),
     "checks": (25158, ["checks"]),
-    "rules": (5677, ["rules"]),
+    "rules": (5674, ["rules"]),
     "the rest of vitals and analysis": (12188, ["gpudoctor"]),
     "tests": (55590, ["tests"]),
     "benchmarks": (7915, ["benchmarks"]),
