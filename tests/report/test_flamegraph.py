@@ -72,15 +72,6 @@ def test_report_writes_it(recording, tmp_path, capsys):
     assert "__getitem__" in path.read_text()
 
 
-@pytest.mark.parametrize(
-    ("words", "sentence"),
-    [(["run", "--flamegraph", "no/such/x.json", "--", "true"], "the folder no/such does not exist")],
-)
-def test_what_cannot_be_written_is_refused_first(words, sentence, capsys):
-    assert main(words) == 2
-    assert sentence in capsys.readouterr().err
-
-
 def test_a_recording_without_samples_says_so(tmp_path, capsys):
     write_recording(make_recording(make_process(make_steps(60))), tmp_path / "rec")
     path = tmp_path / "f.json"
