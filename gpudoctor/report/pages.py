@@ -14,7 +14,7 @@ OVERRIDES_SCHEMA = "gpudoctor.overrides/1"
 
 JsonObject = dict[str, Json]
 _KEYS = {
-    "ManualPage": "code name topic title reads severity maturity track_record? prescribes=answered no_rule thresholds",
+    "ManualPage": "code name topic title reads severity maturity track_record? no_rule thresholds",
     "Threshold": "name default unit source meaning",
 }
 
@@ -50,7 +50,7 @@ def overrides_json(overrides: Sequence[Override]) -> str:
 
 
 def _summary(page: ManualPage) -> JsonObject:
-    return keyed_data.keyed(page, _KEYS)
+    return {**keyed_data.keyed(page, _KEYS), "prescribes": page.no_rule is None}
 
 
 def _dump(document: JsonObject) -> str:

@@ -12,7 +12,7 @@ from cures import failures
 import gpudoctor.testing
 from gpudoctor.analysis.run.steady_run import recorded, run_of
 from gpudoctor.engine.registry import load_registry
-from gpudoctor.model import Check, Finding, Patient
+from gpudoctor.model import Check, Finding, Patient, Unavailable
 
 _rules = load_registry().rules
 _examine = gpudoctor.testing.examine
@@ -21,7 +21,13 @@ _seen: set[object] = set()
 
 def examine(check: type[Check], patient: Patient, **overrides: float) -> list[Finding]:
     """As `gpudoctor.testing.examine`; fails when an edit of a rule of ours does not cure, or too much is claimed."""
-    found = _examine(check, patient, **overrides)
+    here = "checks/" in os.environ.get("PYTEST_CURRENT_TEST", "") and check.__module__.startswith("gpudoctor_checks.")
+    try:
+        found = _examine(check, patient, **overrides)
+    except Unavailable as reason:
+        if here:
+            said.compare_reason(check.code, str(reason))
+        raise
     recording = recorded(patient)
     run = run_of(recording) if recording is not None else None
     idle = None if run is None else run.idle
@@ -29,10 +35,9 @@ def examine(check: type[Check], patient: Patient, **overrides: float) -> list[Fi
         "a wait of the host is worth no more than the device is idle"
     )
     rules = _rules.get(check.code, ())
-    here = "checks/" in os.environ.get("PYTEST_CURRENT_TEST", "")
     for finding in found:
         remedies = [item for rule in rules for item in rule().prescribe(finding, patient)]
-        if here and check.__module__.startswith("gpudoctor_checks."):
+        if here:
             said.compare(finding, remedies, patient)
         for remedy in remedies:
             case = (remedy.edits, finding.message, tuple(overrides.items()))

@@ -20,7 +20,7 @@ from gpudoctor_rules import advice as module
 
 FILE = Path(__file__).parent.parent / "checks" / "said.txt"
 RENEW = bool(os.environ.get("GPUDOCTOR_UPDATE_WORDS"))
-LISTED = ("is", "measured")
+LISTED = ("is", "measured", "not examined", "breaks")
 """Kinds of lines that stand in one."""
 _met: dict[str, set[str]] = defaultdict(set)
 """What was said while the file is written anew."""
@@ -29,10 +29,19 @@ _met: dict[str, set[str]] = defaultdict(set)
 def compare(finding: Finding, remedies: Iterable[Remedy], patient: Patient) -> None:
     """Assert that the file has what the finding and its remedies say."""
     for heading, line in _said(finding, remedies, patient):
-        if RENEW:
-            _met[heading].add(line)
-        else:
-            assert line in _known().get(heading, ()), f"{heading} is not known to say (make words): {line}"
+        _compare(heading, line)
+
+
+def compare_reason(code: str, reason: str) -> None:
+    """Assert that the file has why a check did not look."""
+    _compare(str(code), f"not examined: {_frame(reason)}")
+
+
+def _compare(heading: str, line: str) -> None:
+    if RENEW:
+        _met[heading].add(line)
+    else:
+        assert line in _known().get(heading, ()), f"{heading} is not known to say (make words): {line}"
 
 
 def compare_whole(code: str, name: str, lines: set[str]) -> None:
@@ -62,7 +71,7 @@ def write() -> None:
 def _block(heading: str, lines: set[str]) -> str:
     """The lines under their heading; the short ones of a kind in one line."""
     kinds = {kind: sorted(line.partition(": ")[2] for line in lines if line.startswith(f"{kind}: ")) for kind in LISTED}
-    short = [f"{kind}: {'; '.join(items)}" for kind, items in kinds.items() if items]
+    short = [f"{kind}: {' | '.join(items)}" for kind, items in kinds.items() if items]
     long = sorted(line for line in lines if not line.startswith(tuple(f"{kind}: " for kind in LISTED)))
     block = [*short, *long]
     return f"{heading}: {block[0]}\n" if len(block) == 1 else "\n    ".join([heading, *block]) + "\n"
@@ -122,5 +131,5 @@ def _known() -> dict[str, set[str]]:
             found[heading] = set()
         kind, _, items = text.partition(": ")
         if text:
-            found[heading] |= {f"{kind}: {item}" for item in items.split("; ")} if kind in LISTED else {text}
+            found[heading] |= {f"{kind}: {item}" for item in items.split(" | ")} if kind in LISTED else {text}
     return found
