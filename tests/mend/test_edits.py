@@ -2,7 +2,7 @@
 
 import pytest
 
-from gpudoctor.mend.file_text import CannotMend, read_file, splice
+from gpudoctor.mend.file_text import CannotMend, Splice, offset, read_file, splice
 from gpudoctor.mend.python_edits import PythonFile
 from gpudoctor.model import ImportEdit, KeywordEdit
 
@@ -78,3 +78,15 @@ def test_newlines_and_encoding_are_kept(tmp_path):
     assert file.encode(file.text) == path.read_bytes()
     with pytest.raises(CannotMend, match="does not fit its encoding"):
         file.encode("中")
+
+
+@pytest.mark.parametrize("place", [(3, 1), (1, 9)])
+def test_a_place_that_is_gone_is_refused(place):
+    with pytest.raises(CannotMend):
+        offset("ab\ncd\n"[:5], *place)
+
+
+def test_splices_that_meet():
+    assert Splice(0, 4, "").meets(Splice(3, 5, ""))
+    assert not Splice(0, 4, "").meets(Splice(4, 5, ""))
+    assert Splice(4, 4, "a").meets(Splice(4, 4, "b"))

@@ -1,8 +1,5 @@
 """Messages of logs from TOML: a plugin's file, what is wrong with one, the cues, and who does not read them."""
 
-import subprocess
-import sys
-
 import pytest
 
 from gpudoctor.analysis.job_log.log_check import LogCheck
@@ -84,13 +81,3 @@ def test_a_file_that_is_wrong_says_where(package, rows, wrong):
 def test_cues_are_rare_words_of_every_alternative(pattern, cues):
     found = cues_of(LogMessage(kind="x", pattern=pattern, text="", cue=("went",) if " went " in cues else ()))
     assert {cue for cue in found if cue != "went"} <= cues | {"away", " away"}
-
-
-@pytest.mark.parametrize("words", [["explain", "FAIL004"], ["check", "examples"]])
-def test_messages_are_not_read_by_a_command_that_reads_no_log(words):
-    code = f"""from gpudoctor.cli import main
-main({words!r})
-from gpudoctor.model.message_files import read_messages
-raise SystemExit(read_messages.cache_info().currsize)"""
-    ended = subprocess.run([sys.executable, "-c", code], capture_output=True, check=False)
-    assert ended.returncode == 0, ended.stderr.decode()[-600:]

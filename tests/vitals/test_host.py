@@ -111,6 +111,8 @@ def test_slurm_step_is_held_to_the_tightest_group_above_it(tmp_path):
                 f"{job}/step_0/memory.max": "max\n",
                 f"{job}/step_0/user/memory.max": f"{6 * GIB}\n",
                 f"{job}/step_0/user/memory.current": f"{GIB}\n",
+                f"{job}/pids.max": "512\n",
+                f"{job}/step_0/pids.max": "1024\n",
                 f"{job}/cpu.max": "600000 100000\n",
                 f"{job}/step_0/cpu.max": "max 100000\n",
                 f"{top}/system.slice/cpu.max": "1200000 100000\n",
@@ -118,6 +120,7 @@ def test_slurm_step_is_held_to_the_tightest_group_above_it(tmp_path):
         )
     )
     assert host.cpus_affinity == 3
+    assert host.processes.soft == 512
     assert host.cpu_quota == 6.0
     assert host.memory_limit == 4 * GIB
     assert host.memory_available == GIB
