@@ -9,23 +9,30 @@ from typing import Any
 from gpudoctor.hooks.in_process import RunRecording
 
 
+class _Recorder:
+    """What they have in common: `recording` names a folder and `report` a page, if they are given."""
+
+    def __init__(self, recording: "str | os.PathLike[str] | None" = None, report: str | None = None) -> None:
+        super().__init__()
+        self.recording = RunRecording(recording, report=report)
+
+    def begins(self, *_: Any, **__: Any) -> None:
+        """The training begins."""
+        self.recording.start()
+
+    def ends(self, *_: Any, **__: Any) -> None:
+        """The training ends; one that raises is ended with the program."""
+        self.recording.stop()
+
+
 def transformers_callback() -> type:
     """A `transformers.TrainerCallback`."""
     from transformers import TrainerCallback
 
-    class TransformersCallback(TrainerCallback):  # type: ignore[misc]
-        """Records `Trainer.train()`. `recording` names a folder and `report` a page, if they are given."""
+    class TransformersCallback(_Recorder, TrainerCallback):  # type: ignore[misc]
+        """Records `Trainer.train()`."""
 
-        def __init__(self, recording: "str | os.PathLike[str] | None" = None, report: str | None = None) -> None:
-            self.recording = RunRecording(recording, report=report)
-
-        def on_train_begin(self, args: Any, state: Any, control: Any, **more: Any) -> None:
-            """The training begins."""
-            self.recording.start()
-
-        def on_train_end(self, args: Any, state: Any, control: Any, **more: Any) -> None:
-            """The training ends; one that raises is ended with the program."""
-            self.recording.stop()
+        on_train_begin, on_train_end = _Recorder.begins, _Recorder.ends
 
     return TransformersCallback
 
@@ -37,21 +44,12 @@ def lightning_callback() -> type:
     except ImportError:
         from pytorch_lightning import Callback
 
-    class LightningCallback(Callback):  # type: ignore[misc]
-        """Records `Trainer.fit()`. `recording` names a folder and `report` a page, if they are given."""
+    class LightningCallback(_Recorder, Callback):  # type: ignore[misc]
+        """Records `Trainer.fit()`."""
 
-        def __init__(self, recording: "str | os.PathLike[str] | None" = None, report: str | None = None) -> None:
-            self.recording = RunRecording(recording, report=report)
+        on_fit_start, on_fit_end = _Recorder.begins, _Recorder.ends
 
-        def on_fit_start(self, trainer: Any, pl_module: Any) -> None:
-            """The training begins."""
-            self.recording.start()
-
-        def on_fit_end(self, trainer: Any, pl_module: Any) -> None:
-            """The training ends."""
-            self.recording.stop()
-
-        def on_exception(self, trainer: Any, pl_module: Any, exception: BaseException) -> None:
+        def on_exception(self, _trainer: Any, _module: Any, exception: BaseException) -> None:
             """The training dies."""
             self.recording.stop(exception)
 
@@ -62,38 +60,25 @@ def accelerate_tracker() -> type:
     """A tracker of `accelerate`."""
     from accelerate.tracking import GeneralTracker
 
-    class AccelerateTracker(GeneralTracker):  # type: ignore[misc]
+    class AccelerateTracker(_Recorder, GeneralTracker):  # type: ignore[misc]
         """Records from `accelerator.init_trackers(...)` to `accelerator.end_training()`."""
 
         name = "gpudoctor"
         requires_logging_directory = False
         main_process_only = False
 
-        def __init__(self, recording: "str | os.PathLike[str] | None" = None, report: str | None = None) -> None:
-            super().__init__()
-            self.recording = RunRecording(recording, report=report)
-
         @property
         def tracker(self) -> RunRecording:
             """The recording."""
             return self.recording
 
-        def start(self) -> None:
-            """The training begins."""
+        def start(self, *_: Any, **__: Any) -> None:
+            """The training begins, or logs: losses are read from the training itself."""
             if self.recording.folder is None:
                 self.recording.start()
 
-        def store_init_configuration(self, values: dict[str, Any]) -> None:
-            """The training begins, for releases of accelerate that do not call `start`."""
-            self.start()
-
-        def log(self, values: dict[str, Any], step: int | None = None, **more: Any) -> None:
-            """Losses are read from the training itself."""
-            self.start()
-
-        def finish(self) -> None:
-            """The training ends."""
-            self.recording.stop()
+        store_init_configuration = log = start  # the former for releases of accelerate that do not call `start`
+        finish = _Recorder.ends
 
     return AccelerateTracker
 
