@@ -15,6 +15,8 @@ SHORT = "s3cr" + "3t7x"
 ENVIRONMENT = [
     ("WANDB", HEX40, "***"),
     ("PGPASSWORD", SHORT, "***"),
+    ("PGPASSWORD", "80211", "***"),
+    ("HF_TOKEN", "1234", "1234"),
     ("RUN_NOTE", "gh" + "p_a1B2c3D4e5F6g7H8i9J0k1L2m3N4o5P6q7R8", "***"),
     ("DATABASE_URL", f"postgresql://optuna:{SHORT}@db.local/study", "postgresql://***@db.local/study"),
     ("AWS_ACCESS_KEY_ID", "AK" + "IAQ3EGXAMPL7KEYS42", "***"),

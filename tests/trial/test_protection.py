@@ -15,6 +15,7 @@ from gpudoctor.trial import protection
 from gpudoctor.trial.bounded_run import in_copy
 from gpudoctor.trial.protection import Level, NoProtectionError, RunProtection
 from gpudoctor.trial.scratch import remove_scratch, scratch_folder
+from gpudoctor.trial.trial_runner import Arm, TrialRunner
 
 PROGRAM = """
 import io, json, os, pathlib, shutil, sqlite3, subprocess, sys, tempfile
@@ -216,18 +217,21 @@ def test_nothing_runs_where_nothing_protects(tree, scratch, monkeypatch):
 @pytest.mark.parametrize("level", Level)
 def test_a_run_edits_its_own_files_behind_the_door(tree, scratch, level):
     guard = guard_of(level, scratch)
-    before, path, config = fingerprint(tree.parent), tree / "edited.py", tree / "ds.json"
-    folder = scratch / "edited"
-    folder.mkdir()
-    with guard.protect(folder) as protection:
-        edits = [(str(item), in_copy(str(item), protection.copied), text) for item, text in (
-            (path, "print(__file__, open('ds.json').read())"), (config, "2"))]  # fmt: skip
-        (folder / "edits.json").write_text(json.dumps(edits))
-        here = protection.copied[0] if protection.copied else tree
-        words = [*protection.prefix, sys.executable, "edited.py"]
-        done = subprocess.run(words, cwd=here, capture_output=True, text=True, check=False)
-    assert done.stdout.split()[-1] == "2", done.stderr
+    before = fingerprint(tree.parent)
+    runner = TrialRunner((sys.executable, "edited.py"), scratch, guard.protect)
+    texts = {str(tree / "edited.py"): "print(open('ds.json').read())", str(tree / "ds.json"): "{2}"}
+    run = runner.look(Arm(name="edit", texts=texts), steps=None, seconds=60)
+    assert run.finished.exit_code == 0 and run.finished.last_words(1).endswith("{2}")
     assert fingerprint(tree.parent) == before and not guard.kept_out
+
+
+def test_a_project_beside_the_scratch_place_has_an_overlay_of_its_own(tree, tmp_path):
+    (tmp_path / "scratch").mkdir()
+    guard = guard_of(Level.OVERLAY, tmp_path / "scratch")
+    text = "echo new >> log.csv; cat log.csv; mktemp > /dev/null && echo made"
+    done = run_guarded(guard, tree, tmp_path / "scratch", "bash", "-c", text)
+    assert done.stdout == "old\nnew\nmade\n", done.stderr
+    assert (tree / "log.csv").read_text() == "old\n" and guard.level is Level.OVERLAY
 
 
 def test_the_recording_is_written_through(tree, scratch):
