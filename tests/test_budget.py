@@ -41,7 +41,7 @@ BUDGETS = {
     ),
     "recordings and live": (7914, ["gpudoctor/analysis/run", "gpudoctor/analysis/live", "gpudoctor/vitals/recording"]),
     "preflight": (4579, ["gpudoctor/preflight", "gpudoctor/analysis/preflight"]),
-    "probe, recorder, hooks": (12150, ["gpudoctor/probe", "gpudoctor/recorder", "gpudoctor/hooks"]),
+    "probe, recorder, hooks": (12135, ["gpudoctor/probe", "gpudoctor/recorder", "gpudoctor/hooks"]),
     "trial": (3534, ["gpudoctor/trial"]),
     "estimate": (6105, ["gpudoctor/estimate"]),
     "report, ui, cli, watch, agents": (
