@@ -1,6 +1,5 @@
 """Profiler traces of GPU jobs, by hand: who waits for whom, and what a report then says."""
 
-import gzip
 import json
 import random
 import subprocess
@@ -131,22 +130,9 @@ def test_collectives_count_where_no_kernel_hides_them(tmp_path, capsys, name):
     hidden = lambda at, _: [event(name, at + 1000, 11_000, "kernel", tid=9)]  # noqa: E731
     found = report(tmp_path, capsys, job(5, exposed, kernels=7900), **info)
     assert claims(found)["DIST002"] == pytest.approx(0.55, abs=0.01)
-    assert "the trace of one rank cannot show" in found["findings"][0]["message"]
     assert claims(report(tmp_path, capsys, job(5, hidden, kernels=19_900), **info)) == {}
     both = process(tmp_path, job(5, hidden), **info)
     assert share(both, "device_collective") == 0 and share(both, "device_busy") == pytest.approx(0.75, abs=0.01)
-
-
-def test_of_several_ranks_the_one_that_waits_least_is_named(tmp_path, capsys):
-    for rank in range(3):
-        length = 1000 if rank == 1 else 11_000
-        nccl = lambda at, _, length=length: [event("ncclDevKernel", at + 8000, length, "kernel", tid=9)]  # noqa: E731
-        info = {"distributedInfo": {"backend": "nccl", "rank": rank, "world_size": 3}}
-        text = json.dumps(document(job(5, nccl, kernels=7900), **info)).encode()
-        (tmp_path / f"r{rank}.pt.trace.json.gz").write_bytes(gzip.compress(text))
-    assert main(["report", str(tmp_path), "--format", "json"]) in (0, 1)
-    messages = [item["message"] for item in json.loads(capsys.readouterr().out)["findings"]]
-    assert any("rank 1 waits only 5 %, so the others may wait for it" in text for text in messages)
 
 
 def test_copies_to_the_device_count_where_nothing_hides_them(tmp_path, capsys):
@@ -177,7 +163,6 @@ def test_a_long_first_call_is_set_up_and_a_full_queue_is_not(tmp_path, capsys):
     ]
     found = report(tmp_path, capsys, job(3, loads, *idle, kernels=500))
     assert claims(found).get("PERF011", 0.0) < 0.3
-    assert "cudaMalloc" in next(item["message"] for item in found["findings"] if item["code"] == "PERF014")
     full = process(tmp_path, job(3, loads, kernels=19_800))
     assert share(full, "forward") == pytest.approx(0.1, abs=0.01)
 
