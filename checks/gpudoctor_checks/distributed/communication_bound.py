@@ -26,8 +26,8 @@ class CommunicationBound(Check):
         least is the reference. Any longer wait of the others is a wait for that rank.
     False alarms:
         Waiting for a straggler resembles communication: if one rank is late, DIST001 reports it and this check
-        is silent. The trace of one rank cannot separate the two, and the finding mentions this. On the CPU
-        (gloo) the reduction cannot be separated from the backward pass.
+        is silent. The trace of one rank cannot separate the two. On the CPU (gloo) the reduction cannot be
+        separated from the backward pass.
     Remedies:
         Use bigger buckets, accumulation without synchronisation, overlap, or a faster network.
     References:

@@ -8,7 +8,6 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any
 
-from gpudoctor.analysis.run.deaths import death
 from gpudoctor.analysis.run.steady_run import processes, recorded, trained_well
 from gpudoctor.analysis.source.target_versions import installed_version, meant_version
 from gpudoctor.lang import say
@@ -386,7 +385,11 @@ def _harmless(patient: Patient, finding: Finding) -> bool:
     if trained_well(patient):
         return True
     recording = recorded(patient)
-    told = death(recording) if recording is not None else None
+    if recording is None:
+        return False
+    from gpudoctor.analysis.run.deaths import death
+
+    told = death(recording)
     if told is None or told.record is None or told.record.type != "exception":
         return False  # a native crash names nobody
     frames = list(told.record.get("frames") or ())

@@ -4,16 +4,13 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from gpudoctor.analysis.job_log.first_cause import first_cause
-from gpudoctor.analysis.run.curves import loss_curve
-from gpudoctor.analysis.run.deaths import EXIT, Death, DeathMessage, first_failed, user_place
+from gpudoctor.analysis.run.deaths import EXIT, Death, first_failed, user_place
 from gpudoctor.lang import say
 from gpudoctor.model import Check, Code, Confidence, Cost, Detail, Finding, Patient, Reads, Severity
 from gpudoctor.model.unavailable import optional
 from gpudoctor.text import capitalised, count
-from gpudoctor_checks.failure.exception_causes import NOT_A_NUMBER, OVERFLOW, CauseClass, cause_of
+from gpudoctor_checks.failure.exception_causes import CauseClass, cause_of
 from gpudoctor_checks.failure.told_death import ToldDeath, told_death
-
-_OF_VALUES = frozenset({NOT_A_NUMBER, OVERFLOW, "outside-0-1"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -97,7 +94,7 @@ def _message(found: ToldDeath, cause: CauseClass | None) -> str:
         return _silence(found, echoes)
     # its own full stop would follow another one
     first = found.first.removesuffix(".")
-    why = say(" {cause}{last_loss}.", cause=cause.words, last_loss=_last_loss(told, cause)) if cause is not None else ""
+    why = say(" {cause}.", cause=cause.words) if cause is not None else ""
     shared = {"who": capitalised(found.who), "when": found.when, "where": found.where, "why": why, "echoes": echoes}
     if told.kind == EXIT:
         said = say("by sys.exit: {first}", first=first)
@@ -105,16 +102,6 @@ def _message(found: ToldDeath, cause: CauseClass | None) -> str:
             said = say("with exit code {first}", first=first)
         return say("{who} ended itself{when}{where} {said}.{why}{echoes}", said=said, **shared)
     return say("{who} died{when} of {kind}{where}: {first}.{why}{echoes}", kind=told.kind, first=first, **shared)
-
-
-def _last_loss(told: DeathMessage, cause: CauseClass) -> str:
-    """The last loss, as a clause, where a value is at fault: whether it had grown before."""
-    curve = loss_curve(told.process) if told.process is not None and cause.word in _OF_VALUES else None
-    return (
-        say("; the last loss was {value:.3g}, at step {step}", value=curve.values[-1], step=curve.steps[-1])
-        if curve
-        else ""
-    )
 
 
 def _silence(found: ToldDeath, echoes: str) -> str:

@@ -19,14 +19,9 @@ class CauseClass:
     cure: str
 
 
-NOT_A_NUMBER = "not-a-number"
-"""Word of the class in which a value became NaN or infinite, often before there is a loss to read."""
-OVERFLOW = "overflow"
-"""Word of the class in which a value grew too large for Python's own arithmetic."""
-
 _CAUSES = (
     CauseClass(
-        word=NOT_A_NUMBER,
+        word="not-a-number",
         pattern=r"\b(nan|inf)\W{1,8}(or \W?)?(nan|inf)\b|contains? (NaN|infinity|invalid numeric entries)|"
         r"float (NaN|infinity) to integer|returned nan values|found invalid values:[^)]{0,400}\bnan\b|"
         r"loss is (nan|inf)|non-?finite (loss|values?|gradients?)|is not finite",
@@ -35,7 +30,7 @@ _CAUSES = (
             "and bad weights mean too high a rate: lower it, clip the gradients"),
     ),
     CauseClass(
-        word=OVERFLOW,
+        word="overflow",
         pattern=r"^OverflowError: (math range error|\(34, )",
         words=say("A power or an exponential of a value that is too large left the range of a float"),
         cure=say("Print the value before this line. A loss that has grown: lower the rate, clip the gradients. "

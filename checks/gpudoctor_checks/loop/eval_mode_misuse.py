@@ -6,7 +6,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from gpudoctor.analysis.observation import confirmed, suspicions
-from gpudoctor.analysis.run.curves import newest
 from gpudoctor.analysis.run.line_costs import place_of
 from gpudoctor.analysis.run.steady_run import Run, judged, spots
 from gpudoctor.analysis.source.autograd_flow import feeds_backward
@@ -144,6 +143,8 @@ class EvalModeMisuse(Check):
         if run is None:
             yield from suspected
             return
+        from gpudoctor.analysis.run.curves import newest
+
         seen: set[str] = set()
         for reading in newest(run.lead.process, "mode"):
             how, steps = _HOW.get(str(reading.get("kind_of")), ""), int(reading.get("steps") or 0)

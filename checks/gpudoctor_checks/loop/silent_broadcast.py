@@ -10,8 +10,6 @@ from gpudoctor.analysis.run.risky_operations import loss_lines
 from gpudoctor.analysis.run.steady_run import measured, spots
 from gpudoctor.lang import say
 from gpudoctor.model import Check, Code, Confidence, Cost, Detail, Finding, Patient, Reads, Severity, Threshold
-from gpudoctor.model.evidence import SourceSpan
-from gpudoctor.model.signs.recording import Recording
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,79 +73,46 @@ class SilentBroadcast(Check):
                 losses = sum(int(item[2]) for item in shapes)
                 if losses >= self.limit("losses"):
                     spans = list(dict.fromkeys(spots(patient, *loss_lines(patient), place_of(record))))
-                    own, shape, _, *how = shapes[0]
-                    if how == ["either"]:
-                        yield self._either(recording, shape, losses, spans)
-                    else:
-                        yield self._found(recording, own, shape, losses, spans, bool(how))
+                    message, detail = _what_met(*shapes[0], where=at(spans))
+                    yield self.finding(
+                        message,
+                        evidence=(*spans, measured("losses_of_all_pairs", losses, "{steps}", recording)),
+                        confidence=Confidence.CONFIRMED,
+                        cost=Cost(breaks=say("the model learns the mean of the targets, the same for every sample")),
+                        subject=f"{spans[0].path}:{spans[0].line}" if spans else "loss",
+                        detail=detail,
+                    )
                     return
 
-    def _found(
-        self,
-        recording: Recording,
-        own: list[int],
-        shape: list[int],
-        losses: int,
-        spans: list[SourceSpan],
-        crossed: bool,
-    ) -> Finding:
-        many, outputs, targets = _shapes_that_met(shape)
-        column = len(own) == len(shape)
-        if not column:
-            outputs, targets = targets, outputs
-        if crossed:
-            targets = f"({', '.join(map(str, shape))})"
-        return self._said(
-            say(
-                "The outputs have the shape {outputs} and the targets {targets}. The loss compares "
-                "each of {many} "
-                "outputs with each of {many} targets, {shape:,} pairs{at}.",
-                outputs=outputs,
-                targets=targets,
-                many=many,
-                shape=shape[0] * shape[1],
-                at=at(spans),
-            ),
-            recording,
-            losses,
-            spans,
-            SilentBroadcastDetail("output", "target", crossed)
-            if column
-            else SilentBroadcastDetail("target", "output", crossed),
-        )
 
-    def _either(self, recording: Recording, shape: list[int], losses: int, spans: list[SourceSpan]) -> Finding:
-        many, wide, flat = _shapes_that_met(shape)
-        return self._said(
-            say(
-                "The loss subtracts values of the shapes {wide} and {flat}. It compares each of {many} with "
-                "each of the other {many}, {shape:,} pairs{at}.",
-                wide=wide,
-                flat=flat,
-                many=many,
-                shape=shape[0] * shape[1],
-                at=at(spans),
-            ),
-            recording,
-            losses,
-            spans,
-            SilentBroadcastDetail("output", "target", either=True),
-        )
-
-    def _said(
-        self, message: str, recording: Recording, losses: int, spans: list[SourceSpan], detail: SilentBroadcastDetail
-    ) -> Finding:
-        return self.finding(
-            message,
-            evidence=(*spans, measured("losses_of_all_pairs", losses, "{steps}", recording)),
-            confidence=Confidence.CONFIRMED,
-            cost=Cost(breaks=say("the model learns the mean of the targets, the same for every sample")),
-            subject=f"{spans[0].path}:{spans[0].line}" if spans else "loss",
-            detail=detail,
-        )
-
-
-def _shapes_that_met(shape: list[int]) -> tuple[str, str, str]:
-    """How many samples made this shape of all pairs, and the shapes in words: the column's and the row's."""
+def _what_met(
+    own: list[int], shape: list[int], _: int, how: object = "", *, where: str
+) -> tuple[str, SilentBroadcastDetail]:
+    """The shapes that made this one of all pairs, in words: the column's and the row's."""
     many, *rest = map(str, shape[1:])
-    return many, f"({', '.join([many, '1', *rest])})", f"({', '.join([many, *rest])})"
+    wide, flat = f"({', '.join([many, '1', *rest])})", f"({', '.join([many, *rest])})"
+    pairs = shape[0] * shape[1]
+    if how == "either":
+        message = say(
+            "The loss subtracts values of the shapes {wide} and {flat}. It compares each of {many} with "
+            "each of the other {many}, {shape:,} pairs{at}.",
+            wide=wide,
+            flat=flat,
+            many=many,
+            shape=pairs,
+            at=where,
+        )
+        return message, SilentBroadcastDetail("output", "target", either=True)
+    column = len(own) == len(shape)
+    outputs, targets = (wide, flat) if column else (flat, wide)
+    message = say(
+        "The outputs have the shape {outputs} and the targets {targets}. The loss compares each of {many} "
+        "outputs with each of {many} targets, {shape:,} pairs{at}.",
+        outputs=outputs,
+        targets=f"({', '.join(map(str, shape))})" if how else targets,
+        many=many,
+        shape=pairs,
+        at=where,
+    )
+    named = ("output", "target") if column else ("target", "output")
+    return message, SilentBroadcastDetail(*named, crossed=bool(how))

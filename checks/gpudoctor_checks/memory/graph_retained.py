@@ -4,9 +4,9 @@ import ast
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from gpudoctor.analysis.observation import confirmed
-from gpudoctor.analysis.run.memory_growth import MemoryGrowth, growing_things, may_grow, memory_limit, readings, rise
 from gpudoctor.analysis.run.steady_run import Run, judged, source_of, spots
 from gpudoctor.analysis.source.control_flow import bound_to, steady
 from gpudoctor.analysis.source.syntax import names_in
@@ -17,6 +17,9 @@ from gpudoctor.model.proof import LeakDetail, LeakKind
 from gpudoctor.model.signs.recording import Process
 from gpudoctor.model.signs.source import Event, Loop, Source
 from gpudoctor.text import size
+
+if TYPE_CHECKING:
+    from gpudoctor.analysis.run.memory_growth import MemoryGrowth
 
 KEEPS = {"append", "appendleft", "extend", "add", "insert"}
 """Methods that put a value into a container."""
@@ -118,6 +121,8 @@ class GraphRetained(Check):
 
     def _seen(self, patient: Patient, run: Run, source: Source | None) -> Iterator[Finding]:
         """What the recorder saw grow, where the source shows nothing: a container of tensors with graphs."""
+        from gpudoctor.analysis.run.memory_growth import growing_things, may_grow, memory_limit, rise
+
         process = run.lead.process
         column = _column(process)
         things = (*growing_things(process, "cuda"), *growing_things(process, "cpu"))
@@ -145,6 +150,8 @@ class GraphRetained(Check):
 
     def _measured(self, run: Run, suspected: list[Finding]) -> Iterator[Finding]:
         """The memory that really grew; the suspicion says why."""
+        from gpudoctor.analysis.run.memory_growth import rise
+
         process = run.lead.process
         found = rise(process, _column(process))
         if found is None:
@@ -161,7 +168,7 @@ class GraphRetained(Check):
     def _grew(
         self,
         run: Run,
-        found: MemoryGrowth,
+        found: "MemoryGrowth",
         message: str,
         *,
         much: bool,
@@ -232,6 +239,8 @@ class GraphRetained(Check):
 
 def _column(process: Process) -> str:
     """The bytes that tell: the device's where it was used, else the host's."""
+    from gpudoctor.analysis.run.memory_growth import readings
+
     return "allocated" if readings(process, "allocated") > 0 else "rss"
 
 

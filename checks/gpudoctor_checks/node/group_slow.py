@@ -53,19 +53,11 @@ class GroupSlow(Check):
             one = len(item.nodes) == 1
             size = say(" of {size} nodes and more", size=item.size) if item.size else ""
             what = say("fail") if failed else say("are slow")
-            who = say("with {names}", names=names) if one else say("; the fault is among {names}", names=names)
+            who = say(" with {names}", names=names) if one else say("; the fault is among {names}", names=names)
             yield on_nodes(
                 self,
                 found,
                 say(
-                    "Groups{size} {what}{speed} {who}, and its pairs are good.",
-                    size=size,
-                    what=what,
-                    speed=speed,
-                    who=who,
-                )
-                if one
-                else say(
                     "Groups{size} {what}{speed}{who}. Their pairs are good.", size=size, what=what, speed=speed, who=who
                 ),
                 item.nodes if one else (),

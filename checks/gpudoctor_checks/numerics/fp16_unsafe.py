@@ -1,12 +1,11 @@
 """NUM006: training in fp16 without what keeps it from overflowing or underflowing."""
 
 import ast
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from gpudoctor.analysis.memo import once
 from gpudoctor.analysis.observation import suspicions
-from gpudoctor.analysis.run.curves import numerics
 from gpudoctor.analysis.run.steady_run import Run, judged
 from gpudoctor.analysis.source.control_flow import bound_to, steady, switched_off
 from gpudoctor.analysis.source.declared_settings import Setup, from_keyword
@@ -18,6 +17,7 @@ from gpudoctor.lang import say
 from gpudoctor.model import Check, Code, Confidence, Cost, Detail, Finding, Patient, Reads, Severity, Threshold, Whose
 from gpudoctor.model.evidence import Evidence, Setting, SourceSpan
 from gpudoctor.model.signs.configs import ConfigFile, ConfigKind
+from gpudoctor.model.signs.recording import Record
 from gpudoctor.model.signs.source import Call, Event, Known, Loop, Script, Source, Unknown
 from gpudoctor.text import percent
 
@@ -95,16 +95,18 @@ class Fp16Unsafe(Check):
         run = judged(patient)
         suspected = suspicions(lambda: self._declared(patient), run)
         if run is not None:
-            yield from self._collapsed(run)
-            scaled = bool(numerics(run.lead.process, "scaler")) or run.lead.known("scale")
+            from gpudoctor.analysis.run.curves import numerics
+
+            readings = numerics(run.lead.process, "scaler")
+            yield from self._collapsed(run, readings)
+            scaled = bool(readings) or run.lead.known("scale")
             suspected = [
                 item for item in suspected if not (scaled and item.detail_of(Fp16UnsafeDetail).cure == "autocast")
             ]
         yield from suspected
 
-    def _collapsed(self, run: Run) -> Iterator[Finding]:
+    def _collapsed(self, run: Run, readings: Sequence[Record]) -> Iterator[Finding]:
         """A scaler whose scale falls and falls, or that skips steps all the time."""
-        readings = numerics(run.lead.process, "scaler")
         last = readings[-1] if readings else None
         if last is None:
             return

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 
 from gpudoctor.analysis.observation import suspicions
 from gpudoctor.analysis.run.cost_attribution import at, seen_in_run
-from gpudoctor.analysis.run.instrumentation import coverage
 from gpudoctor.analysis.run.steady_run import Run, judged, spots
 from gpudoctor.analysis.source.call_frequency import step_period
 from gpudoctor.analysis.source.control_flow import bound, switched_off, trains_within, withs_of
@@ -167,6 +166,8 @@ class DebugModeOn(Check):
         yield from suspected
 
     def _measured(self, patient: Patient, run: Run, suspected: list[Finding]) -> Iterator[Finding]:
+        from gpudoctor.analysis.run.instrumentation import coverage
+
         for pattern, (name, what, heavy) in WINDOWS.items():
             on = coverage(run.lead, pattern)
             if on is None or on.share < self.limit("steps_covered"):

@@ -4,11 +4,11 @@ import math
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from gpudoctor.analysis.live.stack_shares import seen_live, watched
 from gpudoctor.analysis.observation import suspicions
 from gpudoctor.analysis.run.cost_attribution import at, price, seen_in_run
-from gpudoctor.analysis.run.instrumentation import Coverage, coverage, instrumented
 from gpudoctor.analysis.run.line_costs import Site
 from gpudoctor.analysis.run.line_ownership import LineOwner
 from gpudoctor.analysis.run.steady_run import Run, judged, spots
@@ -21,6 +21,9 @@ from gpudoctor.model.signs.configs import CanonicalValue, ConfigFile
 from gpudoctor.model.signs.process import ProcessWindow
 from gpudoctor.model.signs.source import Call, Known, Loop, Script, Source
 from gpudoctor.text import percent
+
+if TYPE_CHECKING:
+    from gpudoctor.analysis.run.instrumentation import Coverage
 
 _PROFILERS = {"torch": {"profile", "_KinetoProfile"}, "cProfile": {"Profile"}, "line_profiler": {"LineProfiler"}}
 """Package and last part of the name of profilers that record every operation or call."""
@@ -149,6 +152,8 @@ class ProfilerInLoop(Check):
 
     def _measured(self, patient: Patient, run: Run, suspected: list[Finding]) -> Iterator[Finding]:
         """By its own time, and by the steps it was on in, which it makes slower too."""
+        from gpudoctor.analysis.run.instrumentation import coverage, instrumented
+
         suspected = [item for item in suspected if item.detail_of(ProfilerInLoopDetail).how != "config"]
         calls = price(patient, run, phases=("profiler",), owners=(LineOwner.PROFILING,))
         inside = instrumented(run.lead.process)
@@ -180,7 +185,7 @@ class ProfilerInLoop(Check):
             priced=share >= self.limit("share_noted"),
         )
 
-    def _words(self, tool: str, own: float, on: Coverage | None, spans: list[SourceSpan]) -> str:
+    def _words(self, tool: str, own: float, on: "Coverage | None", spans: list[SourceSpan]) -> str:
         """What it costs: its own work, how much longer it makes the steps, or that nobody knows."""
         covered = say("was on in {on_share} of the steps", on_share=percent(on.share if on is not None else 0.0))
         slower = on.slower if on is not None else None

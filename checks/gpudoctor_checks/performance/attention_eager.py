@@ -5,7 +5,6 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from gpudoctor.analysis.observation import confirmed, suspicions
-from gpudoctor.analysis.run.instrumentation import share_below
 from gpudoctor.analysis.run.job_facts import main_model, on_gpu
 from gpudoctor.analysis.run.steady_run import Run, judged, ran_on_cpu
 from gpudoctor.analysis.source.device_tensors import Target
@@ -148,6 +147,8 @@ def _seen_eager(run: Run) -> float:
     model = main_model(process)
     if not on_gpu(process) or _NEEDS_EAGER.search(str(model.get("name") if model is not None else "")):
         return 0.0
+    from gpudoctor.analysis.run.instrumentation import share_below
+
     return share_below(process, _EAGER)
 
 

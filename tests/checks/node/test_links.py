@@ -88,7 +88,7 @@ E, W = Severity.ERROR, Severity.WARNING
         (PacketsLost, counted(lambda sender, to: 0.03 if to == 2 else 0.002 if sender == 2 else 1e-5), W, "TCP sent 3 % of its segments again", "leave-out look"),
         (PacketsLost, counted(lambda sender, to: 0.03 if 2 in (sender, to) else 1e-5), W, "node02", "leave-out look"),
         (PacketsLost, counted(lambda sender, to: 0.02 if (sender, to) == (4, 1) else 1e-5, *(pair(1, 4, at=20 + turn, more=LOSSES) for turn in range(3))), W, "between node01 and node04", "look"),
-        (GroupSlow, GROUPS, W, "its pairs are good", "leave-out fabric"),
+        (GroupSlow, GROUPS, W, "Their pairs are good", "leave-out fabric"),
         (PeerLinkSlow, inside(*(whole(node, 200 * GB if node == 2 else 360 * GB) for node in range(5)), name="Somebody's card"), W, "The all-reduce (ring) inside node02 reaches 200 GB/s", "leave-out look"),
         (PeerLinkSlow, copies(lambda *at: 90 * GB if at == (1, 0, 3) else 230 * GB), W, "copy from GPU 0 to GPU 3 of node01", "leave-out look"),
         (PeerLinkSlow, inside(whole(0, 0, failure="unhandled cuda error")), E, "unhandled cuda error", "leave-out look"),
