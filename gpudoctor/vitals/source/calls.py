@@ -1,138 +1,278 @@
-"""Resolving one call: its name, what it runs, what it gives, what it does to the training."""
+"""What a call calls and gives: a library's function, one of the program's own, a method by its object's type."""
 
 import ast
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
-from gpudoctor.model.signs.source import Call, Misfit, Value
-from gpudoctor.vitals.source import class_model, conditions, configuration, effects, library, tensor_values
-from gpudoctor.vitals.source.methods import of_method
-from gpudoctor.vitals.source.program import SourceInterpreter
-from gpudoctor.vitals.source.qualified_names import kind_of
-from gpudoctor.vitals.source.resolving import Resolved, resolve
-from gpudoctor.vitals.source.scope import ScopeState
+from gpudoctor.analysis.source.syntax import last_name
+from gpudoctor.model.signs.source import Misfit
+from gpudoctor.vitals.source import conditions, library, settings, tensor_values
+from gpudoctor.vitals.source.program import Program
+from gpudoctor.vitals.source.qualified_names import TENSOR_METHODS, canonical, guess, kind_of, method_name
 from gpudoctor.vitals.source.values import (
-    EVAL,
+    BATCH,
+    DATASET,
+    DEVICE,
     LOADER,
+    MISSING,
     MODULE,
     NOTHING,
+    NUMBER,
+    OPTIMIZER,
     TENSOR,
     AbstractValue,
     ClassSymbol,
     Function,
+    Module,
     tensor,
-    value_of,
     without_graph,
 )
 
+_MOVES = frozenset(("to", "cuda", "cpu"))
+_SAME = frozenset(
+    "train eval half float bfloat16 double requires_grad_ apply share_memory compile zero_grad to_empty type".split()
+)
+_AUTOGRAD = frozenset({"torch.autograd.Function", "torch.autograd.function.Function"})
+_PLAIN_TYPES = ("number", "bool", "tuple", "list", "dict", "str")
+_PLAIN = frozenset("shape dtype ndim is_cuda requires_grad grad_fn is_leaf names layout".split())
+_BINDERS = frozenset({"staticmethod", "classmethod"})
+"""Decorators that only say what a method is bound to."""
 
-def call(program: SourceInterpreter, frame: ScopeState, node: ast.Call) -> AbstractValue:
-    """Evaluate a call: receiver, arguments, then the call itself is recorded."""
-    found = resolve(program, frame, node)
+
+@dataclass(slots=True, eq=False, repr=False, match_args=False)
+class Resolved:
+    """What a call calls."""
+
+    name: str
+    base: AbstractValue = NOTHING
+    """The receiver of a method, or the object that is called."""
+    callee: Function | None = None
+    owner: AbstractValue | None = None
+    """`self` for the callee."""
+    klass: ClassSymbol | None = None
+    """The program's own class that is instantiated."""
+    called: bool = False
+    """Whether the base itself is called (`model(x)`)."""
+    context: bool = False
+    """Whether the callee gets a context first (`forward` of an autograd function, by `apply`)."""
+
+
+def resolve(program: Program, module: Module, node: ast.Call) -> Resolved:
+    """What a call calls."""
+    func = node.func
+    if isinstance(func, ast.Attribute):
+        if isinstance(func.value, ast.Call) and last_name(func.value.func) == "super":
+            return _super(module, node, func.attr)
+        return _method(program, module, program.thing(module, func.value), func, func.attr)
+    thing = program.thing(module, func)
+    label = func.id if isinstance(func, ast.Name) else f"?.{type(func).__name__.lower()}"
+    if isinstance(func, ast.Name) and label in program.builtins:
+        if program.look(module.homes[func], label, func) is None:
+            if label in ("isinstance", "print", "len", "range"):
+                return Resolved(label)
+        else:
+            label = f"{module.name}.{label}"
+    return _target(module, thing, label)
+
+
+def _super(module: Module, node: ast.Call, method: str) -> Resolved:
+    scope = module.homes.get(node)
+    while scope is not None and (scope.function is None or scope.function.klass is None):
+        scope = scope.outer
+    klass = scope.function.klass if scope is not None and scope.function is not None else None
+    if klass is None:
+        return Resolved(f"?.{method}")
+    for parent in klass.lineage()[1:]:
+        if method in parent.methods:
+            owner = AbstractValue(klass=klass, type=klass.kind)
+            return Resolved(f"{parent.name}.{method}", callee=parent.methods[method], owner=owner)
+    name = method_name(klass.kind, method) if klass.kind else f"?.{method}"
+    return Resolved(name, base=AbstractValue(type=klass.kind))
+
+
+def _method(program: Program, module: Module, base: AbstractValue, func: ast.expr, method: str) -> Resolved:
+    if base.ref is not None:
+        return Resolved(canonical(f"{base.ref}.{method}"))
+    definition = base.definition
+    if isinstance(definition, Module):
+        return _target(module, program.member(definition, method), f"{definition.name}.{method}")
+    if isinstance(definition, ClassSymbol):
+        return _class_method(definition, base, method)
+    if base.klass is not None:
+        own = base.klass.method(method)
+        if own is not None:
+            return Resolved(f"{base.klass.name}.{method}", base=base, callee=own, owner=base)
+        held = attribute(program, base, method)
+        if held is not NOTHING and (held.definition or held.klass or held.type or held.ref):
+            return _target(module, held, f"{base.klass.name}.{method}")
+    if base.type is not None:
+        if kind_of(base.type) == MODULE and base.klass is None and method not in _MOVES | _SAME:
+            held = attribute(program, base, method)
+            if held.type or held.definition:
+                return _target(module, held, method_name(base.type, method))
+        return Resolved(_typed(base, method), base=base)
+    if base.attrs is not None and method in base.attrs:
+        return _target(module, base.attrs[method], f"?.{method}")
+    if base is NOTHING and module.torch and guess(method) == MODULE:
+        return Resolved(f"{MODULE}.__call__", base=AbstractValue(type=MODULE, guessed=True), called=True)
+    return Resolved(f"?.{method}", base=base)
+
+
+def _typed(base: AbstractValue, method: str) -> str:
+    if base.type == BATCH:
+        return f"{TENSOR}.{method}" if method in TENSOR_METHODS else f"?.{method}"
+    if base.type in _PLAIN_TYPES:
+        return f"{'?' if base.type in ('number', 'bool') else base.type}.{method}"
+    return method_name(base.type or "?", method)
+
+
+def _class_method(klass: ClassSymbol, base: AbstractValue, method: str) -> Resolved:
+    own = klass.method(method)
+    if own is not None:
+        owner = base if own.bound_class else None
+        return Resolved(f"{klass.name}.{method}", callee=own, owner=owner)
+    forward = klass.method("forward") if method == "apply" else None
+    if forward is not None and any(b.ref in _AUTOGRAD for part in klass.lineage() for b in part.bases):
+        return Resolved(f"{klass.name}.apply", callee=forward, context=klass.method("setup_context") is None)
+    if klass.kind and method in ("from_pretrained", "load_from_checkpoint", "from_config"):
+        return Resolved(f"{klass.kind}.{method}", base=AbstractValue(type=klass.kind, klass=klass), klass=klass)
+    return Resolved(f"{klass.name}.{method}")
+
+
+def _target(module: Module, thing: AbstractValue, label: str) -> Resolved:
+    if thing.ref is not None:
+        return Resolved(canonical(thing.ref))
+    definition = thing.definition
+    if isinstance(definition, Function):
+        name = label
+        if definition.klass is not None:
+            name = f"{definition.klass.name}.{definition.short}"
+        elif definition.module is not module:
+            name = f"{definition.module.name}.{definition.name}"
+        return Resolved(name, callee=definition, owner=thing.owner)
+    if isinstance(definition, ClassSymbol):
+        name = definition.name if definition.module is module else f"{definition.module.name}.{definition.name}"
+        return Resolved(name, klass=definition, callee=definition.method("__init__"))
+    if thing.klass is not None:
+        is_module = kind_of(thing.type or thing.klass.kind) == MODULE
+        own = (thing.klass.method("forward") if is_module else None) or thing.klass.method("__call__")
+        name = f"{MODULE}.__call__" if is_module else f"{thing.klass.name}.__call__"
+        return Resolved(name, base=thing, callee=own, owner=thing, called=True)
+    if thing.type is not None and thing.type not in (*_PLAIN_TYPES, BATCH, TENSOR):
+        return Resolved(method_name(thing.type, "__call__"), base=thing, called=True)
+    return Resolved(label)
+
+
+# attributes
+
+
+def attribute(program: Program, base: AbstractValue, name: str) -> AbstractValue:
+    """`base.name`; NOTHING when it cannot be told."""
+    if base.ref is not None:
+        return AbstractValue(ref=canonical(f"{base.ref}.{name}"))
+    definition = base.definition
+    if isinstance(definition, Module):
+        return program.member(definition, name)
+    if isinstance(definition, ClassSymbol):
+        found = program.member_of(definition, name)
+        if found is None and definition.data:
+            found = program.fields(definition).get(name)
+        found = found or NOTHING
+        return found.replace(owner=base) if isinstance(found.definition, Function) else found
+    if base.attrs is not None and name in base.attrs:
+        return base.attrs[name]
+    if base.klass is not None:
+        found = _of_instance(program, base, base.klass, name)
+        if found is not None:
+            return found
+    if base.keys is not None:
+        return NOTHING
+    if base.type is not None:
+        return _of_type(base, name)
+    return AbstractValue(option=True) if base.option else NOTHING
+
+
+def _of_instance(program: Program, base: AbstractValue, klass: ClassSymbol, name: str) -> AbstractValue | None:
+    found = program.attribute_of(klass, name)
+    if found is not None:
+        if base.device and (found.type == "torch.nn.Parameter" or kind_of(found.type) == MODULE):
+            return found.replace(device=base.device)
+        return found
+    method = klass.method(name)
+    if method is not None:
+        return program.returned(method) if method.is_property else AbstractValue(definition=method, owner=base)
+    if klass.data:
+        return program.fields(klass).get(name)
+    return program.member_of(klass, name)
+
+
+def _of_type(base: AbstractValue, name: str) -> AbstractValue:
+    kind = kind_of(base.type)
+    if kind == TENSOR or base.type == BATCH:
+        if name in _PLAIN:
+            return NOTHING
+        if name == "device":
+            return AbstractValue(type=DEVICE, device=base.device)
+        return tensor(base.device, base.graph and name not in ("data", "grad", "indices"))
+    if base.type == DEVICE:
+        return AbstractValue(type="torch.device.type", device=base.device) if name == "type" else NUMBER
+    if kind == MODULE and name == "module":
+        return base.replace(type=base.klass.kind if base.klass is not None else MODULE)
+    if name == "device" and (base.device or kind == MODULE):
+        return AbstractValue(type=DEVICE, device=base.device)
+    if kind == LOADER and name == "dataset":
+        return AbstractValue(type=DATASET)
+    return AbstractValue(option=True) if base.option and kind != MODULE else NOTHING
+
+
+# results
+
+
+def arguments(program: Program, module: Module, node: ast.Call) -> tuple[list[AbstractValue], dict[str, AbstractValue]]:
+    """What a call is given, by place and by keyword; `*` and `**` spread as far as they can be told."""
     positional: list[AbstractValue] = []
-    values: list[Value] = []
-    open_ended = False
-    segment = frame.module.segment
     for arg in node.args:
-        thing = program.evaluate(frame, arg)
         if isinstance(arg, ast.Starred):
-            inner = program.peek(frame, arg.value)
-            if inner.items is None:
-                open_ended = True
+            items = program.thing(module, arg.value).items
+            if items is None:
                 break
-            positional += inner.items
-            values += [value_of(item, "") for item in inner.items]
-            continue
-        positional.append(thing)
-        values.append(value_of(thing, segment(arg)))
-    if open_ended:
-        for arg in node.args[len(values) + 1 :]:
-            program.evaluate(frame, arg)
+            positional += items
+        else:
+            positional.append(program.thing(module, arg))
     keywords: dict[str, AbstractValue] = {}
-    named: dict[str, Value] = {}
     for keyword in node.keywords:
-        thing = program.evaluate(frame, keyword.value)
+        thing = program.thing(module, keyword.value)
         if keyword.arg is not None:
             keywords[keyword.arg] = thing
-            named[keyword.arg] = value_of(thing, segment(keyword.value))
-        elif thing.keys is not None or thing.attrs is not None:
-            entries = thing.keys if thing.keys is not None else thing.attrs or {}
-            open_ended = open_ended or thing.open
-            keywords.update(entries)
-            named.update((key, value_of(entry, key)) for key, entry in entries.items())
         else:
-            open_ended = True
-    receiver = segment(node.func.value, 200) if isinstance(node.func, ast.Attribute) else ""
-    base = found.base
-    made = Call(
-        name=found.name,
-        method=found.name.rpartition(".")[2],
-        receiver=receiver,
-        positional=tuple(values),
-        keywords=named,
-        open_ended=open_ended,
-        span=frame.module.span(node),
-        function=frame.name,
-        node=node,
-        receiver_type=program.type_name(base),
-        receiver_class=base.klass.name if base.klass is not None else None,
-        receiver_device=base.device,
-        guessed=base.guessed,
-        guards=tuple(mark.guard for mark in frame.marks),
-        misfit=misfit(found, node),
-    )
-    frame.module.calls[id(node)] = made
-    effect = effects.of_call(found, made, node, positional)
-    callee = found.callee or _closure(found, positional, keywords)
-    graph = any(t.graph for t in positional) or any(t.graph for t in keywords.values())
-    if effect & effects.MODES:
-        frame.evaluating = bool(effect & EVAL)
-    frame.add(node, call=made, effect=effect, callee=callee, graph=graph)
-    return _result(program, frame, node, found, positional, keywords, open_ended)
+            keywords |= thing.keys if thing.keys is not None else thing.attrs or {}
+    return positional, keywords
 
 
-def _closure(found: Resolved, positional: list[AbstractValue], keywords: dict[str, AbstractValue]) -> Function | None:
-    """`optimizer.step(closure)` runs the closure."""
-    if found.name.endswith(".step"):
-        for thing in (*positional[:2], *keywords.values()):
-            if isinstance(thing.definition, Function):
-                return thing.definition
-    return None
-
-
-def _result(
-    program: SourceInterpreter,
-    frame: ScopeState,
-    node: ast.Call,
-    found: Resolved,
-    args: list[AbstractValue],
-    keywords: dict[str, AbstractValue],
-    open_ended: bool,
-) -> AbstractValue:
+def call(program: Program, module: Module, node: ast.Call) -> AbstractValue:
+    """What a call gives."""
+    found = program.resolve(module, node)
+    args, keywords = arguments(program, module, node)
+    no_grad = program.no_grad(module, node)
     if found.klass is not None:
-        return class_model.construct(program, found.klass, args, keywords, node, open_ended)
-    made = configuration.call_result(program, frame, node, found.name, found.base, args, keywords)
+        return _construct(program, module, found.klass, args, keywords, node)
+    made = settings.call_result(program, module, node, found.name, found.base, args, keywords)
     if made is not None:
         return made
     returned = NOTHING
     if found.callee is not None:
-        # A static method gets no instance, though it is called on one.
-        given = args if found.owner is None or found.callee.static else [found.owner, *args]
-        given = [NOTHING, *given] if found.context else given
-        returned = _retold(node, program.invoke(found.callee, given, keywords, open_ended))
-        if frame.no_grad:  # the function is read once for all its calls, most of them outside of no_grad
-            returned = without_graph(returned)
+        returned = _retold(node, program.returned(found.callee))
+        returned = without_graph(returned) if no_grad else returned
         if returned.elem is not None and returned.type is None:
             # A generator of the program draws from the loader that it is given.
             loader = next((t for t in args if kind_of(t.type) == LOADER), None)
             returned = returned if loader is None else returned.replace(over=loader)
     if found.called and kind_of(found.base.type) == MODULE:
-        return _output(frame, found.base, args, keywords, returned)
+        return _output(found.base, args, keywords, returned, graph=not no_grad)
     if found.callee is not None:
         return returned
-    configuration.run_targets(program, frame, found.name, args, keywords)
-    if found.base is not NOTHING and not found.called:
-        return of_method(program, frame, node, found, args, keywords)
-    return library.call_result(found.name, args, keywords, node, frame.no_grad > 0)
+    if found.base is not NOTHING and not found.called and isinstance(node.func, ast.Attribute):
+        return _of_method(found, node, args, keywords, no_grad)
+    return library.call_result(found.name, args, keywords, node, no_grad)
 
 
 def _retold(node: ast.Call, returned: AbstractValue) -> AbstractValue:
@@ -144,47 +284,121 @@ def _retold(node: ast.Call, returned: AbstractValue) -> AbstractValue:
     return returned.replace(test=told)
 
 
-def _output(
-    frame: ScopeState,
-    model: AbstractValue,
+def _construct(
+    program: Program,
+    module: Module,
+    klass: ClassSymbol,
     args: list[AbstractValue],
     keywords: dict[str, AbstractValue],
-    returned: AbstractValue,
+    node: ast.Call,
 ) -> AbstractValue:
+    """An instance of one of the program's own classes."""
+    kind = kind_of(klass.kind)
+    made = AbstractValue(type=klass.kind, klass=klass, device="cpu" if kind == MODULE else None, made=node)
+    if klass.data and klass.method("__init__") is None:
+        fields = program.fields(klass)
+        spread = [item.value for item in node.keywords if item.arg is None]
+        loose = any((held := program.thing(module, item)).open or (held.keys is None and held.attrs is None)
+                    for item in spread)  # fmt: skip
+        values = {name: thing.widened() for name, thing in fields.items()} if loose else dict(fields)
+        values |= dict(zip(fields, args, strict=False)) | keywords
+        return made.replace(attrs=values, option=True)
+    if kind in (DATASET, LOADER):
+        return made.replace(elem=AbstractValue(type=BATCH, device="cpu"))
+    return made
+
+
+def _output(
+    model: AbstractValue, args: list[AbstractValue], keywords: dict[str, AbstractValue], returned: AbstractValue,
+    *, graph: bool,
+) -> AbstractValue:  # fmt: skip
     """A forward pass gives tensors on the model's device, with their graph unless under no_grad."""
-    graph = frame.no_grad == 0
     device = model.device if model.device and model.device != "cpu" else None
-    if device is None:
-        device = tensor_values.tensors_device([*args, *keywords.values()]) or model.device
+    device = device or tensor_values.device_among([*args, *keywords.values()], {}) or model.device
     if returned.items is not None:
         # Where the graph of one output was followed, the others' was as well: masks, indices, draws have none.
         followed = graph and any(item.graph for item in returned.items)
         return AbstractValue(
             items=tuple(_placed(item, device, graph and (item.graph or not followed)) for item in returned.items)
         )
-    if returned is NOTHING or returned.type is None:
-        return tensor(device, graph)
-    return _placed(returned, device, graph)
+    return tensor(device, graph) if returned.type is None else _placed(returned, device, graph)
 
 
 def _placed(thing: AbstractValue, device: str | None, graph: bool) -> AbstractValue:
-    if thing.type not in (None, TENSOR, "torch.nn.Parameter"):
-        return thing
     if thing is NOTHING or thing.type == TENSOR:
         return tensor(device if device and device != "cpu" else thing.device or device, graph)
     return thing
 
 
-_BINDERS = frozenset({"staticmethod", "classmethod"})
-"""Decorators that only say what a method is bound to."""
+def _of_method(
+    found: Resolved, node: ast.Call, args: list[AbstractValue], keywords: dict[str, AbstractValue], no_grad: bool
+) -> AbstractValue:
+    """What a method call on an object of a known kind gives."""
+    base, method = found.base, found.name.rpartition(".")[2]
+    kind = kind_of(base.type)
+    if kind == TENSOR or base.type == BATCH:
+        return tensor_values.tensor_method(base, method, _named_devices(node, args), keywords, no_grad)
+    if kind == MODULE:
+        if method in _MOVES:
+            return tensor_values.moved(base, method, _named_devices(node, args), keywords)
+        if method in _SAME:
+            return base
+        if method in ("parameters", "buffers"):
+            return AbstractValue(elem=AbstractValue(type="torch.nn.Parameter", device=base.device, graph=True))
+        return tensor(base.device, method == "forward" and not no_grad) if method in ("generate", "forward") else NOTHING
+    if kind in (LOADER, OPTIMIZER):
+        return NOTHING
+    if base.keys is not None:
+        return _dict_method(base, method, args)
+    if base.items is not None or base.elem is not None:
+        if method in ("pop", "popleft", "get", "__next__"):
+            return tensor_values.element(base)
+        return base if method in ("values", "items", "copy", "__iter__") else NOTHING
+    gathers = ("gather", "gather_for_metrics", "reduce", "pad_across_processes")
+    scaler = base.type in ("torch.amp.GradScaler", "torch.cuda.amp.GradScaler")
+    if (base.type == "accelerate.Accelerator" and method in gathers) or (scaler and method == "scale"):
+        return args[0] if args else NOTHING
+    result = library.call_result(found.name, args, keywords, node, no_grad)
+    return AbstractValue(option=True) if result is NOTHING and base.option and not scaler else result
+
+
+def _named_devices(node: ast.Call, args: list[AbstractValue]) -> list[AbstractValue]:
+    """Device arguments that nothing is known about, told by their names (`.to(rank)`, `.to(device)`)."""
+    named = list(args)
+    for index, (arg, thing) in enumerate(zip(node.args, args, strict=False)):
+        if tensor_values.device_of(thing) is None and thing.type in (None, "rank", "number"):
+            device = tensor_values.device_name(last_name(arg))
+            if device is not None:
+                named[index] = thing.replace(device=device, value=MISSING)
+    return named
+
+
+def _dict_method(base: AbstractValue, method: str, args: list[AbstractValue]) -> AbstractValue:
+    keys = base.keys or {}
+    first = args[0] if args else NOTHING
+    if method in ("get", "pop", "setdefault"):
+        held = keys.get(first.value) if isinstance(first.value, str) else None
+        if held is not None:
+            return held
+        default = args[1] if len(args) > 1 else AbstractValue(value=None)
+        return default.widened() if base.open else default
+    if method == "copy":
+        return base
+    values = AbstractValue(items=tuple(keys.values())[:100])
+    if method == "values":
+        return values if not base.open else NOTHING
+    return AbstractValue(elem=AbstractValue(items=(NOTHING, tensor_values.element(values)))) if method == "items" else NOTHING
+
+
+# arguments that do not fit
 
 
 def misfit(found: Resolved, node: ast.Call) -> Misfit | None:
     """What a call gives that its function cannot take; None where it fits, and where that cannot be told."""
     if any(isinstance(item, ast.Starred) for item in node.args) or any(not item.arg for item in node.keywords):
         return None
-    target = _target(found)
-    if target is None or not isinstance(target[0].node, ast.FunctionDef):
+    target = _runs(found)
+    if target is None:
         return None
     function, own = target
     spec = function.node.args
@@ -192,8 +406,7 @@ def misfit(found: Resolved, node: ast.Call) -> Misfit | None:
     named = {item.arg for item in (*spec.args, *spec.kwonlyargs)}
     keywords = [item.arg for item in node.keywords if item.arg]
     given = {*places[: len(node.args)], *keywords}
-    optional = set(places[len(places) - len(spec.defaults) :]) if spec.defaults else set()
-    required = [name for name in places if name not in optional]
+    required = places[: len(places) - len(spec.defaults)]
     required += [item.arg for item, default in zip(spec.kwonlyargs, spec.kw_defaults, strict=True) if default is None]
     missing = tuple(name for name in required if name not in given)
     unknown = tuple(name for name in keywords if name not in named) if spec.kwarg is None else ()
@@ -209,20 +422,18 @@ def misfit(found: Resolved, node: ast.Call) -> Misfit | None:
     )
 
 
-def _target(found: Resolved) -> tuple[Function, int] | None:
-    """The function that runs, with how many of its parameters Python fills itself."""
+def _runs(found: Resolved) -> tuple[Function, int] | None:
+    """The function that certainly runs, with how many of its parameters Python fills itself."""
     if found.called or found.context:
         return None  # `model(x)` and `apply` go through code of torch
     if found.klass is not None:
-        if found.base is not NOTHING:
-            return None  # `Model.from_pretrained(path)` is not the constructor
-        made = _constructor(found.klass)
+        made = _constructor(found.klass) if found.base is NOTHING else None
         return (made, 1) if made is not None else None
     function = found.callee
-    if function is None or not isinstance(function.node, ast.FunctionDef):
+    if function is None or not isinstance(function.node, ast.FunctionDef) or not _is_only(function):
         return None
-    bound = found.owner is not None
-    if (bound and not function.bound_class) or not _is_plain(function):
+    names = {name for _, name in function.decorators}
+    if not names <= _BINDERS or (found.owner is not None and not function.bound_class):
         return None  # a method of an object may be that of another class by then
     return function, 1 if function.bound_class else 0
 
@@ -230,32 +441,19 @@ def _target(found: Resolved) -> tuple[Function, int] | None:
 def _constructor(klass: ClassSymbol) -> Function | None:
     """The `__init__` that certainly runs when a class is called."""
     for _ in range(20):
-        if klass.node.decorator_list or klass.node.keywords or "__new__" in klass.members or klass.data:
+        if klass.node.decorator_list or klass.node.keywords or "__new__" in klass.methods or klass.data:
             return None
-        own = klass.members.get("__init__")
+        own = klass.methods.get("__init__")
         if own is not None:
-            function = own.definition
-            if not isinstance(function, Function) or not isinstance(function.node, ast.FunctionDef):
-                return None
-            return function if not function.node.decorator_list and _is_only(function) else None
+            return own if not own.decorators and _is_only(own) else None
         bases = [base.definition for base in klass.bases]
-        if len(bases) != 1 or len(klass.node.bases) != 1 or not isinstance(bases[0], ClassSymbol):
+        if len(bases) != 1 or not isinstance(bases[0], ClassSymbol):
             return None
         klass = bases[0]
     return None
 
 
-def _is_plain(function: Function) -> bool:
-    node = function.node
-    if not isinstance(node, ast.FunctionDef):
-        return False
-    binders = [item.id for item in node.decorator_list if isinstance(item, ast.Name)]
-    return len(binders) == len(node.decorator_list) and set(binders) <= _BINDERS and _is_only(function)
-
-
 def _is_only(function: Function) -> bool:
-    """Whether nothing else of its class goes by a method's name: a property's setter, an overload."""
-    if function.klass is None:
-        return True
-    names = [item.name for item in function.klass.node.body if isinstance(item, ast.FunctionDef)]
-    return names.count(function.short) == 1
+    """Whether nothing else of its scope goes by a function's name: a property's setter, an overload, another arm."""
+    outer = function.scope.outer
+    return outer is None or len(outer.bindings.get(function.short, ())) == 1

@@ -117,9 +117,9 @@ def _unfitted(module: Module) -> list[EngineLoop]:
     """A LightningModule whose fit is elsewhere: its training_step is a step all the same."""
     found = []
     for klass in module.klasses:
-        step = klass.members.get("training_step")
-        if klass.kind == "lightning.LightningModule" and step is not None and isinstance(step.definition, Function):
-            node = step.definition.node
+        step = klass.methods.get("training_step")
+        if klass.kind == "lightning.LightningModule" and step is not None:
+            node = step.node
             found.append(
                 EngineLoop(
                     engine="lightning.Trainer",
@@ -138,15 +138,14 @@ def _class_hooks(klasses: Sequence[ClassSymbol], names: Sequence[str], evaluatio
     hooks = []
     for klass in klasses:
         for name in names:
-            member = klass.members.get(name)
-            if member is not None and isinstance(member.definition, Function):
-                hooks.append((member.definition, evaluation))
+            if name in klass.methods:
+                hooks.append((klass.methods[name], evaluation))
     return tuple(hooks)
 
 
 def _lightning_hooks(modules: Sequence[Module]) -> Hooks:
     klasses = [k for module in modules for k in module.klasses if (k.kind or "").startswith("lightning.")]
-    fitted = [k for k in klasses if k.kind == "lightning.LightningModule" and "training_step" in k.members]
+    fitted = [k for k in klasses if k.kind == "lightning.LightningModule" and "training_step" in k.methods]
     if len(fitted) > 1:
         named = [k for k in fitted if any(_names(module, k) for module in modules)]
         klasses = [k for k in klasses if k not in fitted or k in named or not named]

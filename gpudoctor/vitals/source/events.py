@@ -7,9 +7,8 @@ from typing import overload
 from gpudoctor.model.evidence import SourceSpan
 from gpudoctor.model.signs.source import Event, Guard, GuardKind, Loop, LoopRole, Unknown
 from gpudoctor.vitals.source.loop_roles import Roles
+from gpudoctor.vitals.source.program import Program
 from gpudoctor.vitals.source.values import (
-    AbstractValue,
-    BindingHistory,
     Function,
     FunctionRecord,
     Item,
@@ -53,33 +52,26 @@ class Events(Sequence[Event]):
         return self._all()[index]
 
 
-class Snapshot(Mapping[str, str]):
-    """One word about each plain name at a moment: its type, or its device."""
+class Names(Mapping[str, str]):
+    """What plain names hold at a place, told as a type or a device, when somebody asks."""
 
-    __slots__ = ("_past", "_tell", "_time")
+    __slots__ = ("_tell",)
 
-    def __init__(self, past: BindingHistory, time: int, tell: Callable[[AbstractValue], str | None]) -> None:
-        self._past = past
-        self._time = time
+    def __init__(self, tell: Callable[[str], str | None]) -> None:
         self._tell = tell
 
     def __getitem__(self, name: str) -> str:
         """The word for a name; `KeyError` when nothing is known."""
-        if name.startswith("self."):
-            owner = self._past.at("self", self._time)
-            thing = owner.klass.attribute(name[5:]) if owner is not None and owner.klass is not None else None
-        else:
-            thing = self._past.at(name, self._time)
-        word = self._tell(thing) if thing is not None else None
+        word = self._tell(name)
         if word is None:
             raise KeyError(name)
         return word
 
     def __iter__(self) -> Iterator[str]:
-        return (name for name in self._past.all_names() if self.get(name) is not None)
+        return iter(())
 
     def __len__(self) -> int:
-        return sum(1 for _ in self)
+        return 0
 
 
 @dataclass(slots=True, eq=False, repr=False, match_args=False)
@@ -148,7 +140,7 @@ class Walker:
             there = _Here(guards, inner, via, no_grad, evaluates, None)
             yield from self._walk(callee.record, callee.record.items, 0, 0, there, budget, (*stack, callee))
 
-    def event(self, step: Step, made: Callable[[LoopRecord], Loop], words: "Words") -> Event:
+    def event(self, step: Step, made: Callable[[LoopRecord], Loop], program: Program) -> Event:
         """The event that checks see."""
         item = step.item
         return Event(
@@ -160,18 +152,10 @@ class Walker:
             via=step.via,
             evaluation=step.evaluation,
             no_grad=step.no_grad,
-            types=Snapshot(step.scope.past, item.time, words.type),
-            devices=Snapshot(step.scope.past, item.time, words.device),
+            types=Names(lambda name: program.type_name(program.named(step.scope.module, item.node, name))),
+            devices=Names(lambda name: program.named(step.scope.module, item.node, name).device),
             graph=item.graph and not step.no_grad,
         )
-
-
-@dataclass(slots=True, eq=False, repr=False, match_args=False)
-class Words:
-    """How things are told to checks."""
-
-    type: Callable[[AbstractValue], str | None]
-    device: Callable[[AbstractValue], str | None]
 
 
 @dataclass(slots=True, eq=False, repr=False, match_args=False)

@@ -1,20 +1,16 @@
-# ruff: noqa: ARG001  (handlers share one signature)
-"""Evaluating expressions to things, recording the calls and tests on the way."""
+"""What expressions give: literals, names, operators, comparisons, containers, parts of things."""
 
 import ast
 from collections.abc import Callable
 from typing import Any
 
 from gpudoctor.model.signs.source import GuardKind
-from gpudoctor.vitals.source import class_model, conditions
-from gpudoctor.vitals.source.assignment_targets import assign
-from gpudoctor.vitals.source.attributes import attribute
-from gpudoctor.vitals.source.calls import call
+from gpudoctor.vitals.source import conditions
+from gpudoctor.vitals.source.calls import attribute, call
+from gpudoctor.vitals.source.index import text_of
 from gpudoctor.vitals.source.joins import join
 from gpudoctor.vitals.source.operators import LARGEST, arithmetic
-from gpudoctor.vitals.source.program import SourceInterpreter
-from gpudoctor.vitals.source.qualified_names import guess
-from gpudoctor.vitals.source.scope import ScopeState
+from gpudoctor.vitals.source.program import Program
 from gpudoctor.vitals.source.tensor_values import device_text, element
 from gpudoctor.vitals.source.values import (
     BATCH,
@@ -23,29 +19,15 @@ from gpudoctor.vitals.source.values import (
     NUMBER,
     TENSOR,
     AbstractValue,
-    LoopRecord,
     Meanings,
+    Module,
     same_value,
     tensor,
     value_of,
 )
 
 
-def evaluate(program: SourceInterpreter, frame: ScopeState, node: ast.expr) -> AbstractValue:
-    """What an expression gives; its calls and tests are recorded in order of evaluation."""
-    handler = _HANDLERS.get(type(node))
-    if handler is None:
-        return NOTHING
-    program.depth += 1
-    try:
-        if program.depth > program.deepest:
-            return NOTHING
-        return handler(program, frame, node)
-    finally:
-        program.depth -= 1
-
-
-def _constant(program: SourceInterpreter, frame: ScopeState, node: ast.Constant) -> AbstractValue:
+def _constant(program: Program, module: Module, node: ast.Constant) -> AbstractValue:
     value = node.value
     if isinstance(value, bool | float) or value is None:
         return AbstractValue(value=value)
@@ -56,55 +38,58 @@ def _constant(program: SourceInterpreter, frame: ScopeState, node: ast.Constant)
     return NOTHING
 
 
-def _name(program: SourceInterpreter, frame: ScopeState, node: ast.Name) -> AbstractValue:
-    found = frame.look(node.id)
+def _name(program: Program, module: Module, node: ast.Name) -> AbstractValue:
+    scope = module.homes.get(node, module.scope)
+    found = program.look(scope, node.id, node)
     if found is None:
-        return NOTHING
-    if found is NOTHING or (found.type is None and found.klass is None and not found.known):
-        return _guessed(frame, node.id, found)
-    return found
+        return program.guessed(module, node.id, NOTHING)
+    if found.attrs is not None:  # `args.device = torch.device(...)` somewhere in the same function
+        given = {name[len(node.id) + 1 :]: bindings for name, bindings in scope.bindings.items()
+                 if name.startswith(node.id + ".") and name.count(".") == 1}  # fmt: skip
+        more = {name: program.bound(bindings[-1]) for name, bindings in given.items()}
+        found = found.replace(attrs={**found.attrs, **more}) if more else found
+    return program.guessed(module, node.id, found)
 
 
-def _guessed(frame: ScopeState, name: str, thing: AbstractValue) -> AbstractValue:
-    if thing.ref or thing.definition or thing.items is not None or thing.keys is not None or thing.elem or thing.option:
-        return thing
-    kind = guess(name) if frame.module.torch else None
-    return thing.replace(type=kind, guessed=True) if kind else thing
+def _attribute(program: Program, module: Module, node: ast.Attribute) -> AbstractValue:
+    text = text_of(node)
+    scope = module.homes.get(node, module.scope)
+    found = NOTHING
+    bindings = scope.bindings.get(text) if text else None
+    if bindings:
+        reaching = program.reaching(scope, bindings, node)
+        if reaching:
+            found = program._joined(reaching)
+    base = program.thing(module, node.value)
+    if found is NOTHING or (not found.type and not found.known and not found.klass):
+        held = attribute(program, base, node.attr)
+        found = held if found is NOTHING else join(found, held)
+    return program.guessed(module, node.attr, found) if base.ref is None else found
 
 
-def _attribute(program: SourceInterpreter, frame: ScopeState, node: ast.Attribute) -> AbstractValue:
-    base = evaluate(program, frame, node.value)
-    found = attribute(program, base, node.attr)
-    if found is NOTHING and base.ref is None:
-        return _guessed(frame, node.attr, found)
-    return found
-
-
-def _binary(program: SourceInterpreter, frame: ScopeState, node: ast.BinOp) -> AbstractValue:
+def _binary(program: Program, module: Module, node: ast.BinOp) -> AbstractValue:
     # `a + b + c + ...` leans left: walked in a loop, so that a thousand terms are no recursion.
     chain = [node]
     left: ast.expr = node.left
     while isinstance(left, ast.BinOp):
         chain.append(left)
         left = left.left
-    thing = evaluate(program, frame, left)
+    thing = program.thing(module, left)
     for part in reversed(chain):
-        right = evaluate(program, frame, part.right)
+        right = program.thing(module, part.right)
         result = arithmetic(part.op, thing, right)
         if isinstance(part.op, ast.Mod):
-            result = result.replace(modulus=value_of(right, frame.module.segment(part.right)))
+            result = result.replace(modulus=value_of(right, module.segment(part.right)))
         elif isinstance(part.op, ast.BitAnd) and isinstance(right.value, int):
-            period = right.replace(value=right.value + 1)
-            result = result.replace(modulus=value_of(period, frame.module.segment(part.right)))
+            result = result.replace(modulus=value_of(right.replace(value=right.value + 1), module.segment(part.right)))
         thing = result
     return thing
 
 
-def _unary(program: SourceInterpreter, frame: ScopeState, node: ast.UnaryOp) -> AbstractValue:
-    thing = evaluate(program, frame, node.operand)
+def _unary(program: Program, module: Module, node: ast.UnaryOp) -> AbstractValue:
+    thing = program.thing(module, node.operand)
     if isinstance(node.op, ast.Not):
-        text = frame.module.segment(node.operand)
-        test = conditions.negate(conditions.meaning(node.operand, thing, text))
+        test = conditions.negate(conditions.meaning(node.operand, thing, module.segment(node.operand)))
         value = MISSING if thing.value is MISSING else not thing.value
         return AbstractValue(type="bool", value=value, origin=thing.origin, test=test, option=thing.option)
     if isinstance(thing.value, int | float) and isinstance(node.op, ast.USub | ast.UAdd):
@@ -112,12 +97,14 @@ def _unary(program: SourceInterpreter, frame: ScopeState, node: ast.UnaryOp) -> 
     return thing.replace(value=MISSING, test=None)
 
 
-def _bool(program: SourceInterpreter, frame: ScopeState, node: ast.BoolOp) -> AbstractValue:
+def _bool(program: Program, module: Module, node: ast.BoolOp) -> AbstractValue:
     conjunction = isinstance(node.op, ast.And)
-    things, parts = _operands(program, frame, node, conjunction)
-    option = any(t.option for t in things)
-    plain = all(t.test is None and not t.known and t.type not in (None, "bool", "number") for t in things)
-    if plain:
+    things = [program.thing(module, operand) for operand in node.values]
+    parts: list[Meanings] = [
+        conditions.meaning(operand, thing, module.segment(operand))
+        for operand, thing in zip(node.values, things, strict=True)
+    ]
+    if all(t.test is None and not t.known and t.type not in (None, "bool", "number") for t in things):
         return things[0]
     value: Any = MISSING
     if all(t.known for t in things):
@@ -125,78 +112,43 @@ def _bool(program: SourceInterpreter, frame: ScopeState, node: ast.BoolOp) -> Ab
         for thing in things[1:]:
             if bool(value) is conjunction:
                 value = thing.value
-    test = conditions.means_and(parts) if conjunction else conditions.means_or(parts)
-    device = next((t.device for t in things if t.device), None)
     last = things[-1] if not conjunction else NOTHING
-    known_type = last.type if last.type not in ("bool", "number") else None
     return AbstractValue(
         value=value,
-        test=test,
-        option=option,
-        device=device,
-        type=known_type,
+        test=conditions.means_and(parts) if conjunction else conditions.means_or(parts),
+        option=any(t.option for t in things),
+        device=next((t.device for t in things if t.device), None),
+        type=last.type if last.type not in ("bool", "number") else None,
         klass=last.klass,
         origin=next((t.origin for t in things if t.origin != "literal"), "literal"),
     )
 
 
-def _compare(program: SourceInterpreter, frame: ScopeState, node: ast.Compare) -> AbstractValue:
-    things = [evaluate(program, frame, node.left)]
-    things += [evaluate(program, frame, operand) for operand in node.comparators]
-    if any(t.type in (TENSOR, BATCH) for t in things):
-        identity = isinstance(node.ops[0], ast.Is | ast.IsNot | ast.In | ast.NotIn)
-        if not identity:
-            first = next(t for t in things if t.type in (TENSOR, BATCH))
-            test = conditions.compared(node, things[0], things[1], "") if len(things) == 2 else None
-            failed = test if test and test[0].kind is GuardKind.FAILURE else None
-            return AbstractValue(type=TENSOR, device=first.device, test=failed)
+def _compare(program: Program, module: Module, node: ast.Compare) -> AbstractValue:
+    things = [program.thing(module, part) for part in (node.left, *node.comparators)]
+    identity = isinstance(node.ops[0], ast.Is | ast.IsNot | ast.In | ast.NotIn)
+    if not identity and (found := next((t for t in things if t.type in (TENSOR, BATCH)), None)):
+        test = conditions.compared(node, things[0], things[1], "") if len(things) == 2 else None
+        failed = test if test and test[0].kind is GuardKind.FAILURE else None
+        return AbstractValue(type=TENSOR, device=found.device, test=failed)
     option = any(t.option for t in things)
     if len(things) != 2:
         return AbstractValue(type="bool", option=option)
     left, right = things
-    text = frame.module.segment(node)
-    value = conditions.known_comparison(node.ops[0], left, right)
-    origin = left.origin if left.origin != "literal" else right.origin
-    test = conditions.compared(node, left, right, text)
-    return AbstractValue(type="bool", value=value, origin=origin, test=test, option=option)
+    return AbstractValue(
+        type="bool",
+        value=conditions.known_comparison(node.ops[0], left, right),
+        origin=left.origin if left.origin != "literal" else right.origin,
+        test=conditions.compared(node, left, right, module.segment(node)),
+        option=option,
+    )
 
 
-def _operands(
-    program: SourceInterpreter, frame: ScopeState, node: ast.BoolOp, conjunction: bool
-) -> tuple[list[AbstractValue], list[Meanings]]:
-    """Each operand with what it means: one is only looked at when those before it do not settle the whole."""
-    things: list[AbstractValue] = []
-    parts: list[Meanings] = []
-    height = len(frame.marks)
-    for place, operand in enumerate(node.values):
-        thing = evaluate(program, frame, operand)
-        if place and id(node) in frame.tested and not isinstance(operand, ast.Call | ast.BoolOp):
-            frame.add(operand)
-        text = frame.module.segment(operand)
-        meaning = frame.told.get(id(operand)) or conditions.meaning(operand, thing, text)
-        things.append(thing)
-        parts.append(meaning)
-        let = meaning if conjunction else conditions.negate(meaning)
-        frame.open_guards(let, text if conjunction else f"not ({text})", operand.lineno)
-    del frame.marks[height:]
-    return things, parts
-
-
-def _conditional(program: SourceInterpreter, frame: ScopeState, node: ast.IfExp) -> AbstractValue:
-    frame.test(node.test)
-    thing = evaluate(program, frame, node.test)
-    frame.add(node.test)
-    text = frame.module.segment(node.test)
-    meaning = conditions.meaning(node.test, thing, text)
-    height = len(frame.marks)
-    frame.open_guards(meaning, text, node.lineno)
-    first = evaluate(program, frame, node.body)
-    del frame.marks[height:]
-    frame.open_guards(conditions.negate(meaning), text, node.lineno)
-    other = evaluate(program, frame, node.orelse)
-    del frame.marks[height:]
-    written = thing.known and not thing.option and thing.origin == "literal"
-    if written and first.device and other.device:
+def _conditional(program: Program, module: Module, node: ast.IfExp) -> AbstractValue:
+    thing = program.thing(module, node.test)
+    meaning = conditions.meaning(node.test, thing, module.segment(node.test))
+    first, other = program.thing(module, node.body), program.thing(module, node.orelse)
+    if thing.known and not thing.option and thing.origin == "literal" and first.device and other.device:
         return first if thing.value else other  # `"cuda" if settings.cuda else "cpu"`, with cuda=False above
     joined = join(first, other)
     if joined.known and not same_value(first.value, other.value):
@@ -206,17 +158,17 @@ def _conditional(program: SourceInterpreter, frame: ScopeState, node: ast.IfExp)
     return joined
 
 
-def _tuple(program: SourceInterpreter, frame: ScopeState, node: ast.Tuple | ast.List | ast.Set) -> AbstractValue:
+def _tuple(program: Program, module: Module, node: ast.Tuple | ast.List | ast.Set) -> AbstractValue:
     things: list[AbstractValue] = []
-    loose = False
-    for part in node.elts:
+    loose = len(node.elts) > 100 or isinstance(node, ast.Set)
+    for part in node.elts[:100]:
+        thing = program.thing(module, part.value if isinstance(part, ast.Starred) else part)
         if isinstance(part, ast.Starred):
-            thing = evaluate(program, frame, part.value)
             loose = loose or thing.items is None
             things += thing.items or (element(thing),)
         else:
-            things.append(evaluate(program, frame, part))
-    if loose or len(things) > 100 or isinstance(node, ast.Set):
+            things.append(thing)
+    if loose:
         found = things[0] if things else NOTHING
         for thing in things[1:100]:
             found = join(found, thing)
@@ -224,27 +176,24 @@ def _tuple(program: SourceInterpreter, frame: ScopeState, node: ast.Tuple | ast.
     return AbstractValue(items=tuple(things), type="list" if isinstance(node, ast.List) else "tuple")
 
 
-def _dict(program: SourceInterpreter, frame: ScopeState, node: ast.Dict) -> AbstractValue:
+def _dict(program: Program, module: Module, node: ast.Dict) -> AbstractValue:
     keys: dict[str, AbstractValue] = {}
     loose = False
     for key, part in zip(node.keys, node.values, strict=True):
+        thing = program.thing(module, part)
+        name = program.thing(module, key).value if key is not None else None
         if key is None:
-            thing = evaluate(program, frame, part)
             loose = loose or thing.keys is None or thing.open
             keys.update(thing.keys or {})
-            continue
-        name = evaluate(program, frame, key)
-        value = evaluate(program, frame, part)
-        if isinstance(name.value, str) and len(keys) < 2000:
-            keys[name.value] = value
+        elif isinstance(name, str) and len(keys) < 2000:
+            keys[name] = thing
         else:
             loose = True
     return AbstractValue(type="dict", keys=keys, open=loose)
 
 
-def _subscript(program: SourceInterpreter, frame: ScopeState, node: ast.Subscript) -> AbstractValue:
-    base = evaluate(program, frame, node.value)
-    index = evaluate(program, frame, node.slice)
+def _subscript(program: Program, module: Module, node: ast.Subscript) -> AbstractValue:
+    base, index = program.thing(module, node.value), program.thing(module, node.slice)
     if base.keys is not None:
         found = base.keys.get(index.value) if isinstance(index.value, str) else None
         if found is None and base.type == BATCH:
@@ -259,101 +208,40 @@ def _subscript(program: SourceInterpreter, frame: ScopeState, node: ast.Subscrip
     if base.type in (TENSOR, BATCH):
         return tensor(base.device, base.graph)
     if base.ref == "os.environ":
-        name = index.value if isinstance(index.value, str) else ""
-        rank = name.endswith("RANK")
+        rank = isinstance(index.value, str) and index.value.endswith("RANK")
         return AbstractValue(type="rank" if rank else "str", option=True)
     if base.elem is not None:
         return base if isinstance(node.slice, ast.Slice) else base.elem
     return AbstractValue(option=base.option) if base.option else NOTHING
 
 
-def _text(program: SourceInterpreter, frame: ScopeState, node: ast.JoinedStr) -> AbstractValue:
-    device = None
-    for part in node.values:
-        if isinstance(part, ast.FormattedValue):
-            evaluate(program, frame, part.value)
-            if part.format_spec is not None:
-                evaluate(program, frame, part.format_spec)
-        elif isinstance(part, ast.Constant) and part is node.values[0] and isinstance(part.value, str):
-            device = device_text(part.value.rstrip(":")) if part.value.endswith(":") else None
-    return AbstractValue(type="str", device=device)
+def _text(program: Program, module: Module, node: ast.JoinedStr) -> AbstractValue:
+    first = node.values[0].value if node.values and isinstance(node.values[0], ast.Constant) else None
+    told = isinstance(first, str) and first.endswith(":")
+    return AbstractValue(type="str", device=device_text(first.rstrip(":")) if told else None)  # type: ignore[union-attr]
 
 
-def _lambda(program: SourceInterpreter, frame: ScopeState, node: ast.Lambda) -> AbstractValue:
-    return AbstractValue(definition=class_model.define(program, frame, node))
+def _lambda(program: Program, module: Module, node: ast.Lambda) -> AbstractValue:
+    return AbstractValue(definition=module.scopes[node].function)
 
 
 def _comprehension(
-    program: SourceInterpreter, frame: ScopeState, node: ast.ListComp | ast.SetComp | ast.GeneratorExp | ast.DictComp
+    program: Program, module: Module, node: ast.ListComp | ast.SetComp | ast.GeneratorExp | ast.DictComp
 ) -> AbstractValue:
-    first = evaluate(program, frame, node.generators[0].iter)
-    record = LoopRecord(
-        node=node,
-        scope=frame.record,
-        parents=tuple(frame.loops),
-        base=len(frame.marks),
-        stores=frozenset(),
-        span=frame.module.span(node),
-        iterates=frame.module.segment(node.generators[0].iter),
-        source=first,
-        start=len(frame.record.items),
-        comprehension=True,
-    )
-    frame.loops.append(record)
-    frame.start_branch()
-    for index, generator in enumerate(node.generators):
-        source = first if index == 0 else evaluate(program, frame, generator.iter)
-        assign(program, frame, generator.target, element(source))
-        for test in generator.ifs:
-            evaluate(program, frame, test)
-            frame.add(test)
     if isinstance(node, ast.DictComp):
-        evaluate(program, frame, node.key)
-        inner = evaluate(program, frame, node.value)
-        result = AbstractValue(type="dict", open=True, elem=NOTHING)
-    else:
-        inner = evaluate(program, frame, node.elt)
-        result = AbstractValue(elem=inner)
-    frame.end_branch()
-    frame.loops.pop()
-    record.end = len(frame.record.items)
-    return result
+        return AbstractValue(type="dict", open=True, elem=NOTHING)
+    return AbstractValue(elem=program.thing(module, node.elt))
 
 
-def _starred(program: SourceInterpreter, frame: ScopeState, node: ast.Starred) -> AbstractValue:
-    return element(evaluate(program, frame, node.value))
+def _inner(program: Program, module: Module, node: ast.Await | ast.NamedExpr) -> AbstractValue:
+    return program.thing(module, node.value)
 
 
-def _await(program: SourceInterpreter, frame: ScopeState, node: ast.Await) -> AbstractValue:
-    return evaluate(program, frame, node.value)
+def _starred(program: Program, module: Module, node: ast.Starred) -> AbstractValue:
+    return element(program.thing(module, node.value))
 
 
-def _yield(program: SourceInterpreter, frame: ScopeState, node: ast.Yield) -> AbstractValue:
-    thing = evaluate(program, frame, node.value) if node.value is not None else NOTHING
-    frame.yielded = thing if frame.yielded is None else join(frame.yielded, thing)
-    return NOTHING
-
-
-def _yield_from(program: SourceInterpreter, frame: ScopeState, node: ast.YieldFrom) -> AbstractValue:
-    thing = element(evaluate(program, frame, node.value))
-    frame.yielded = thing if frame.yielded is None else join(frame.yielded, thing)
-    return NOTHING
-
-
-def _named(program: SourceInterpreter, frame: ScopeState, node: ast.NamedExpr) -> AbstractValue:
-    thing = evaluate(program, frame, node.value)
-    assign(program, frame, node.target, thing)
-    return thing
-
-
-def _slice(program: SourceInterpreter, frame: ScopeState, node: ast.Slice) -> AbstractValue:
-    for part in (node.lower, node.upper, node.step):
-        if part is not None:
-            evaluate(program, frame, part)
-    return NOTHING
-
-
-_HANDLERS: dict[type[ast.expr], Callable[..., AbstractValue]] = {
+HANDLERS: dict[type[ast.AST], Callable[..., AbstractValue]] = {
     ast.Constant: _constant,
     ast.Name: _name,
     ast.Attribute: _attribute,
@@ -375,9 +263,6 @@ _HANDLERS: dict[type[ast.expr], Callable[..., AbstractValue]] = {
     ast.GeneratorExp: _comprehension,
     ast.DictComp: _comprehension,
     ast.Starred: _starred,
-    ast.Await: _await,
-    ast.Yield: _yield,
-    ast.YieldFrom: _yield_from,
-    ast.NamedExpr: _named,
-    ast.Slice: _slice,
+    ast.Await: _inner,
+    ast.NamedExpr: _inner,
 }

@@ -13,10 +13,9 @@ def join(a: AbstractValue, b: AbstractValue) -> AbstractValue:
         return a.widened() if a is not b else a
     if a is NOTHING:
         return b.widened()
-    if a.value is None and (b.type or b.ref or b.definition or b.klass):
-        return b.widened()
-    if b.value is None and (a.type or a.ref or a.definition or a.klass):
-        return a.widened()
+    for one, other in ((a, b), (b, a)):
+        if one.value is None and (other.type or other.ref or other.definition or other.klass):
+            return other.widened()
     same = same_value(a.value, b.value)
     return AbstractValue(
         type=join_types(a.type, b.type),

@@ -10,26 +10,26 @@ from gpudoctor.analysis.source.syntax import walk
 from gpudoctor.lang import say
 from gpudoctor.model.read_limits import SCRIPT, SOURCE_NODES, ReadLimit
 from gpudoctor.model.signs.source import ClassInfo, Event, Known, Loop, LoopRole, Script, Source, Unknown, Value
-from gpudoctor.vitals.source.annotations import read_annotation
 from gpudoctor.vitals.source.engines import EngineLoop, engine_loops
-from gpudoctor.vitals.source.events import Events, Step, Walker, Words
-from gpudoctor.vitals.source.expressions import evaluate
+from gpudoctor.vitals.source.calls import resolve
+from gpudoctor.vitals.source.events import Events, Step, Walker
+from gpudoctor.vitals.source.expressions import HANDLERS
 from gpudoctor.vitals.source.files import UnreadSource, load, scripts_below, silences
 from gpudoctor.vitals.source.importing import Importer
 from gpudoctor.vitals.source.loop_roles import Roles
-from gpudoctor.vitals.source.program import Meaning, SourceInterpreter
+from gpudoctor.vitals.source.passes import record
+from gpudoctor.vitals.source.program import Program
 from gpudoctor.vitals.source.qualified_names import kind_of
 from gpudoctor.vitals.source.reachability import cut_branches, cut_unreached, in_cut
-from gpudoctor.vitals.source.statements import execute
+from gpudoctor.vitals.source.settings import declared, launched
 from gpudoctor.vitals.source.values import (
     BACKWARD,
-    DEVICE,
     MANUAL,
     MODULE,
     STEP,
     AbstractValue,
+    Binding,
     ClassSymbol,
-    Function,
     FunctionRecord,
     LoopRecord,
     Module,
@@ -53,9 +53,6 @@ def read_source(
     for path in paths:
         reader.target(Path(path))
     return reader.finish()
-
-
-_PYTHON = Meaning(execute=execute, evaluate=evaluate, annotation=read_annotation)
 
 
 class _Reader:
@@ -126,12 +123,19 @@ class _Reader:
         return module
 
     def finish(self) -> Source:
-        program = SourceInterpreter(self.importer, _PYTHON)
+        program = Program(self.importer, HANDLERS, resolve)
         for module in self.entries:
-            program.run_module(module)
-        modules = list(self.importer.modules.values())
-        program.finish(modules)
-        modules = list(self.importer.modules.values())
+            if module.tree not in module.scopes:
+                program.take(module)
+        program.link()
+        modules = program.modules
+        for module in modules:
+            declared(program, module)
+            module.record = record(program, module, None)
+        for module in modules:
+            for function in module.functions:
+                function.called = bool(program.sites(function)) or launched(program, function) is not None
+                function.record = record(program, module, function)
         scripts = tuple(_Builder(program).scripts(modules))
         return Source(scripts=scripts, unread=(*self.unread.items(), *self.notes))
 
@@ -139,11 +143,10 @@ class _Reader:
 class _Builder:
     """Turns what was interpreted into what checks see."""
 
-    def __init__(self, program: SourceInterpreter) -> None:
+    def __init__(self, program: Program) -> None:
         self.program = program
         self.roles = Roles()
         self.walker = Walker(self.roles)
-        self.words = Words(type=program.type_name, device=lambda thing: thing.device)
 
     def scripts(self, modules: Sequence[Module]) -> Iterator[Script]:
         for module in modules:
@@ -217,7 +220,7 @@ class _Builder:
 
     def _events(self, steps: Iterator[Step]) -> Iterator[Event]:
         for step in steps:
-            yield self.walker.event(step, self.loop, self.words)
+            yield self.walker.event(step, self.loop, self.program)
 
     def _accumulates(self, record: LoopRecord) -> Value | None:
         """Micro-batches a step: the period of the step's guard, or the passes of the backward's loop."""
@@ -267,47 +270,35 @@ class _Builder:
     def _types(self, module: Module) -> tuple[dict[str, str], dict[str, str]]:
         types: dict[str, str] = {}
         devices: dict[str, str] = {}
-        scopes = [("", module.record.past)] if module.record is not None else []
-        scopes += [(f.name + ".", f.record.past) for f in module.functions if f.record is not None]
-        for prefix, past in scopes:
-            for name, entries in past.names.items():
-                self._tell(prefix + name, [thing for _, thing in entries], types, devices)
-        for klass in module.klasses:
-            # A submodule lives where its module does, which differs from instance to instance.
-            places = {} if kind_of(klass.kind) == MODULE else devices
-            for name, thing in klass.attrs.items():
-                self._tell(f"{klass.name}.self.{name}", [thing], types, places)
+        for scope in module.scopes.values():
+            if scope.klass is not None:
+                attrs = scope.klass.attrs.items()
+                # A submodule lives where its module does, which differs from instance to instance.
+                places = {} if kind_of(scope.klass.kind) == MODULE else devices
+                for name, bindings in attrs:
+                    self._tell(f"{scope.name}.self.{name}", bindings, types, places)
+                continue
+            for name, bindings in scope.bindings.items():
+                if not name.startswith("self."):
+                    self._tell(f"{scope.name}.{name}" if scope.name else name, bindings, types, devices)
         return types, devices
 
-    def _tell(self, key: str, things: Sequence[AbstractValue], types: dict[str, str], devices: dict[str, str]) -> None:
-        for thing in reversed(things):
+    def _tell(self, key: str, bindings: Sequence[Binding], types: dict[str, str], devices: dict[str, str]) -> None:
+        for binding in reversed(bindings):
+            thing = self.program.bound(binding)
             word = self.program.type_name(thing)
-            if word is not None and key not in types:
-                types[key] = word
-            if thing.device is not None and key not in devices:
-                devices[key] = thing.device
-            for name, part in (thing.attrs or {}).items():  # `args.device = torch.device(...)`
-                if part.type == DEVICE and part.device is not None:
-                    devices.setdefault(f"{key}.{name}", part.device)
+            if word is not None:
+                types.setdefault(key, word)
+            if thing.device is not None:
+                devices.setdefault(key, thing.device)
 
     def _class(self, klass: ClassSymbol) -> ClassInfo:
-        bases: list[str] = []
-        for base in klass.bases:
-            bases.append(_base_name(base))
-        for parent in klass.lineage()[1:]:
-            bases += [_base_name(base) for base in parent.bases]
-        if klass.kind is not None:
-            bases.append(klass.kind)
-        methods = {
-            name: member.definition.node
-            for name, member in klass.members.items()
-            if isinstance(member.definition, Function)
-            and isinstance(member.definition.node, ast.FunctionDef | ast.AsyncFunctionDef)
-        }
+        bases = [_base_name(base) for part in klass.lineage() for base in part.bases]
+        methods = {name: function.node for name, function in klass.methods.items()}
         return ClassInfo(
             name=klass.name,
-            bases=tuple(dict.fromkeys(name for name in bases if name)),
-            methods=methods,
+            bases=tuple(dict.fromkeys(name for name in (*bases, klass.kind) if name)),
+            methods=methods,  # type: ignore[arg-type]
             span=klass.module.span(klass.node),
         )
 

@@ -108,7 +108,7 @@ class AbstractValue:
     graph: bool = False
     """Whether it is a tensor that carries its autograd graph."""
     optional: bool = False
-    """Whether it is a parameter that some calls give and others leave at None."""
+    """Whether it may be None: what some calls give, one branch."""
     guessed: bool = False
     """Whether the type was told from the name alone."""
     made: ast.Call | None = None
@@ -189,71 +189,6 @@ def same_value(a: object, b: object) -> bool:
     return a is b or (type(a) is type(b) and a is not MISSING and a == b)
 
 
-def same(a: AbstractValue, b: AbstractValue) -> bool:
-    """Whether two things say the same, as far as another interpretation of a function would differ."""
-    if a is b:
-        return True
-    return (
-        a.type == b.type
-        and (same_value(a.value, b.value))
-        and a.device == b.device
-        and a.ref == b.ref
-        and a.definition is b.definition
-        and a.klass is b.klass
-        and a.option == b.option
-        and a.graph == b.graph
-        and a.optional == b.optional
-        and _same_parts(a, b)
-    )
-
-
-def _same_parts(a: AbstractValue, b: AbstractValue) -> bool:
-    if (a.attrs is None) != (b.attrs is None) or (a.elem is None) != (b.elem is None):
-        return False
-    for x, y in ((a.items, b.items), (a.keys, b.keys)):
-        if (x is None) != (y is None) or (x and y and len(x) != len(y)):
-            return False
-    if a.keys and b.keys and a.keys is not b.keys:
-        return a.keys.keys() == b.keys.keys() and all(same_value(a.keys[k].value, b.keys[k].value) for k in a.keys)
-    if a.items and b.items and a.items is not b.items:
-        return all(x.type == y.type and same_value(x.value, y.value) for x, y in zip(a.items, b.items, strict=True))
-    return True
-
-
-@dataclass(slots=True, eq=False, repr=False, match_args=False)
-class BindingHistory:
-    """What each name of one scope held, over the course of the scope."""
-
-    names: dict[str, list[tuple[int, AbstractValue]]] = field(default_factory=dict)
-    clock: int = 0
-    outer: "BindingHistory | None" = None
-
-    def note(self, name: str, thing: AbstractValue) -> None:
-        """The name holds the thing from now on."""
-        self.clock += 1
-        self.names.setdefault(name, []).append((self.clock, thing))
-
-    def at(self, name: str, time: int) -> AbstractValue | None:
-        """What the name held at a time; the last thing for names of an outer scope."""
-        entries = self.names.get(name)
-        if entries is None:
-            return self.outer.at(name, 1 << 60) if self.outer is not None else None
-        low, high = 0, len(entries)
-        while low < high:
-            middle = (low + high) // 2
-            if entries[middle][0] <= time:
-                low = middle + 1
-            else:
-                high = middle
-        return entries[low - 1][1] if low else None
-
-    def all_names(self) -> Iterator[str]:
-        """Names of this scope and the outer ones."""
-        yield from self.names
-        if self.outer is not None:
-            yield from (name for name in self.outer.all_names() if name not in self.names)
-
-
 # The program
 
 BACKWARD = 1
@@ -322,7 +257,6 @@ class Item:
     loops: tuple[LoopRecord, ...]
     no_grad: bool
     evaluating: bool
-    time: int
     effect: int = 0
     callee: "Function | None" = None
     graph: bool = False
@@ -337,7 +271,41 @@ class FunctionRecord:
     """Qualified name, "" for the module itself."""
     items: list[Item] = field(default_factory=list)
     loops: list[LoopRecord] = field(default_factory=list)
-    past: BindingHistory = field(default_factory=BindingHistory)
+
+
+@dataclass(slots=True, eq=False, repr=False, match_args=False)
+class Binding:
+    """One way in which a name gets a value."""
+
+    node: ast.AST
+    """The statement that binds it."""
+    kind: str
+    """`value`, `each` (of an iteration), `with`, `sum` (`+=`), `entry` (`x[key] = `), `change` (`x.to(device)`),
+    `def`, `import`, `parameter`, or `none`."""
+    end: tuple[int, int]
+    """From which line and column on it holds."""
+    scope: "Scope"
+    value: ast.AST | None = None
+    part: tuple[int, ...] = ()
+    """Which piece of the value: places in tuples, outermost first."""
+
+
+@dataclass(slots=True, eq=False, repr=False, match_args=False)
+class Scope:
+    """What binds names: a module, a function, a class."""
+
+    node: ast.AST
+    module: "Module"
+    outer: "Scope | None"
+    name: str
+    """Qualified name, "" for the module."""
+    function: "Function | None" = None
+    klass: "ClassSymbol | None" = None
+    """The class whose body it is."""
+    bindings: dict[str, list[Binding]] = field(default_factory=dict)
+    """By name; `args.lr` and `self.step` are names too."""
+    shared: set[str] = field(default_factory=set)
+    """Names that it declares to be outside."""
 
 
 @dataclass(slots=True, eq=False, repr=False, match_args=False)
@@ -346,24 +314,24 @@ class Function:
 
     node: FunctionNode
     module: "Module"
-    name: str
+    scope: Scope
     klass: "ClassSymbol | None" = None
-    defaults: dict[str, AbstractValue] = field(default_factory=dict)
-    options: dict[str, AbstractValue] = field(default_factory=dict)
-    """Parameters that a command-line decorator fills."""
     no_grad: bool = False
     static: bool = False
     bound_class: bool = False
     """Whether it is a classmethod."""
     is_property: bool = False
-    context: bool = False
-    params: dict[str, AbstractValue] = field(default_factory=dict)
-    """What call sites pass, joined."""
-    runs: int = 0
-    running: bool = False
+    decorators: tuple[tuple[ast.expr, str], ...] = ()
+    """Decorators with the names of what they call."""
+    returns: list[ast.expr | None] = field(default_factory=list)
+    yields: list[ast.Yield | ast.YieldFrom] = field(default_factory=list)
     called: bool = False
-    returned: AbstractValue | None = None
     record: FunctionRecord | None = None
+
+    @property
+    def name(self) -> str:
+        """Qualified name."""
+        return self.scope.name
 
     @property
     def short(self) -> str:
@@ -377,20 +345,22 @@ class ClassSymbol:
 
     node: ast.ClassDef
     module: "Module"
-    name: str
+    scope: Scope
     bases: tuple[AbstractValue, ...] = ()
     kind: str | None = None
     """The library class it descends from, as far as known."""
-    members: dict[str, AbstractValue] = field(default_factory=dict)
-    """Methods and class attributes."""
-    attrs: dict[str, AbstractValue] = field(default_factory=dict)
-    """Attributes of its instances."""
-    fields: dict[str, AbstractValue] = field(default_factory=dict)
-    """Fields of a dataclass, with their defaults."""
+    methods: dict[str, Function] = field(default_factory=dict)
+    attrs: dict[str, list[Binding]] = field(default_factory=dict)
+    """Attributes that its methods give to `self`."""
     data: bool = False
     """Whether it is a dataclass or the like."""
     steered: bool = False
     """Whether gin binds what its constructor gets."""
+
+    @property
+    def name(self) -> str:
+        """Qualified name."""
+        return self.scope.name
 
     def lineage(self) -> "list[ClassSymbol]":
         """Itself and its bases of the program, nearest first."""
@@ -403,31 +373,9 @@ class ClassSymbol:
                 waiting.extend(b.definition for b in klass.bases if isinstance(b.definition, ClassSymbol))
         return found
 
-    def member(self, name: str) -> AbstractValue | None:
-        """A method or class attribute, its own or inherited."""
-        for klass in self.lineage():
-            if name in klass.members:
-                return klass.members[name]
-        return None
-
     def method(self, name: str) -> Function | None:
         """A method, its own or inherited."""
-        found = self.member(name)
-        return found.definition if found is not None and isinstance(found.definition, Function) else None
-
-    def attribute(self, name: str) -> AbstractValue | None:
-        """An attribute of its instances."""
-        for klass in self.lineage():
-            if name in klass.attrs:
-                return klass.attrs[name]
-        return None
-
-    def all_fields(self) -> dict[str, AbstractValue]:
-        """Dataclass fields, inherited ones first."""
-        merged: dict[str, AbstractValue] = {}
-        for klass in reversed(self.lineage()):
-            merged.update(klass.fields)
-        return merged
+        return next((klass.methods[name] for klass in self.lineage() if name in klass.methods), None)
 
 
 @dataclass(slots=True, eq=False, repr=False, match_args=False)
@@ -449,15 +397,19 @@ class Module:
     """For a notebook: first line of each cell in `text`, and the cell's number."""
     nodes: int = 0
     """Nodes of the tree."""
-    names: dict[str, AbstractValue] | None = None
-    """What the names of its own level hold; None before it is interpreted."""
+    parents: dict[ast.AST, ast.AST] = field(default_factory=dict)
+    homes: dict[ast.AST, Scope] = field(default_factory=dict)
+    """The scope whose names a node sees."""
+    scopes: dict[ast.AST, Scope] = field(default_factory=dict)
+    """By the node that makes them: the tree, functions, lambdas, classes."""
     record: FunctionRecord | None = None
-    """What its own level does; None before it is interpreted."""
-    started: bool = False
-    calls: dict[int, Call] = field(default_factory=dict)
+    """What its own level does."""
+    calls: dict[ast.Call, Call] = field(default_factory=dict)
     functions: list[Function] = field(default_factory=list)
     klasses: list[ClassSymbol] = field(default_factory=list)
     imports: dict[str, str] = field(default_factory=dict)
+    stars: list[ast.ImportFrom] = field(default_factory=list)
+    """`from x import *`."""
     links: "list[Module]" = field(default_factory=list)
     """Modules of the program that it imports."""
     arguments: dict[str, Value] = field(default_factory=dict)
@@ -469,6 +421,17 @@ class Module:
     """First and last lines of functions and classes that nothing mentions: a registry may still list them."""
     kinds: dict[type[ast.AST], list[ast.AST]] | None = None
     """The tree's nodes by their exact type; None after a cut, until somebody asks again."""
+
+    @property
+    def scope(self) -> Scope:
+        """Its own level."""
+        return self.scopes[self.tree]
+
+    def above(self, node: ast.AST) -> Iterator[ast.AST]:
+        """What holds a node, innermost first."""
+        while node in self.parents:
+            node = self.parents[node]
+            yield node
 
     def of(self, *kinds: type[A]) -> Iterator[A]:
         """The tree's nodes of some exact types, those of one type in the order of `ast.walk`."""

@@ -1,0 +1,526 @@
+"""What each scope executes, in order: calls, tests, assignments, under which guards and loops, with or without gradients."""
+
+import ast
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+
+from gpudoctor.analysis.source.syntax import called_name, children, is_main_guard, names_in, walk
+from gpudoctor.model.signs.source import Call, GuardKind, Known, Unknown, Value
+from gpudoctor.vitals.source import conditions, effects
+from gpudoctor.vitals.source.calls import Resolved, misfit
+from gpudoctor.vitals.source.index import COMPREHENSIONS, text_of
+from gpudoctor.vitals.source.library import FAILED
+from gpudoctor.vitals.source.program import Program
+from gpudoctor.vitals.source.values import (
+    EVAL,
+    MANUAL,
+    AbstractValue,
+    Condition,
+    Function,
+    FunctionRecord,
+    Item,
+    LoopRecord,
+    Mark,
+    Meanings,
+    Module,
+    value_of,
+)
+
+_DEEPEST = 120
+"""Levels of nesting that are followed."""
+_REACHES = (ast.GtE, ast.Gt, ast.Eq)
+_EXITS = ("sys.exit", "exit", "quit", "os._exit", "os.abort")
+
+
+def record(program: Program, module: Module, function: Function | None) -> FunctionRecord:
+    """What a module's own level, or a function, does."""
+    scope = _Recorder(program, module, function)
+    if function is None:
+        scope.execute(module.tree.body)
+    elif isinstance(function.node, ast.Lambda):
+        scope.expression(function.node.body)
+    else:
+        scope.execute(function.node.body)
+    return scope.record
+
+
+class _Recorder:
+    def __init__(self, program: Program, module: Module, function: Function | None) -> None:
+        self.program, self.module = program, module
+        self.name = function.name if function is not None else ""
+        self.record = FunctionRecord(module=module, name=self.name)
+        self.marks: list[Mark] = []
+        self.loops: list[LoopRecord] = []
+        self.no_grad = function is not None and function.no_grad
+        self.evaluating = False
+        self.depth = 0
+        self.told: dict[ast.expr, Meanings] = {}
+        """What parts of conditions mean by what they guard."""
+
+    # what is recorded
+
+    def add(
+        self, node: ast.AST, call: Call | None = None, effect: int = 0, callee: Function | None = None,
+        *, graph: bool = False,
+    ) -> None:  # fmt: skip
+        """Record that this scope executes a node here."""
+        self.record.items.append(
+            Item(node, call, tuple(self.marks), tuple(self.loops), self.no_grad, self.evaluating, effect, callee, graph)
+        )
+
+    def open(self, meanings: Meanings, text: str, line: int) -> None:
+        """What follows runs only when a condition holds."""
+        for meaning in meanings:
+            depth: int | None = None
+            if meaning.subject and self.loops:
+                stored = (at for at in range(len(self.loops) - 1, -1, -1) if meaning.subject & self.loops[at].stores)
+                depth = next(stored, -1)
+                if depth == -1 and any("." in name and "epoch" not in name for name in meaning.subject):
+                    depth = None
+            self.marks.append(Mark(guard=meaning.guard(text, line), depth=depth))
+
+    def thing(self, node: ast.expr) -> AbstractValue:
+        """What an expression gives."""
+        return self.program.thing(self.module, node)
+
+    def meaning(self, node: ast.expr) -> tuple[Meanings, str]:
+        """What a condition says of how often what it guards runs, and its text."""
+        text = self.module.segment(node)
+        if isinstance(node, ast.BoolOp) and self.told:
+            parts = [self.meaning(part)[0] for part in node.values]
+            if any(part in self.told for part in node.values):
+                return (conditions.means_and if isinstance(node.op, ast.And) else conditions.means_or)(parts), text
+        return self.told.get(node) or conditions.meaning(node, self.thing(node), text), text
+
+    # statements
+
+    def execute(self, body: Sequence[ast.stmt]) -> bool:
+        """Record statements in order; whether their end is never reached."""
+        self.depth += 1
+        ended = False
+        for statement in body if self.depth < _DEEPEST else ():
+            ended = self._statement(statement) or ended  # what follows is dead, yet its calls count
+        self.depth -= 1
+        return ended
+
+    def _statement(self, node: ast.stmt) -> bool:
+        match node:
+            case ast.Expr(value=value):
+                return self._bare(value)
+            case ast.Assign(value=value):
+                self.expression(value)
+                self.add(node, graph=self.thing(value).graph)
+            case ast.AnnAssign(value=value):
+                if value is not None:
+                    self.expression(value)
+                    self.add(node, graph=self.thing(value).graph)
+            case ast.AugAssign():
+                self._sum(node)
+            case ast.If():
+                return self._if(node)
+            case ast.For() | ast.AsyncFor() | ast.While():
+                self._loop(node)
+            case ast.With() | ast.AsyncWith():
+                return self._with(node)
+            case ast.Match():
+                self._match(node)
+            case ast.Return(value=value):
+                if value is not None:
+                    self.expression(value)
+                self.add(node, graph=value is not None and self.thing(value).graph)
+                return True
+            case ast.Raise(exc=exc):
+                if exc is not None:
+                    self.expression(exc)
+                self.add(node)
+                return True
+            case ast.Assert(test=test):
+                self.expression(test, tested=True)
+                self.add(test)
+            case ast.Delete():
+                self.add(node)
+            case ast.FunctionDef() | ast.AsyncFunctionDef():
+                for part in (*node.args.defaults, *filter(None, node.args.kw_defaults)):
+                    self.expression(part)
+                for part in node.decorator_list:
+                    self._resolve_below(part)
+            case ast.ClassDef(name=name, body=body):
+                outer, self.name = self.name, f"{self.name}.{name}" if self.name else name
+                for item in (*node.decorator_list, *node.bases, *body):
+                    if isinstance(item, ast.ClassDef):
+                        self._statement(item)
+                    elif not isinstance(item, ast.FunctionDef | ast.AsyncFunctionDef):
+                        self._resolve_below(item)
+                    else:
+                        for part in (*item.decorator_list, item.args):
+                            self._resolve_below(part)
+                self.name = outer
+            case ast.Break() | ast.Continue():
+                return True
+            case _ if hasattr(node, "handlers"):
+                return self._try(node)
+        return False
+
+    def _resolve_below(self, node: ast.AST) -> None:
+        for call in [part for part in walk(node) if isinstance(part, ast.Call)]:
+            self.call(call)
+
+    def _bare(self, value: ast.expr) -> bool:
+        if isinstance(value, ast.BoolOp):  # `rank == 0 and wandb.log(...)`: each operand guards those after it
+            height = len(self.marks)
+            for operand in value.values:
+                self.expression(operand)
+                told, text = self.meaning(operand)
+                self.open(told if isinstance(value.op, ast.And) else conditions.negate(told), text, operand.lineno)
+            del self.marks[height:]
+            return False
+        self.expression(value)
+        if isinstance(value, ast.Call):
+            # As long as the block around it: `with` gives back what was before it. A bare no_grad() does nothing.
+            name = called_name(value)
+            entered = value.args[:1] if name == "enter_context" else [value] if name == "set_grad_enabled" else []
+            for part in entered:
+                mode = self.program.grad_mode(self.module, part)
+                self.no_grad = self.no_grad if mode is None else mode
+            return text_of(value.func) in _EXITS
+        return False
+
+    def _sum(self, node: ast.AugAssign) -> None:
+        self.expression(node.value)
+        target_is_gradient = isinstance(node.target, ast.Attribute) and node.target.attr == "grad"
+        from_gradient = any(isinstance(n, ast.Attribute) and n.attr == "grad" for n in walk(node.value))
+        # `fisher[name] += p.grad ** 2` collects gradients and updates nothing.
+        collects = isinstance(node.op, ast.Add) and isinstance(node.target, ast.Subscript)
+        effect = MANUAL if from_gradient and not target_is_gradient and not collects else 0
+        self.add(node, effect=effect, graph=self.thing(node.value).graph)
+
+    def _if(self, node: ast.If) -> bool:
+        height, below = len(self.marks), node
+        ends: list[bool] = []
+        while True:
+            if is_main_guard(below.test):
+                self.execute(below.body)
+                self.execute(below.orelse)
+                return False
+            self._told_by_body(below.test, below.body)
+            self.expression(below.test, tested=True)
+            self.add(below.test)
+            told, text = self.meaning(below.test)
+            ends.append(self._branch(below.body, told, text, below.lineno))
+            opposite = conditions.negate(told)
+            if len(below.orelse) != 1 or not isinstance(below.orelse[0], ast.If):
+                break
+            self.open(opposite, text, below.lineno)
+            below = below.orelse[0]
+        other = self._branch(below.orelse, opposite, text, below.lineno)
+        del self.marks[height:]
+        if below is node and ends[0] and not other and self._skips(node.body):
+            self.open(opposite, f"not ({text})", node.lineno)
+        elif below is node and other and not ends[0] and self._skips(node.orelse):
+            self.open(told, text, node.lineno)
+        return all(ends) and other
+
+    def _branch(self, body: Sequence[ast.stmt], told: Meanings, text: str, line: int) -> bool:
+        height, evaluating = len(self.marks), self.evaluating
+        if body:
+            self.open(told, text, line)
+        ended = self.execute(body)
+        if ended:
+            self.evaluating = evaluating
+        del self.marks[height:]
+        return ended
+
+    def _skips(self, body: Sequence[ast.stmt]) -> bool:
+        """Whether a branch that ends does so by going on to the next pass (or back to the caller)."""
+        last = body[-1] if body else None
+        return isinstance(last, ast.Continue) or (isinstance(last, ast.Return) and not self.loops)
+
+    def _told_by_body(self, test: ast.expr, body: Sequence[ast.stmt]) -> None:
+        """Note what parts of a condition mean, as far as the body that they guard tells."""
+        if isinstance(test, ast.BoolOp):
+            for operand in test.values:
+                self._told_by_body(operand, body)
+        elif (told := self._reset(test, body)) is not None:
+            self.told[test] = told
+
+    def _reset(self, test: ast.expr, body: Sequence[ast.stmt]) -> Meanings | None:
+        """`if count >= N: ...; count = 0`, `if not done: ...; done = True` and `if x is None: ...; x = make()`."""
+        negated = isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not)
+        name = text_of(test.operand if isinstance(test, ast.UnaryOp) and negated else test)
+        left = text_of(test.left) if isinstance(test, ast.Compare) else ""
+        unset = isinstance(test, ast.Compare) and isinstance(test.ops[0], ast.Is) and _is_none(test.comparators[0])
+        for statement in _in_order(body):
+            if not isinstance(statement, ast.Assign) or not (text := text_of(statement.targets[0])):
+                continue
+            if unset and text == left:
+                return None if _is_none(statement.value) else (Condition(kind=GuardKind.ONCE),)
+            if not isinstance(statement.value, ast.Constant):
+                continue
+            value = statement.value.value
+            if isinstance(value, bool) and text == name:
+                return (Condition(kind=GuardKind.ONCE),) if value is negated else None
+            if value == 0 and text == left and isinstance(test, ast.Compare) and isinstance(test.ops[0], _REACHES):
+                bound = test.comparators[0]
+                period = value_of(self.thing(bound), self.module.segment(bound))
+                return (Condition(kind=GuardKind.PERIOD, period=period, subject=frozenset({text})),)
+        return None
+
+    def _loop(self, node: ast.For | ast.AsyncFor | ast.While) -> None:
+        source = None
+        iterates = ""
+        if not isinstance(node, ast.While):
+            self.expression(node.iter)
+            source, iterates = self.thing(node.iter), self.module.segment(node.iter)
+        made = LoopRecord(
+            node=node,
+            scope=self.record,
+            parents=tuple(self.loops),
+            base=len(self.marks),
+            stores=stores(node),
+            span=self.module.span(node),
+            iterates=iterates,
+            source=source,
+            start=len(self.record.items),
+            no_grad=self.no_grad,
+        )
+        self.record.loops.append(made)
+        self.loops.append(made)
+        if isinstance(node, ast.While):
+            self.expression(node.test, tested=True)
+            self.add(node.test)
+        else:
+            made.count = self._count(node.iter)
+            made.targets = tuple(sorted(names_in(node.target)))
+        self.execute(node.body)
+        self.loops.pop()
+        del self.marks[made.base :]
+        made.end = len(self.record.items)
+        self.execute(node.orelse)
+
+    def _count(self, node: ast.expr) -> Value | None:
+        """Passes of `range(N)`."""
+        if not (isinstance(node, ast.Call) and called_name(node) in ("range", "trange") and node.args):
+            return None
+        bound = node.args[0] if len(node.args) == 1 else node.args[1]
+        end = value_of(self.thing(bound), self.module.segment(bound))
+        start = self.thing(node.args[0]).value if len(node.args) == 2 else 0
+        known = isinstance(end, Known) and type(end.value) is int and type(start) is int
+        return replace(end, value=end.value - start) if known else end  # type: ignore[union-attr,operator]
+
+    def _with(self, node: ast.With | ast.AsyncWith) -> bool:
+        before = self.no_grad
+        for item in node.items:
+            self.expression(item.context_expr)
+            mode = self.program.grad_mode(self.module, item.context_expr)
+            self.no_grad = self.no_grad if mode is None else mode
+        self.add(node)
+        ended = self.execute(node.body)
+        self.no_grad = before
+        return ended
+
+    def _try(self, node: ast.Try) -> bool:
+        ended, kept = self.execute(node.body), False
+        for handler in node.handlers:
+            height = len(self.marks)
+            text = f"except {self.module.segment(handler.type)}" if handler.type is not None else "except"
+            self.marks.append(Mark(guard=FAILED.guard(text, handler.lineno)))
+            kept = not self.execute(handler.body) or kept
+            del self.marks[height:]
+        self.execute(node.orelse)
+        self.execute(node.finalbody)
+        return ended and not kept
+
+    def _match(self, node: ast.Match) -> None:
+        self.expression(node.subject)
+        subject, text = self.thing(node.subject), self.module.segment(node.subject)
+        told: Meanings = (Condition(kind=GuardKind.OTHER),)
+        if subject.option or subject.known:
+            told = (Condition(kind=GuardKind.SWITCH, value=Unknown(text=text)),)
+        for case in node.cases:
+            if case.guard is not None:
+                self.expression(case.guard)
+            self._branch(case.body, told, f"match {text}", case.pattern.lineno)
+
+    # expressions, in the order of their evaluation
+
+    def expression(self, node: ast.expr, *, tested: bool = False) -> None:
+        """Record the calls and tests of an expression; `tested` where its truth is what counts."""
+        self.depth += 1
+        if self.depth < 2 * _DEEPEST:
+            self._expression(node, tested)
+        self.depth -= 1
+
+    def _expression(self, node: ast.expr, tested: bool) -> None:
+        height = len(self.marks)
+        if isinstance(node, ast.Call):
+            for part in children(node):
+                self._part(part)
+            self.call(node, recorded=True)
+        elif isinstance(node, ast.BoolOp):
+            for place, operand in enumerate(node.values):
+                self.expression(operand, tested=tested)
+                if place and tested and not isinstance(operand, ast.Call | ast.BoolOp):
+                    self.add(operand)
+                told, text = self.meaning(operand)
+                positive = isinstance(node.op, ast.And)
+                self.open(told if positive else conditions.negate(told), text if positive else f"not ({text})", operand.lineno)
+        elif isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Not):
+            self.expression(node.operand, tested=tested)
+        elif isinstance(node, ast.IfExp):
+            self.expression(node.test, tested=True)
+            self.add(node.test)
+            told, text = self.meaning(node.test)
+            self.open(told, text, node.lineno)
+            self.expression(node.body)
+            del self.marks[height:]
+            self.open(conditions.negate(told), text, node.lineno)
+            self.expression(node.orelse)
+        elif isinstance(node, COMPREHENSIONS):
+            self._comprehension(node)
+        elif isinstance(node, ast.BinOp):
+            chain = [node]
+            while isinstance(chain[-1].left, ast.BinOp):
+                chain.append(chain[-1].left)
+            self.expression(chain[-1].left)
+            for part in reversed(chain):
+                self.expression(part.right)
+        elif not isinstance(node, ast.Lambda):
+            for part in children(node):
+                self._part(part)
+        del self.marks[height:]
+
+    def _part(self, node: ast.AST) -> None:
+        if isinstance(node, ast.keyword):
+            node = node.value
+        if isinstance(node, ast.expr):
+            self.expression(node)
+
+    def _comprehension(self, node: ast.expr) -> None:
+        generators: list[ast.comprehension] = node.generators  # type: ignore[attr-defined]
+        self.expression(generators[0].iter)
+        made = LoopRecord(
+            node=node,
+            scope=self.record,
+            parents=tuple(self.loops),
+            base=len(self.marks),
+            stores=frozenset(),
+            span=self.module.span(node),
+            iterates=self.module.segment(generators[0].iter),
+            source=self.thing(generators[0].iter),
+            start=len(self.record.items),
+            comprehension=True,
+        )
+        self.loops.append(made)
+        for place, generator in enumerate(generators):
+            if place:
+                self.expression(generator.iter)
+            for test in generator.ifs:
+                self.expression(test)
+                self.add(test)
+        for part in (getattr(node, "key", None), getattr(node, "value", None), getattr(node, "elt", None)):
+            if part is not None:
+                self.expression(part)
+        self.loops.pop()
+        made.end = len(self.record.items)
+
+    def call(self, node: ast.Call, *, recorded: bool = False) -> None:
+        """Resolve a call, and record it where it is one that this scope executes."""
+        program, module = self.program, self.module
+        found = program.resolve(module, node)
+        made, positional, graph = told(program, module, node, found, self.name, tuple(m.guard for m in self.marks))
+        module.calls[node] = made
+        if not recorded:
+            return
+        effect = effects.of_call(found, made, node, positional)
+        callee = found.callee
+        if callee is None and made.method == "step":  # `optimizer.step(closure)` runs the closure
+            given = (*positional[:2], *(program.thing(module, item.value) for item in node.keywords))
+            callee = next((t.definition for t in given if isinstance(t.definition, Function)), None)
+        if effect & effects.MODES:
+            self.evaluating = bool(effect & EVAL)
+        self.add(node, made, effect, callee, graph=graph)
+
+
+def told(
+    program: Program, module: Module, node: ast.Call, found: Resolved, function: str, guards: tuple
+) -> tuple[Call, list[AbstractValue], bool]:  # type: ignore[type-arg]
+    """A call as checks see it, what it is given by place, and whether that carries a graph."""
+    positional: list[AbstractValue] = []
+    values: list[Value] = []
+    open_ended = False
+    segment = module.segment
+    for arg in node.args:
+        if isinstance(arg, ast.Starred):
+            items = program.thing(module, arg.value).items
+            open_ended = open_ended or items is None
+            if items is None:
+                break
+            positional += items
+            values += [value_of(item, "") for item in items]
+        else:
+            positional.append(program.thing(module, arg))
+            values.append(value_of(positional[-1], segment(arg)))
+    named: dict[str, Value] = {}
+    graph = any(thing.graph for thing in positional)
+    for keyword in node.keywords:
+        thing = program.thing(module, keyword.value)
+        graph = graph or thing.graph
+        if keyword.arg is not None:
+            named[keyword.arg] = value_of(thing, segment(keyword.value))
+        elif thing.keys is not None or thing.attrs is not None:
+            entries = thing.keys if thing.keys is not None else thing.attrs or {}
+            open_ended = open_ended or thing.open
+            named.update((key, value_of(entry, key)) for key, entry in entries.items())
+        else:
+            open_ended = True
+    base = found.base
+    made = Call(
+        name=found.name,
+        method=found.name.rpartition(".")[2],
+        receiver=segment(node.func.value, 200) if isinstance(node.func, ast.Attribute) else "",
+        positional=tuple(values),
+        keywords=named,
+        open_ended=open_ended,
+        span=module.span(node),
+        function=function,
+        node=node,
+        receiver_type=program.type_name(base),
+        receiver_class=base.klass.name if base.klass is not None else None,
+        receiver_device=base.device,
+        guessed=base.guessed,
+        guards=guards,
+        misfit=misfit(found, node),
+    )
+    return made, positional, graph
+
+
+def _is_none(node: ast.expr) -> bool:
+    return isinstance(node, ast.Constant) and node.value is None
+
+
+def _in_order(body: Sequence[ast.stmt]) -> Iterator[ast.stmt]:
+    """Statements that run whenever the body does."""
+    for statement in body:
+        yield statement
+        if isinstance(statement, ast.With):
+            yield from _in_order(statement.body)
+
+
+def stores(node: ast.AST) -> frozenset[str]:
+    """Names that a loop's head and body bind, attributes as `self.step`, and what they fill or change."""
+    found: set[str] = set()
+    for part in walk(node):
+        targets: list[ast.AST] = []
+        match part:
+            case ast.Name(ctx=ast.Store()):
+                targets = [part]
+            case ast.Attribute(ctx=ast.Store()) | ast.Subscript(ctx=ast.Store(), value=ast.Name()):
+                targets = [part.value if isinstance(part, ast.Subscript) else part]
+            case ast.Expr(value=ast.Call(func=ast.Attribute(value=ast.Name() as owner, attr=attr))):
+                targets = [owner] if attr in ("update", "append", "extend", "setdefault", "pop") else []
+        for target in targets:
+            text = text_of(target)
+            found |= {text} if text.startswith("self.") else {text, text.partition(".")[0]}
+    return frozenset(found - {""})
+
+

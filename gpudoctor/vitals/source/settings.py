@@ -1,0 +1,380 @@
+"""Command lines and configs: argparse, dataclasses, click, typer, HfArgumentParser, absl; launch-line words."""
+
+import ast
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from gpudoctor.analysis.source.syntax import last_name
+from gpudoctor.lang import say
+from gpudoctor.vitals.source import conversions
+from gpudoctor.vitals.source.program import Program
+from gpudoctor.vitals.source.values import MISSING, NOTHING, AbstractValue, ClassSymbol, Function, Module, value_of
+
+_PARSERS = frozenset(
+    "argparse.ArgumentParser transformers.HfArgumentParser trl.TrlParser configargparse.ArgumentParser "
+    "configargparse.ArgParser jsonargparse.ArgumentParser simple_parsing.ArgumentParser".split()
+)
+_FROM_CLASS = frozenset("tyro.cli pyrallis.parse draccus.parse simple_parsing.parse jsonargparse.CLI".split())
+_LOADED = frozenset(
+    "yaml.safe_load yaml.load json.load json.loads toml.load tomllib.load omegaconf.OmegaConf.load "
+    "omegaconf.OmegaConf.create omegaconf.OmegaConf.merge omegaconf.OmegaConf.from_cli ml_collections.ConfigDict "
+    "configparser.ConfigParser hydra.compose omegaconf.OmegaConf.structured easydict.EasyDict".split()
+)
+_RUNS = frozenset("fire.Fire typer.run fire.Fire.Fire defopt.run jsonargparse.CLI clize.run".split())
+_ABSL = {"DEFINE_integer": int, "DEFINE_float": float, "DEFINE_bool": bool, "DEFINE_boolean": bool,
+         "DEFINE_string": str, "DEFINE_enum": str}  # fmt: skip
+_TRUE = frozenset("true yes y t 1 on".split())
+_FALSE = frozenset("false no n f 0 off none".split())
+
+
+@dataclass(slots=True, kw_only=True, eq=False, repr=False, match_args=False)
+class Option:
+    """One option of a command line: its name, default, and how words give it a value."""
+
+    name: str
+    """Its attribute on the namespace."""
+    flags: tuple[str, ...]
+    """Every spelling, the one that messages use first."""
+    kind: type | None
+    """`int`, `float`, `str`, `bool`; None when it cannot be told."""
+    default: object = MISSING
+    switch: bool | None = None
+    """The value that the bare flag gives, for flags without a value."""
+    many: bool = False
+
+
+def call_result(
+    program: Program,
+    module: Module,
+    node: ast.Call,
+    name: str,
+    base: AbstractValue,
+    args: list[AbstractValue],
+    keywords: dict[str, AbstractValue],
+) -> AbstractValue | None:
+    """What a call of a command-line or config library gives; None when it is none of them."""
+    method = name.rpartition(".")[2]
+    if name in _PARSERS or (base is NOTHING and method in ("ArgumentParser", "HfArgumentParser")):
+        first = args[0] if args else keywords.get("dataclass_types", NOTHING)
+        data = method in ("HfArgumentParser", "TrlParser")
+        return AbstractValue(type=name if name in _PARSERS else "argparse.ArgumentParser",
+                             items=(first.items or (first,)) if data else None)  # fmt: skip
+    if base.type in _PARSERS:
+        return _of_parser(program, module, base, method, args)
+    if name in _LOADED:
+        return AbstractValue(option=True)
+    if name in _FROM_CLASS:
+        return _parsed(program, module, args[0] if args else keywords.get("config_class", NOTHING))
+    if name == "vars":
+        first = args[0] if args else NOTHING
+        return AbstractValue(type="dict", attrs=first.attrs, option=first.option) if first.attrs is not None else None
+    if name in ("argparse.Namespace", "types.SimpleNamespace"):
+        return AbstractValue(type="argparse.Namespace", attrs=dict(keywords), option=True)
+    if name == "dict" and not args:
+        return AbstractValue(type="dict", keys=dict(keywords), open=any(k.arg is None for k in node.keywords))
+    plain = conversions.call_result(name, method, base, args)
+    if plain is not None:
+        return plain
+    if name == "getattr" and len(args) > 1 and isinstance(args[1].value, str):
+        held = (args[0].attrs or {}).get(args[1].value)
+        return held if held is not None else AbstractValue(option=True) if args[0].option else None
+    if name == "len" and args and args[0].type == "tuple" and args[0].items is not None:
+        return AbstractValue(value=len(args[0].items))
+    return None
+
+
+def _of_parser(
+    program: Program, module: Module, base: AbstractValue, method: str, args: list[AbstractValue]
+) -> AbstractValue | None:
+    if method in ("add_argument_group", "add_mutually_exclusive_group", "add_subparsers", "add_parser"):
+        return base
+    if method in ("parse_args_into_dataclasses", "parse_args_and_config"):
+        found = tuple(_parsed(program, module, item) for item in base.items or ())
+        return AbstractValue(items=found, elem=found[0] if len(found) == 1 else None)
+    if method in ("parse_args", "parse_known_args", "parse_intermixed_args", "parse_json_file"):
+        space = AbstractValue(type="argparse.Namespace", attrs=dict(options(program, module)), option=True)
+        return AbstractValue(items=(space, AbstractValue(option=True))) if method == "parse_known_args" else space
+    if method == "get_default" and args:
+        return options(program, module).get(str(args[0].value))
+    return NOTHING
+
+
+def options(program: Program, module: Module) -> Mapping[str, AbstractValue]:
+    """The options that a module's parsers declare, those of the modules that it imports and that import it too."""
+    key = ("options", module)
+    if key not in program.memory:
+        program.memory[key] = {}
+        near = {id(one) for one in module.reach()}
+        above = [one for one in program.modules if module in one.reach() and id(one) not in near]
+        merged: dict[str, AbstractValue] = {}
+        for one in [*above, *reversed(module.reach())]:
+            merged |= declared(program, one)
+        program.memory[key] = merged
+    return program.memory[key]  # type: ignore[return-value]
+
+
+def declared(program: Program, module: Module) -> dict[str, AbstractValue]:
+    """The options that a module's own text declares, with their values."""
+    key = ("declared", module)
+    if key not in program.memory:
+        program.memory[key] = found = {}
+        for method in ("add_argument", "set_defaults"):
+            for home, call in program.calls.get(method, ()):
+                if home is module and isinstance(call.func, ast.Attribute):
+                    _declare(program, module, call, method, found)
+        for method, kind in _ABSL.items():
+            for home, call in program.calls.get(method, ()):
+                args = [program.thing(home, arg) for arg in call.args[:2]] if home is module else []
+                if len(args) == 2 and isinstance(args[0].value, str):
+                    name = args[0].value
+                    option = _simple(name, kind, default=args[1].value)
+                    found[name] = _valued(module, option)
+        module.arguments.update({name: value_of(thing, f"--{name}") for name, thing in found.items()})
+    return program.memory[key]  # type: ignore[return-value]
+
+
+def _declare(
+    program: Program, module: Module, call: ast.Call, method: str, found: dict[str, AbstractValue]
+) -> None:
+    args = [program.thing(module, arg) for arg in call.args]
+    keywords = {item.arg: program.thing(module, item.value) for item in call.keywords if item.arg is not None}
+    if method == "add_argument":
+        option = read_option(call, args, keywords)
+        if option is not None:
+            found[option.name] = _valued(module, option)
+        return
+    for name, thing in keywords.items():
+        if found.get(name, NOTHING).origin != "command line":
+            told = say("default of --{name}", name=name) if thing.known else ""
+            found[name] = thing.replace(option=True, origin=told)
+
+
+def _simple(name: str, kind: type | None, default: object = MISSING, flags: Sequence[str] = ()) -> Option:
+    spellings = tuple(flags) or (f"--{name}", f"--{name.replace('_', '-')}")
+    return Option(name=name, flags=spellings, kind=kind, default=default, switch=True if kind is bool else None)
+
+
+def _valued(module: Module, option: Option) -> AbstractValue:
+    value = given(option, module.words) if module.words is not None else MISSING
+    origin = "command line" if value is not MISSING else say("default of {flag}", flag=option.flags[0])
+    value = option.default if value is MISSING else value
+    return AbstractValue(value=value, origin=origin, option=True)  # type: ignore[arg-type]
+
+
+def _parsed(program: Program, module: Module, thing: AbstractValue) -> AbstractValue:
+    """A dataclass filled from the command line."""
+    klass = thing.definition if isinstance(thing.definition, ClassSymbol) else thing.klass
+    if klass is None:
+        return AbstractValue(type=thing.ref, option=True)
+    values: dict[str, AbstractValue] = {}
+    for name, default in program.fields(klass).items():
+        kind = type(default.value) if default.known and default.value is not None else None
+        value = given(_simple(name, kind), module.words) if module.words is not None else MISSING
+        told = AbstractValue(value=value, origin="command line", option=True)  # type: ignore[arg-type]
+        values[name] = default if value is MISSING else told
+        module.arguments[name] = value_of(values[name], name)
+    return AbstractValue(type=klass.kind, klass=klass, attrs=values, option=True)
+
+
+def field_default(program: Program, module: Module, node: ast.expr) -> AbstractValue:
+    """The default of a dataclass field: a plain value, or `field(default=...)`, `Field(4)`."""
+    if not (isinstance(node, ast.Call) and last_name(node.func) in ("field", "Field", "mutable", "HfArg", "Factory")):
+        return program.thing(module, node)
+    words = {item.arg: item.value for item in node.keywords}
+    if "default" in words:
+        return program.thing(module, words["default"])
+    if "default_factory" in words:
+        made = program.thing(module, words["default_factory"])
+        if isinstance(made.definition, Function) and isinstance(made.definition.node, ast.Lambda):
+            return program.thing(made.definition.module, made.definition.node.body)
+        if isinstance(made.definition, ClassSymbol):
+            klass = made.definition
+            return AbstractValue(type=klass.kind, klass=klass, attrs=program.fields(klass) or None)
+        return NOTHING
+    return program.thing(module, node.args[0]) if node.args else NOTHING
+
+
+def decorated(program: Program, function: Function, arg: ast.arg) -> AbstractValue | None:
+    """What a decorator (click, typer, hydra) or a library that runs the function gives a parameter."""
+    module = function.module
+    for decorator, name in function.decorators:
+        call = decorator if isinstance(decorator, ast.Call) else None
+        ref = program.thing(module, call.func if call is not None else decorator).ref or name
+        last = ref.rpartition(".")[2]
+        if last == "option" and call is not None:
+            args = [program.thing(module, item) for item in call.args]
+            words = {item.arg: program.thing(module, item.value) for item in call.keywords if item.arg}
+            option = read_option(call, args, words)
+            if option is not None and option.name == arg.arg:
+                return _told(module, option)
+        elif last == "command":
+            return _typer(program, function, arg)
+        elif ref in ("hydra.main", "pyrallis.wrap", "draccus.wrap") and function.node.args.args[:1] == [arg]:
+            made = program.annotation(module, arg.annotation) if arg.annotation is not None else NOTHING
+            if made.klass is not None and ref != "hydra.main":  # its files set the fields, and are not resolved
+                made = _parsed(program, module, made)
+            return made.replace(option=True)
+    for method in ("Fire", "run", "CLI"):
+        for home, call in program.calls.get(method, ()):
+            first = program.thing(home, call.args[0]) if call.args else NOTHING
+            if first.definition is function and program.resolve(home, call).name in _RUNS:
+                return _typer(program, function, arg)
+    return None
+
+
+def _told(module: Module, option: Option) -> AbstractValue:
+    thing = _valued(module, option)
+    module.arguments[option.name] = value_of(thing, option.name)
+    return thing
+
+
+def _typer(program: Program, function: Function, arg: ast.arg) -> AbstractValue | None:
+    thing = program.default(function, arg.arg)
+    spec = function.node.args
+    plain = [*spec.posonlyargs, *spec.args]
+    values = dict(zip([item.arg for item in plain[len(plain) - len(spec.defaults) :]], spec.defaults, strict=True))
+    node = values.get(arg.arg)
+    if node is None:
+        return None
+    flags = [f"--{arg.arg.replace('_', '-')}", f"--{arg.arg}"]
+    if isinstance(node, ast.Call) and last_name(node.func) in ("Option", "Argument"):
+        words = {item.arg: item.value for item in node.keywords}
+        thing = program.thing(function.module, words.get("default", node.args[0] if node.args else None))
+        named = [item.value for item in node.args[1:] if isinstance(item, ast.Constant)]
+        flags = [item for item in named if isinstance(item, str)] or flags
+    kind = type(thing.value) if thing.known and thing.value is not None else None
+    return _told(function.module, _simple(arg.arg, kind, thing.value, flags))
+
+
+def launched(program: Program, function: Function) -> AbstractValue | None:
+    """The tuple of arguments with which a library starts a function in other processes, its rank included."""
+    for method in ("spawn", "Process", "start_processes", "notebook_launcher", "debug_launcher"):
+        for home, call in program.calls.get(method, ()):
+            words = {item.arg: item.value for item in call.keywords}
+            first = words.get("target") or words.get("fn") or (call.args[0] if call.args else None)
+            if first is None or program.thing(home, first).definition is not function:
+                continue
+            given_ = program.thing(home, words.get("args") or (call.args[1] if len(call.args) > 1 else None))
+            rank = (AbstractValue(type="rank", option=True),) if method in ("spawn", "start_processes") else ()
+            return AbstractValue(items=(*rank, *(given_.items or ())))
+    return None
+
+
+def override(program: Program, module: Module, name: str, thing: AbstractValue) -> AbstractValue:
+    """`exec(open("configurator.py").read())` at the top: `--name=value` words overwrite module constants."""
+    if not module.words or not any(home is module for home, _ in program.calls.get("exec", ())):
+        return thing
+    for word in module.words:
+        named, equals, text = word.removeprefix("--").partition("=")
+        if equals and word.startswith("--") and named == name and thing.known:
+            value = word_value(text, type(thing.value) if thing.value is not None else None)
+            return AbstractValue(value=value, origin="command line")  # type: ignore[arg-type]
+    return thing
+
+
+# options and words
+
+
+def read_option(node: ast.Call, args: Sequence[AbstractValue], keywords: Mapping[str, AbstractValue]) -> Option | None:
+    """The option that `add_argument(...)` or `@click.option(...)` declares."""
+    flags = [a.value for a in args if isinstance(a.value, str)]
+    if not flags or not all(flags):
+        return None
+    dashed = [flag for flag in flags if flag.startswith("-")]
+    plain = [flag for flag in flags if not flag.startswith("-")]
+    long = next((flag for flag in dashed if flag.startswith("--")), None) or (dashed[0] if dashed else flags[0])
+    long, slash, off = long.partition("/")  # click: --shout/--no-shout
+    action, dest = _plain(keywords, "action"), _plain(keywords, "dest")
+    name = dest if isinstance(dest, str) else plain[0] if plain and dashed else long.lstrip("-").replace("-", "_")
+    switch, default = {"store_true": (True, False), "store_false": (False, True)}.get(str(action), (None, None))
+    if getattr(keywords.get("action"), "ref", None) and "BooleanOptionalAction" in str(keywords["action"].ref):
+        switch = True
+    elif _plain(keywords, "is_flag") is True:
+        switch, default = True, False
+    elif switch is None and _plain(keywords, "required") is True:
+        default = MISSING
+    kind = _kind(next((item.value for item in node.keywords if item.arg == "type"), None))
+    default = _default(default, kind, keywords.get("default"))
+    if kind is None and default is not MISSING and default is not None:
+        kind = type(default)
+    spellings = [long, *(flag.partition("/")[0] for flag in dashed), *([off] if slash else [])]
+    return Option(name=name, flags=tuple(dict.fromkeys(spellings)), kind=kind, default=default,
+                  switch=True if slash and switch is None else switch, many="nargs" in keywords)  # fmt: skip
+
+
+def _plain(keywords: Mapping[str, AbstractValue], name: str) -> object:
+    thing = keywords.get(name)
+    return thing.value if thing is not None and thing.known else None
+
+
+def _default(default: object, kind: type | None, passed: AbstractValue | None) -> object:
+    if passed is None:
+        return default
+    if passed.items is not None:
+        parts = tuple(item.value for item in passed.items)
+        return parts if MISSING not in parts else MISSING
+    if isinstance(passed.value, str) and kind in (int, float):
+        return word_value(passed.value, kind)
+    return passed.value
+
+
+def _kind(node: ast.expr | None) -> type | None:
+    known = {"int": int, "float": float, "str": str, "bool": bool}
+    if isinstance(node, ast.Lambda):
+        return bool if "true" in ast.unparse(node).lower() else None
+    name = last_name(node)
+    return known.get(name) or (bool if "bool" in name.lower() else None)
+
+
+def given(option: Option, words: Sequence[str]) -> object:
+    """The value that the launch line gives an option; MISSING when it does not. The last one wins."""
+    found: object = MISSING
+    for index, word in enumerate(words):
+        flag, equals, value = word.partition("=")
+        after = words[index + 1] if index + 1 < len(words) else "--"
+        if flag.startswith("--no-") and f"--{flag[5:]}" in option.flags:
+            found = False
+        elif not flag.startswith("-") or (flag not in option.flags and not _shortened(flag, option)):
+            continue
+        elif equals:
+            found = word_value(value, option.kind)
+        elif option.switch is not None and (not _boolean(after) or option.kind is None):
+            found = option.switch
+        elif option.many:
+            values = [word_value(item, option.kind) for item in _upto(words[index + 1 :])]
+            found = tuple(values) if MISSING not in values else MISSING
+        elif not after.startswith("--"):
+            found = word_value(after, option.kind)
+        else:
+            found = True if option.kind in (bool, None) else MISSING
+    return found
+
+
+def _shortened(flag: str, option: Option) -> bool:
+    return len(flag) > 4 and flag.startswith("--") and option.flags[1:] == () and option.flags[0].startswith(flag)
+
+
+def _upto(words: Sequence[str]) -> Sequence[str]:
+    end = next((at for at, word in enumerate(words) if word.startswith("--")), len(words))
+    return words[:end]
+
+
+def _boolean(word: str) -> bool:
+    return word.lower() in _TRUE | _FALSE
+
+
+def word_value(word: str, kind: type | None) -> object:
+    """A word of the command line as a value of a kind; MISSING when it is none."""
+    if "$" in word or "{{" in word:
+        return MISSING  # the shell's or a template's to fill
+    if kind is bool:
+        return word.lower() in _TRUE if _boolean(word) else MISSING
+    for convert in (int, float) if kind is None else (kind,) if kind in (int, float) else ():
+        try:
+            return convert(word)
+        except ValueError:
+            if kind is not None:
+                return MISSING
+    return word
+
+
