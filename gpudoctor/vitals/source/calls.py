@@ -2,11 +2,11 @@
 
 import ast
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 from gpudoctor.analysis.source.syntax import last_name
 from gpudoctor.model.signs.source import Misfit
 from gpudoctor.vitals.source import conditions, library, settings, tensor_values
-from gpudoctor.vitals.source.program import Program
 from gpudoctor.vitals.source.qualified_names import TENSOR_METHODS, canonical, guess, kind_of, method_name
 from gpudoctor.vitals.source.values import (
     BATCH,
@@ -31,6 +31,9 @@ _MOVES = frozenset(("to", "cuda", "cpu"))
 _SAME = frozenset(
     "train eval half float bfloat16 double requires_grad_ apply share_memory compile zero_grad to_empty type".split()
 )
+
+if TYPE_CHECKING:
+    from gpudoctor.vitals.source.program import Program
 _AUTOGRAD = frozenset({"torch.autograd.Function", "torch.autograd.function.Function"})
 _PLAIN_TYPES = ("number", "bool", "tuple", "list", "dict", "str")
 _PLAIN = frozenset("shape dtype ndim is_cuda requires_grad grad_fn is_leaf names layout".split())
@@ -56,7 +59,7 @@ class Resolved:
     """Whether the callee gets a context first (`forward` of an autograd function, by `apply`)."""
 
 
-def resolve(program: Program, module: Module, node: ast.Call) -> Resolved:
+def resolve(program: "Program", module: Module, node: ast.Call) -> Resolved:
     """What a call calls."""
     func = node.func
     if isinstance(func, ast.Attribute):
@@ -89,7 +92,7 @@ def _super(module: Module, node: ast.Call, method: str) -> Resolved:
     return Resolved(name, base=AbstractValue(type=klass.kind))
 
 
-def _method(program: Program, module: Module, base: AbstractValue, func: ast.expr, method: str) -> Resolved:
+def _method(program: "Program", module: Module, base: AbstractValue, func: ast.expr, method: str) -> Resolved:
     if base.ref is not None:
         return Resolved(canonical(f"{base.ref}.{method}"))
     definition = base.definition
@@ -165,7 +168,7 @@ def _target(module: Module, thing: AbstractValue, label: str) -> Resolved:
 # attributes
 
 
-def attribute(program: Program, base: AbstractValue, name: str) -> AbstractValue:
+def attribute(program: "Program", base: AbstractValue, name: str) -> AbstractValue:
     """`base.name`; NOTHING when it cannot be told."""
     if base.ref is not None:
         return AbstractValue(ref=canonical(f"{base.ref}.{name}"))
@@ -191,7 +194,7 @@ def attribute(program: Program, base: AbstractValue, name: str) -> AbstractValue
     return AbstractValue(option=True) if base.option else NOTHING
 
 
-def _of_instance(program: Program, base: AbstractValue, klass: ClassSymbol, name: str) -> AbstractValue | None:
+def _of_instance(program: "Program", base: AbstractValue, klass: ClassSymbol, name: str) -> AbstractValue | None:
     found = program.attribute_of(klass, name)
     if found is not None:
         if base.device and (found.type == "torch.nn.Parameter" or kind_of(found.type) == MODULE):
@@ -227,7 +230,7 @@ def _of_type(base: AbstractValue, name: str) -> AbstractValue:
 # results
 
 
-def arguments(program: Program, module: Module, node: ast.Call) -> tuple[list[AbstractValue], dict[str, AbstractValue]]:
+def arguments(program: "Program", module: Module, node: ast.Call) -> tuple[list[AbstractValue], dict[str, AbstractValue]]:
     """What a call is given, by place and by keyword; `*` and `**` spread as far as they can be told."""
     positional: list[AbstractValue] = []
     for arg in node.args:
@@ -248,7 +251,7 @@ def arguments(program: Program, module: Module, node: ast.Call) -> tuple[list[Ab
     return positional, keywords
 
 
-def call(program: Program, module: Module, node: ast.Call) -> AbstractValue:
+def call(program: "Program", module: Module, node: ast.Call) -> AbstractValue:
     """What a call gives."""
     found = program.resolve(module, node)
     args, keywords = arguments(program, module, node)
@@ -285,7 +288,7 @@ def _retold(node: ast.Call, returned: AbstractValue) -> AbstractValue:
 
 
 def _construct(
-    program: Program,
+    program: "Program",
     module: Module,
     klass: ClassSymbol,
     args: list[AbstractValue],

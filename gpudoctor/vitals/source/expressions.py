@@ -2,15 +2,14 @@
 
 import ast
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from gpudoctor.model.signs.source import GuardKind
-from gpudoctor.vitals.source import conditions
+from gpudoctor.vitals.source import conditions, settings
 from gpudoctor.vitals.source.calls import attribute, call
 from gpudoctor.vitals.source.index import text_of
 from gpudoctor.vitals.source.joins import join
 from gpudoctor.vitals.source.operators import LARGEST, arithmetic
-from gpudoctor.vitals.source.program import Program
 from gpudoctor.vitals.source.tensor_values import device_text, element
 from gpudoctor.vitals.source.values import (
     BATCH,
@@ -26,8 +25,11 @@ from gpudoctor.vitals.source.values import (
     value_of,
 )
 
+if TYPE_CHECKING:
+    from gpudoctor.vitals.source.program import Program
 
-def _constant(program: Program, module: Module, node: ast.Constant) -> AbstractValue:
+
+def _constant(program: "Program", module: Module, node: ast.Constant) -> AbstractValue:
     value = node.value
     if isinstance(value, bool | float) or value is None:
         return AbstractValue(value=value)
@@ -38,12 +40,12 @@ def _constant(program: Program, module: Module, node: ast.Constant) -> AbstractV
     return NOTHING
 
 
-def _name(program: Program, module: Module, node: ast.Name) -> AbstractValue:
+def _name(program: "Program", module: Module, node: ast.Name) -> AbstractValue:
     scope = module.homes.get(node, module.scope)
     found = program.look(scope, node.id, node)
     if found is None:
         return program.guessed(module, node.id, NOTHING)
-    if found.attrs is not None:  # `args.device = torch.device(...)` somewhere in the same function
+    if found.attrs is not None and not isinstance(module.parents.get(node), ast.Attribute):  # `args.device = torch.device(...)` somewhere in the same function
         given = {name[len(node.id) + 1 :]: bindings for name, bindings in scope.bindings.items()
                  if name.startswith(node.id + ".") and name.count(".") == 1}  # fmt: skip
         more = {name: program.bound(bindings[-1]) for name, bindings in given.items()}
@@ -51,23 +53,23 @@ def _name(program: Program, module: Module, node: ast.Name) -> AbstractValue:
     return program.guessed(module, node.id, found)
 
 
-def _attribute(program: Program, module: Module, node: ast.Attribute) -> AbstractValue:
+def _attribute(program: "Program", module: Module, node: ast.Attribute) -> AbstractValue:
     text = text_of(node)
     scope = module.homes.get(node, module.scope)
-    found = NOTHING
     bindings = scope.bindings.get(text) if text else None
-    if bindings:
-        reaching = program.reaching(scope, bindings, node)
-        if reaching:
-            found = program._joined(reaching)
+    reaching, certain = program.reaching(scope, bindings, node) if bindings else ([], False)
+    found = program.joined(reaching) if reaching else NOTHING
+    if certain and found is not NOTHING:
+        return found
     base = program.thing(module, node.value)
-    if found is NOTHING or (not found.type and not found.known and not found.klass):
-        held = attribute(program, base, node.attr)
-        found = held if found is NOTHING else join(found, held)
+    held = attribute(program, base, node.attr)
+    if (base.ref or "").endswith("flags.FLAGS"):
+        held = settings.options(program, module).get(node.attr, held)
+    found = held if found is NOTHING else join(found, held)
     return program.guessed(module, node.attr, found) if base.ref is None else found
 
 
-def _binary(program: Program, module: Module, node: ast.BinOp) -> AbstractValue:
+def _binary(program: "Program", module: Module, node: ast.BinOp) -> AbstractValue:
     # `a + b + c + ...` leans left: walked in a loop, so that a thousand terms are no recursion.
     chain = [node]
     left: ast.expr = node.left
@@ -86,7 +88,7 @@ def _binary(program: Program, module: Module, node: ast.BinOp) -> AbstractValue:
     return thing
 
 
-def _unary(program: Program, module: Module, node: ast.UnaryOp) -> AbstractValue:
+def _unary(program: "Program", module: Module, node: ast.UnaryOp) -> AbstractValue:
     thing = program.thing(module, node.operand)
     if isinstance(node.op, ast.Not):
         test = conditions.negate(conditions.meaning(node.operand, thing, module.segment(node.operand)))
@@ -97,7 +99,7 @@ def _unary(program: Program, module: Module, node: ast.UnaryOp) -> AbstractValue
     return thing.replace(value=MISSING, test=None)
 
 
-def _bool(program: Program, module: Module, node: ast.BoolOp) -> AbstractValue:
+def _bool(program: "Program", module: Module, node: ast.BoolOp) -> AbstractValue:
     conjunction = isinstance(node.op, ast.And)
     things = [program.thing(module, operand) for operand in node.values]
     parts: list[Meanings] = [
@@ -124,7 +126,7 @@ def _bool(program: Program, module: Module, node: ast.BoolOp) -> AbstractValue:
     )
 
 
-def _compare(program: Program, module: Module, node: ast.Compare) -> AbstractValue:
+def _compare(program: "Program", module: Module, node: ast.Compare) -> AbstractValue:
     things = [program.thing(module, part) for part in (node.left, *node.comparators)]
     identity = isinstance(node.ops[0], ast.Is | ast.IsNot | ast.In | ast.NotIn)
     if not identity and (found := next((t for t in things if t.type in (TENSOR, BATCH)), None)):
@@ -144,7 +146,7 @@ def _compare(program: Program, module: Module, node: ast.Compare) -> AbstractVal
     )
 
 
-def _conditional(program: Program, module: Module, node: ast.IfExp) -> AbstractValue:
+def _conditional(program: "Program", module: Module, node: ast.IfExp) -> AbstractValue:
     thing = program.thing(module, node.test)
     meaning = conditions.meaning(node.test, thing, module.segment(node.test))
     first, other = program.thing(module, node.body), program.thing(module, node.orelse)
@@ -158,7 +160,7 @@ def _conditional(program: Program, module: Module, node: ast.IfExp) -> AbstractV
     return joined
 
 
-def _tuple(program: Program, module: Module, node: ast.Tuple | ast.List | ast.Set) -> AbstractValue:
+def _tuple(program: "Program", module: Module, node: ast.Tuple | ast.List | ast.Set) -> AbstractValue:
     things: list[AbstractValue] = []
     loose = len(node.elts) > 100 or isinstance(node, ast.Set)
     for part in node.elts[:100]:
@@ -176,7 +178,7 @@ def _tuple(program: Program, module: Module, node: ast.Tuple | ast.List | ast.Se
     return AbstractValue(items=tuple(things), type="list" if isinstance(node, ast.List) else "tuple")
 
 
-def _dict(program: Program, module: Module, node: ast.Dict) -> AbstractValue:
+def _dict(program: "Program", module: Module, node: ast.Dict) -> AbstractValue:
     keys: dict[str, AbstractValue] = {}
     loose = False
     for key, part in zip(node.keys, node.values, strict=True):
@@ -192,7 +194,7 @@ def _dict(program: Program, module: Module, node: ast.Dict) -> AbstractValue:
     return AbstractValue(type="dict", keys=keys, open=loose)
 
 
-def _subscript(program: Program, module: Module, node: ast.Subscript) -> AbstractValue:
+def _subscript(program: "Program", module: Module, node: ast.Subscript) -> AbstractValue:
     base, index = program.thing(module, node.value), program.thing(module, node.slice)
     if base.keys is not None:
         found = base.keys.get(index.value) if isinstance(index.value, str) else None
@@ -215,29 +217,29 @@ def _subscript(program: Program, module: Module, node: ast.Subscript) -> Abstrac
     return AbstractValue(option=base.option) if base.option else NOTHING
 
 
-def _text(program: Program, module: Module, node: ast.JoinedStr) -> AbstractValue:
+def _text(program: "Program", module: Module, node: ast.JoinedStr) -> AbstractValue:
     first = node.values[0].value if node.values and isinstance(node.values[0], ast.Constant) else None
     told = isinstance(first, str) and first.endswith(":")
     return AbstractValue(type="str", device=device_text(first.rstrip(":")) if told else None)  # type: ignore[union-attr]
 
 
-def _lambda(program: Program, module: Module, node: ast.Lambda) -> AbstractValue:
+def _lambda(program: "Program", module: Module, node: ast.Lambda) -> AbstractValue:
     return AbstractValue(definition=module.scopes[node].function)
 
 
 def _comprehension(
-    program: Program, module: Module, node: ast.ListComp | ast.SetComp | ast.GeneratorExp | ast.DictComp
+    program: "Program", module: Module, node: ast.ListComp | ast.SetComp | ast.GeneratorExp | ast.DictComp
 ) -> AbstractValue:
     if isinstance(node, ast.DictComp):
         return AbstractValue(type="dict", open=True, elem=NOTHING)
     return AbstractValue(elem=program.thing(module, node.elt))
 
 
-def _inner(program: Program, module: Module, node: ast.Await | ast.NamedExpr) -> AbstractValue:
+def _inner(program: "Program", module: Module, node: ast.Await | ast.NamedExpr) -> AbstractValue:
     return program.thing(module, node.value)
 
 
-def _starred(program: Program, module: Module, node: ast.Starred) -> AbstractValue:
+def _starred(program: "Program", module: Module, node: ast.Starred) -> AbstractValue:
     return element(program.thing(module, node.value))
 
 

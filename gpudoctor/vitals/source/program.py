@@ -6,13 +6,15 @@ give to `self`, a call what the function returns. Every answer is worked out onc
 
 import ast
 import builtins
+import re
 from bisect import bisect_right
 from collections.abc import Callable, Iterator, Sequence
-from typing import TYPE_CHECKING
 
 from gpudoctor.analysis.source.syntax import is_main_guard, last_name
 from gpudoctor.lang import say
-from gpudoctor.vitals.source import conditions
+from gpudoctor.vitals.source import conditions, settings
+from gpudoctor.vitals.source.calls import Resolved, resolve
+from gpudoctor.vitals.source.expressions import HANDLERS
 from gpudoctor.vitals.source.importing import Importer, relative_name
 from gpudoctor.vitals.source.index import COMPREHENSIONS, holders, index, text_of
 from gpudoctor.vitals.source.joins import join
@@ -31,9 +33,6 @@ from gpudoctor.vitals.source.values import (
     Module,
     Scope,
 )
-
-if TYPE_CHECKING:
-    from gpudoctor.vitals.source.calls import Resolved
 
 _DEEPEST = 70
 """Steps from a use back to where its value comes from; what is further away is not known."""
@@ -64,12 +63,7 @@ _STAR = {
 class Program:
     """Every module read, and what their expressions give."""
 
-    def __init__(
-        self,
-        importer: Importer,
-        handlers: dict[type[ast.AST], Callable[..., AbstractValue]],
-        resolve: "Callable[[Program, Module, ast.Call], Resolved]",
-    ) -> None:
+    def __init__(self, importer: Importer) -> None:
         self.importer = importer
         self.modules: list[Module] = []
         self.builtins = frozenset(dir(builtins))
@@ -77,8 +71,6 @@ class Program:
         """Every call by the last name of what it calls."""
         self.memory: dict[object, object] = {}
         """Answers that were worked out before."""
-        self._handlers = handlers
-        self._resolve = resolve
         self._resolved: dict[ast.Call, Resolved] = {}
         self._things: dict[ast.AST, AbstractValue] = {}
         self._open: set[object] = set()
@@ -172,7 +164,7 @@ class Program:
         found = self._things.get(node)
         if found is not None:
             return found
-        handler = self._handlers.get(type(node))
+        handler = HANDLERS.get(type(node))
         if handler is None or node in self._open or self._depth > _DEEPEST:
             return NOTHING
         self._open.add(node)
@@ -212,8 +204,8 @@ class Program:
         home: Scope | None = scope
         while home is not None:
             if name in home.bindings and (home is scope or home.klass is None):
-                found = self.reaching(home, home.bindings[name], use if home is scope else None)
-                return self._joined(found)
+                found, _ = self.reaching(home, home.bindings[name], use if home is scope else None)
+                return self.joined(found)
             if home.outer is None:
                 return self._starred(home.module, name)
             home = home.outer
@@ -233,8 +225,8 @@ class Program:
                 return AbstractValue(ref=canonical(f"{base}.{name}"))
         return None
 
-    def reaching(self, scope: Scope, found: Sequence[Binding], use: ast.AST | None) -> list[Binding]:
-        """The bindings that may give a name its value at a place, nearest first."""
+    def reaching(self, scope: Scope, found: Sequence[Binding], use: ast.AST | None) -> tuple[list[Binding], bool]:
+        """The bindings that may give a name its value at a place, nearest first, and whether one of them does."""
         module = scope.module
         above = {item: part for item, part in holders(module, use)} if use is not None else {scope.node: None}
         place = (getattr(use, "lineno", 0), getattr(use, "col_offset", 0)) if use is not None else (1 << 60, 0)
@@ -246,7 +238,7 @@ class Program:
             carried = False
             if isinstance(binding.node, COMPREHENSIONS):
                 if binding.node in above:
-                    return [binding]
+                    return [binding], True
                 continue
             inside: ast.AST = binding.node
             if inside in above and not isinstance(inside, _LOOPS) and binding.kind not in ("parameter", "with"):
@@ -270,9 +262,12 @@ class Program:
                 kept.append(binding)
                 if certain:
                     break
-        return kept
+        else:
+            certain = False
+        return [one for one in kept if not _stands_in(one)] or kept, certain
 
-    def _joined(self, found: Sequence[Binding]) -> AbstractValue:
+    def joined(self, found: Sequence[Binding]) -> AbstractValue:
+        """What a name holds that has one of some bindings."""
         joined: AbstractValue | None = None
         things = [(one, self.bound(one)) for one in found]
         empty = [one for one, thing in things if thing.known and not thing.value]
@@ -333,6 +328,8 @@ class Program:
             thing = items[place] if items is not None and -len(items) <= place < len(items) else element(thing)
         if thing.known and thing.origin == "literal":
             thing = thing.replace(origin="constant")
+        if one.scope.outer is None and module.words and isinstance(node, ast.Assign):
+            thing = settings.override(self, module, text_of(node.targets[0]), thing)
         return thing.widened() if one.kind == "each" else thing
 
     def _changed(self, one: Binding) -> AbstractValue:
@@ -403,8 +400,6 @@ class Program:
 
     def parameter(self, function: Function, arg: ast.arg) -> AbstractValue:
         """What call sites pass for a parameter, and its default."""
-        from gpudoctor.vitals.source.settings import decorated, launched
-
         spec, module, name = function.node.args, function.module, arg.arg
         names = [item.arg for item in (*spec.posonlyargs, *spec.args)]
         first = names[:1] == [name] and function.klass is not None and not function.static
@@ -413,14 +408,14 @@ class Program:
             if function.bound_class:
                 return AbstractValue(definition=function.klass)
             return AbstractValue(type=function.klass.kind, klass=function.klass)
-        told = decorated(self, function, arg)
+        told = settings.decorated(self, function, arg)
         if told is not None:
             return told
         if spec.vararg is arg:
             return AbstractValue(elem=NOTHING)
         if spec.kwarg is arg:
             return self._keywords(function, {*names, *(item.arg for item in spec.kwonlyargs)})
-        launch = launched(self, function)
+        launch = settings.launched(self, function)
         if launch is not None:
             place = names.index(name) if name in names else len(names)
             return launch.items[place] if launch.items and place < len(launch.items) else self.default(function, name)
@@ -492,10 +487,9 @@ class Program:
         pairs = [*zip(plain[len(plain) - len(spec.defaults) :], spec.defaults, strict=True)]
         pairs += [(a, d) for a, d in zip(spec.kwonlyargs, spec.kw_defaults, strict=True) if d is not None]
         found = next((self.thing(function.module, value) for arg, value in pairs if arg.arg == name), NOTHING)
-        steered = function.klass is not None and function.klass.steered
-        if steered or any(word.startswith("gin.") for _, word in function.decorators):
-            return found.widened()
-        return found
+        called = [item.func if isinstance(item, ast.Call) else item for item, _ in function.decorators]
+        steered = any((self.thing(function.module, item).ref or "").startswith("gin.") for item in called)
+        return found.widened() if steered or (function.klass is not None and function.klass.steered) else found
 
     def sites(self, function: Function) -> list[tuple[Module, ast.Call]]:
         """The calls of a function, as far as they can be told."""
@@ -573,7 +567,7 @@ class Program:
 
     def _attribute(self, found: Sequence[Binding]) -> AbstractValue:
         plain = [one for one in found if one.kind not in ("change", "entry")]
-        joined = self._joined((plain or found)[:_NEAR])
+        joined = self.joined((plain or found)[:_NEAR])
         for one in found:
             if one.kind in ("change", "entry") and plain:
                 changed = self.bound(one)
@@ -584,20 +578,18 @@ class Program:
         """A method or class attribute, its own or inherited."""
         for one in klass.lineage():
             if name in one.scope.bindings:
-                return self._joined(self.reaching(one.scope, one.scope.bindings[name], None))
+                return self.joined(self.reaching(one.scope, one.scope.bindings[name], None)[0])
         return None
 
     def fields(self, klass: ClassSymbol) -> dict[str, AbstractValue]:
         """Fields of a dataclass with their defaults, inherited ones first."""
-        from gpudoctor.vitals.source.settings import field_default
-
         merged: dict[str, AbstractValue] = {}
         for one in reversed(klass.lineage()):
             for statement in one.node.body if one.data else ():
                 if isinstance(statement, ast.AnnAssign) and isinstance(statement.target, ast.Name):
                     thing = self.annotation(one.module, statement.annotation)
                     if statement.value is not None:
-                        thing = field_default(self, one.module, statement.value)
+                        thing = settings.field_default(self, one.module, statement.value)
                     if thing.known:
                         thing = thing.replace(origin="field default")
                     merged[statement.target.id] = thing.replace(option=True)
@@ -612,14 +604,13 @@ class Program:
         if depth > 8:
             return NOTHING
         if isinstance(node, ast.Constant) and isinstance(node.value, str):
-            words = node.value.split(".")
-            if not all(word.isidentifier() for word in words) or len(words) > 5:
+            try:
+                node = ast.parse(node.value[:200], mode="eval").body
+            except (SyntaxError, ValueError, RecursionError, MemoryError):
                 return NOTHING
-            found = self.look(module.scope, words[0], None)
-            if len(words) == 1:
-                return self._instance(found or NOTHING, words[0])
-            ref = f"{found.ref}.{'.'.join(words[1:])}" if found is not None and found.ref else None
-            return self._instance(AbstractValue(ref=canonical(ref)) if ref else NOTHING, words[-1])
+            for part in ast.walk(node):
+                module.homes[part] = module.scope
+                part.lineno = 1 << 30  # type: ignore[attr-defined]  # behind all that the module binds
         if isinstance(node, ast.BinOp):
             left = self.annotation(module, node.left, depth + 1)
             return left if left is not NOTHING else self.annotation(module, node.right, depth + 1)
@@ -664,11 +655,11 @@ class Program:
             return self.attribute_of(owner.klass, rest) or NOTHING
         return (owner.attrs or {}).get(rest, NOTHING)
 
-    def resolve(self, module: Module, node: ast.Call) -> "Resolved":
+    def resolve(self, module: Module, node: ast.Call) -> Resolved:
         """What a call calls."""
         found = self._resolved.get(node)
         if found is None:
-            found = self._resolve(self, module, node)
+            found = resolve(self, module, node)
             if not self._open or found.callee is not None or found.base is not NOTHING:
                 self._resolved[node] = found
         return found
@@ -728,6 +719,12 @@ def _kind(bases: Sequence[AbstractValue]) -> str | None:
                 return kind
             found = found or kind
     return found
+
+
+def _stands_in(binding: Binding) -> bool:
+    """Whether a binding only stands in for an import that failed."""
+    above = [item.type for item in binding.scope.module.above(binding.node) if isinstance(item, ast.ExceptHandler)]
+    return any(item is not None and re.search("ImportError|ModuleNotFound", ast.unparse(item)) for item in above)
 
 
 def _apart(block: ast.If, use: ast.AST, binding: ast.AST) -> bool:

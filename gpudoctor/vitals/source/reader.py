@@ -11,9 +11,7 @@ from gpudoctor.lang import say
 from gpudoctor.model.read_limits import SCRIPT, SOURCE_NODES, ReadLimit
 from gpudoctor.model.signs.source import ClassInfo, Event, Known, Loop, LoopRole, Script, Source, Unknown, Value
 from gpudoctor.vitals.source.engines import EngineLoop, engine_loops
-from gpudoctor.vitals.source.calls import resolve
 from gpudoctor.vitals.source.events import Events, Step, Walker
-from gpudoctor.vitals.source.expressions import HANDLERS
 from gpudoctor.vitals.source.files import UnreadSource, load, scripts_below, silences
 from gpudoctor.vitals.source.importing import Importer
 from gpudoctor.vitals.source.loop_roles import Roles
@@ -123,7 +121,7 @@ class _Reader:
         return module
 
     def finish(self) -> Source:
-        program = Program(self.importer, HANDLERS, resolve)
+        program = Program(self.importer)
         for module in self.entries:
             if module.tree not in module.scopes:
                 program.take(module)
@@ -284,8 +282,8 @@ class _Builder:
         return types, devices
 
     def _tell(self, key: str, bindings: Sequence[Binding], types: dict[str, str], devices: dict[str, str]) -> None:
-        for binding in reversed(bindings):
-            thing = self.program.bound(binding)
+        last = self.program.joined(self.program.reaching(bindings[0].scope, bindings, None)[0])
+        for thing in (last, *(self.program.bound(binding) for binding in reversed(bindings))):
             word = self.program.type_name(thing)
             if word is not None:
                 types.setdefault(key, word)

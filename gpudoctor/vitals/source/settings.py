@@ -3,11 +3,11 @@
 import ast
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from gpudoctor.analysis.source.syntax import last_name
 from gpudoctor.lang import say
 from gpudoctor.vitals.source import conversions
-from gpudoctor.vitals.source.program import Program
 from gpudoctor.vitals.source.values import MISSING, NOTHING, AbstractValue, ClassSymbol, Function, Module, value_of
 
 _PARSERS = frozenset(
@@ -20,6 +20,9 @@ _LOADED = frozenset(
     "omegaconf.OmegaConf.create omegaconf.OmegaConf.merge omegaconf.OmegaConf.from_cli ml_collections.ConfigDict "
     "configparser.ConfigParser hydra.compose omegaconf.OmegaConf.structured easydict.EasyDict".split()
 )
+
+if TYPE_CHECKING:
+    from gpudoctor.vitals.source.program import Program
 _RUNS = frozenset("fire.Fire typer.run fire.Fire.Fire defopt.run jsonargparse.CLI clize.run".split())
 _ABSL = {"DEFINE_integer": int, "DEFINE_float": float, "DEFINE_bool": bool, "DEFINE_boolean": bool,
          "DEFINE_string": str, "DEFINE_enum": str}  # fmt: skip
@@ -44,7 +47,7 @@ class Option:
 
 
 def call_result(
-    program: Program,
+    program: "Program",
     module: Module,
     node: ast.Call,
     name: str,
@@ -84,7 +87,7 @@ def call_result(
 
 
 def _of_parser(
-    program: Program, module: Module, base: AbstractValue, method: str, args: list[AbstractValue]
+    program: "Program", module: Module, base: AbstractValue, method: str, args: list[AbstractValue]
 ) -> AbstractValue | None:
     if method in ("add_argument_group", "add_mutually_exclusive_group", "add_subparsers", "add_parser"):
         return base
@@ -99,7 +102,7 @@ def _of_parser(
     return NOTHING
 
 
-def options(program: Program, module: Module) -> Mapping[str, AbstractValue]:
+def options(program: "Program", module: Module) -> Mapping[str, AbstractValue]:
     """The options that a module's parsers declare, those of the modules that it imports and that import it too."""
     key = ("options", module)
     if key not in program.memory:
@@ -113,7 +116,7 @@ def options(program: Program, module: Module) -> Mapping[str, AbstractValue]:
     return program.memory[key]  # type: ignore[return-value]
 
 
-def declared(program: Program, module: Module) -> dict[str, AbstractValue]:
+def declared(program: "Program", module: Module) -> dict[str, AbstractValue]:
     """The options that a module's own text declares, with their values."""
     key = ("declared", module)
     if key not in program.memory:
@@ -128,25 +131,25 @@ def declared(program: Program, module: Module) -> dict[str, AbstractValue]:
                 if len(args) == 2 and isinstance(args[0].value, str):
                     name = args[0].value
                     option = _simple(name, kind, default=args[1].value)
-                    found[name] = _valued(module, option)
-        module.arguments.update({name: value_of(thing, f"--{name}") for name, thing in found.items()})
+                    found[name] = _told(module, option)
     return program.memory[key]  # type: ignore[return-value]
 
 
 def _declare(
-    program: Program, module: Module, call: ast.Call, method: str, found: dict[str, AbstractValue]
+    program: "Program", module: Module, call: ast.Call, method: str, found: dict[str, AbstractValue]
 ) -> None:
     args = [program.thing(module, arg) for arg in call.args]
     keywords = {item.arg: program.thing(module, item.value) for item in call.keywords if item.arg is not None}
     if method == "add_argument":
         option = read_option(call, args, keywords)
         if option is not None:
-            found[option.name] = _valued(module, option)
+            found[option.name] = _told(module, option)
         return
     for name, thing in keywords.items():
         if found.get(name, NOTHING).origin != "command line":
             told = say("default of --{name}", name=name) if thing.known else ""
             found[name] = thing.replace(option=True, origin=told)
+            module.arguments[name] = value_of(found[name], name)
 
 
 def _simple(name: str, kind: type | None, default: object = MISSING, flags: Sequence[str] = ()) -> Option:
@@ -161,7 +164,7 @@ def _valued(module: Module, option: Option) -> AbstractValue:
     return AbstractValue(value=value, origin=origin, option=True)  # type: ignore[arg-type]
 
 
-def _parsed(program: Program, module: Module, thing: AbstractValue) -> AbstractValue:
+def _parsed(program: "Program", module: Module, thing: AbstractValue) -> AbstractValue:
     """A dataclass filled from the command line."""
     klass = thing.definition if isinstance(thing.definition, ClassSymbol) else thing.klass
     if klass is None:
@@ -176,7 +179,7 @@ def _parsed(program: Program, module: Module, thing: AbstractValue) -> AbstractV
     return AbstractValue(type=klass.kind, klass=klass, attrs=values, option=True)
 
 
-def field_default(program: Program, module: Module, node: ast.expr) -> AbstractValue:
+def field_default(program: "Program", module: Module, node: ast.expr) -> AbstractValue:
     """The default of a dataclass field: a plain value, or `field(default=...)`, `Field(4)`."""
     if not (isinstance(node, ast.Call) and last_name(node.func) in ("field", "Field", "mutable", "HfArg", "Factory")):
         return program.thing(module, node)
@@ -194,7 +197,7 @@ def field_default(program: Program, module: Module, node: ast.expr) -> AbstractV
     return program.thing(module, node.args[0]) if node.args else NOTHING
 
 
-def decorated(program: Program, function: Function, arg: ast.arg) -> AbstractValue | None:
+def decorated(program: "Program", function: Function, arg: ast.arg) -> AbstractValue | None:
     """What a decorator (click, typer, hydra) or a library that runs the function gives a parameter."""
     module = function.module
     for decorator, name in function.decorators:
@@ -207,8 +210,8 @@ def decorated(program: Program, function: Function, arg: ast.arg) -> AbstractVal
             option = read_option(call, args, words)
             if option is not None and option.name == arg.arg:
                 return _told(module, option)
-        elif last == "command":
-            return _typer(program, function, arg)
+        elif last == "command" and (told := _typer(program, function, arg)) is not None:
+            return told
         elif ref in ("hydra.main", "pyrallis.wrap", "draccus.wrap") and function.node.args.args[:1] == [arg]:
             made = program.annotation(module, arg.annotation) if arg.annotation is not None else NOTHING
             if made.klass is not None and ref != "hydra.main":  # its files set the fields, and are not resolved
@@ -224,11 +227,11 @@ def decorated(program: Program, function: Function, arg: ast.arg) -> AbstractVal
 
 def _told(module: Module, option: Option) -> AbstractValue:
     thing = _valued(module, option)
-    module.arguments[option.name] = value_of(thing, option.name)
+    module.arguments[option.name] = value_of(thing, option.flags[0])
     return thing
 
 
-def _typer(program: Program, function: Function, arg: ast.arg) -> AbstractValue | None:
+def _typer(program: "Program", function: Function, arg: ast.arg) -> AbstractValue | None:
     thing = program.default(function, arg.arg)
     spec = function.node.args
     plain = [*spec.posonlyargs, *spec.args]
@@ -246,7 +249,7 @@ def _typer(program: Program, function: Function, arg: ast.arg) -> AbstractValue 
     return _told(function.module, _simple(arg.arg, kind, thing.value, flags))
 
 
-def launched(program: Program, function: Function) -> AbstractValue | None:
+def launched(program: "Program", function: Function) -> AbstractValue | None:
     """The tuple of arguments with which a library starts a function in other processes, its rank included."""
     for method in ("spawn", "Process", "start_processes", "notebook_launcher", "debug_launcher"):
         for home, call in program.calls.get(method, ()):
@@ -260,7 +263,7 @@ def launched(program: Program, function: Function) -> AbstractValue | None:
     return None
 
 
-def override(program: Program, module: Module, name: str, thing: AbstractValue) -> AbstractValue:
+def override(program: "Program", module: Module, name: str, thing: AbstractValue) -> AbstractValue:
     """`exec(open("configurator.py").read())` at the top: `--name=value` words overwrite module constants."""
     if not module.words or not any(home is module for home, _ in program.calls.get("exec", ())):
         return thing
