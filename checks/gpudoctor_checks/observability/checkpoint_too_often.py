@@ -201,7 +201,7 @@ def _saves(call: Call, event: Event) -> bool:
 
 def _is_state(node: ast.expr, event: Event) -> bool:
     text = ast.unparse(node).lower()
-    kind = event.types.get(ast.unparse(node), "")
+    kind = event.thing(node).type or ""
     if kind == "torch.Tensor":
         return False
     return isinstance(node, ast.Dict) or any(word in text for word in _WHOLE)

@@ -294,7 +294,7 @@ def _place(patient: Patient, site: Site) -> tuple[str, int]:
 
 def _reads(script: Script, loop: Loop) -> list[_Read]:
     """Reads of one pass in order, one for each call that leads to a place."""
-    tensors = DeviceTensors(script, loop)
+    tensors = DeviceTensors(loop)
     queue = Queue(loop, tensors, [event for event in loop.events if read_word(event, loop, tensors)])
     elsewhere = set(_elsewhere(loop))
     found: list[_Read] = []

@@ -4,7 +4,6 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from gpudoctor.analysis.live.stack_shares import seen_live, watched
-from gpudoctor.analysis.memo import once
 from gpudoctor.analysis.observation import Observation, suspicions
 from gpudoctor.analysis.run.cost_attribution import price
 from gpudoctor.analysis.run.line_ownership import LineOwner
@@ -16,7 +15,7 @@ from gpudoctor.analysis.source.device_tensors import DeviceTensors, training_tar
 from gpudoctor.analysis.source.metrics import is_metric, samples_around
 from gpudoctor.lang import say
 from gpudoctor.model import Check, Code, Detail, Finding, Patient, Reads, Severity, SourceSpan, Threshold
-from gpudoctor.model.signs.source import Loop, Script, Source
+from gpudoctor.model.signs.source import Source
 from gpudoctor.text import joined
 from gpudoctor_checks.sync.device_reads import read_word
 
@@ -155,14 +154,9 @@ def _sample_loop(found: TrainingCall) -> str:
     samples = samples_around(found.script, found.loop, found.event)
     if samples is None:
         return ""
-    word = read_word(found.event, found.loop, _tensors(found.script, found.loop))
+    word = read_word(found.event, found.loop, DeviceTensors(found.loop))
     return (
         say("a Python loop over {samples} reads the GPU sample by sample ({word})", samples=samples, word=word)
         if word
         else ""
     )
-
-
-@once
-def _tensors(script: Script, loop: Loop) -> DeviceTensors:
-    return DeviceTensors(script, loop)

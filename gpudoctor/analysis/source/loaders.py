@@ -1,8 +1,7 @@
 """The data loaders of a program, followed from where they are built to the loops that draw from them.
 
 A view of the source sign, for every check that asks about loaders: how many workers, pinned or not, and
-whether a training loop consumes it. It follows names through assignments, calls, returns, attributes and
-wrappers (`tqdm`, `accelerator.prepare`), and says UNKNOWN where that ends.
+whether a training loop consumes it.
 """
 
 import ast
@@ -11,14 +10,23 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import Enum
 
+from gpudoctor.analysis.memo import once
+from gpudoctor.analysis.source.control_flow import loop_node
 from gpudoctor.analysis.source.declared_settings import is_literal
 from gpudoctor.analysis.source.entry_points import in_a_training
-from gpudoctor.analysis.source.loader_flow import ARGUMENT_CLASSES, Flow
-from gpudoctor.analysis.source.syntax import keyword_value
-from gpudoctor.analysis.source.untaken_branches import never_taken
+from gpudoctor.analysis.source.syntax import LoopNode, keyword_value
 from gpudoctor.lang import say
 from gpudoctor.model.signs.source import Call, Known, Literal, Loop, LoopRole, Script, Source, Unknown, Value
 
+_CLASSES = frozenset(
+    {"torch.utils.data.DataLoader", "torch_geometric.loader.DataLoader", "torch_geometric.data.DataLoader",
+     "torchdata.stateful_dataloader.StatefulDataLoader", "monai.data.DataLoader"}
+)  # fmt: skip
+"""Classes that take torch's loader arguments by the same names."""
+_ARGUMENTS = frozenset(
+    {"transformers.TrainingArguments", "transformers.Seq2SeqTrainingArguments", "trl.SFTConfig", "trl.DPOConfig"}
+)
+"""Classes whose `dataloader_*` fields configure a loader that an engine builds."""
 _HOLDER = r"(?:loader|dataloader|dl|iter|data|set|s)?$"
 _TRAINING = re.compile(r"(?:train|training|trn)" + _HOLDER)
 _EVALUATION = re.compile(
@@ -131,37 +139,60 @@ _POSITIONS = {
 }  # fmt: skip
 
 
-_LAST: list[tuple[Source, tuple[Loader, ...]]] = []
-"""The last program asked about, since several checks ask about the same one; never more than one."""
-
-
 def loaders(source: Source) -> tuple[Loader, ...]:
     """The loaders of programs that train, in order of script and line."""
     return tuple(loader for loader in every_loader(source) if made_to_train(source, loader))
 
 
 def made_to_train(source: Source, loader: Loader) -> bool:
-    """Whether a loader stands in a program that trains, and where its calls come by."""
-    return in_a_training(source, loader.script) and not never_taken(source, loader.script, loader.call)
+    """Whether a loader stands in a program that trains, and where the defaults let it be made."""
+    return in_a_training(source, loader.script) and not any(guard.never for guard in loader.call.guards)
 
 
+@once
 def every_loader(source: Source) -> tuple[Loader, ...]:
     """Every loader in the source, those of evaluations by themselves and of unused modules too."""
-    if not source.scripts:
-        return ()
-    if _LAST and _LAST[0][0] is source:
-        return _LAST[0][1]
-    flow = Flow(source)
-    flow.follow()
+    built: list[tuple[Script, Call]] = []
+    for script in source.scripts:
+        own = {name for name, info in script.classes.items() if _CLASSES & set(info.bases)}
+        names = _CLASSES | _ARGUMENTS | own
+        built += [(script, call) for call in script.calls if call.name in names]
+    drawn = _drawn(source) if built else {}
+    fitted = {made for script in source.scripts for call in script.calls_to(".fit") for made in _fed(script, call)}
     found = []
-    for index, (script, call) in enumerate(flow.built):
-        names = tuple(dict.fromkeys(name for _, _, name in flow.keys_of(index)))
-        loops = tuple(flow.loops_of(index))
-        role = _role(flow, index, script, call, names, loops)
-        engine = call.name in ARGUMENT_CLASSES
-        found.append(Loader(script=script, call=call, names=names, loops=loops, role=role, engine=engine))
-    _LAST[:] = [(source, tuple(found))]
+    for script, call in built:
+        names = script.held.get(call.node, ())
+        loops = tuple(drawn.get(call.node, ()))
+        alone = sum(1 for other, _ in built if other.path == script.path) == 1 and source.trains
+        role = _role(call, names, loops, fitted=call.node in fitted, alone=alone)
+        found.append(
+            Loader(script=script, call=call, names=names, loops=loops, role=role, engine=call.name in _ARGUMENTS)
+        )
     return tuple(found)
+
+
+def _drawn(source: Source) -> dict[ast.Call, list[tuple[Script, Loop]]]:
+    """The loops that draw from what each call makes."""
+    found: dict[ast.Call, list[tuple[Script, Loop]]] = {}
+    for script in source.scripts:
+        for loop in script.loops:
+            head = loop_node(script, loop)
+            made = list(script.thing(head.iter).made) if isinstance(head, LoopNode) and loop.iterates else []
+            for event in () if loop.role in (LoopRole.OTHER, LoopRole.EPOCHS) else loop.events:
+                # A batch of another loader now and then is not what the loop trains on.
+                drawn = event.call is not None and event.call.method == "next" and not event.inner
+                if drawn and event.every_pass and not event.via and event.call is not None and event.call.node.args:
+                    made += script.thing(event.call.node.args[0]).made
+            for call in dict.fromkeys(made):
+                found.setdefault(call, []).append((script, loop))
+    return found
+
+
+def _fed(script: Script, call: Call) -> tuple[ast.Call, ...]:
+    """The calls that make the loader with which an engine's `fit` trains."""
+    named = {item.arg: item.value for item in call.node.keywords}
+    given = named.get("train_dataloaders") or named.get("train_dataloader") or next(iter(call.node.args[1:2]), None)
+    return script.thing(given).made if given is not None else ()
 
 
 def trains(source: Source, loader: Loader) -> bool:
@@ -182,13 +213,13 @@ def trains(source: Source, loader: Loader) -> bool:
 
 
 def _role(
-    flow: Flow, index: int, script: Script, call: Call, names: tuple[str, ...], loops: tuple[tuple[Script, Loop], ...]
+    call: Call, names: tuple[str, ...], loops: tuple[tuple[Script, Loop], ...], *, fitted: bool, alone: bool
 ) -> LoaderRole:
     roles = {loop.role for _, loop in loops}
     held_out = any(_says(name, _EVALUATION) for name in names)
     if LoopRole.TRAINING not in roles and held_out and not any(_says(name, _TRAINING) for name in names):
         return LoaderRole.EVALUATION  # `fit(train, val)` is given both
-    if LoopRole.TRAINING in roles or index in flow.fitted or call.name in ARGUMENT_CLASSES:
+    if LoopRole.TRAINING in roles or fitted or call.name in _ARGUMENTS:
         return LoaderRole.TRAINING
     if LoopRole.EVALUATION in roles:
         return LoaderRole.EVALUATION
@@ -197,8 +228,7 @@ def _role(
         return LoaderRole.TRAINING
     if any(_says(word, _EVALUATION) for word in words) or roles == {LoopRole.OTHER}:
         return LoaderRole.EVALUATION
-    alone = sum(1 for other, _ in flow.built if other.path == script.path) == 1
-    return LoaderRole.TRAINING if alone and flow.source.trains else LoaderRole.UNKNOWN
+    return LoaderRole.TRAINING if alone else LoaderRole.UNKNOWN
 
 
 def _says(text: str, words: re.Pattern[str]) -> bool:

@@ -52,7 +52,7 @@ def _over_samples(node: ast.expr, event: Event) -> bool:
             return _counts_samples(node.args[-1] if len(node.args) < 3 else node.args[1], event)
         return False
     named = isinstance(node, ast.Name | ast.Attribute) and not _few(node)
-    return named and event.types.get(ast.unparse(node)) == "torch.Tensor"
+    return named and event.thing(node).type == "torch.Tensor"
 
 
 def _few(node: ast.expr) -> bool:
@@ -74,7 +74,7 @@ def _counts_samples(node: ast.expr, event: Event) -> bool:
 
 def _tensor(node: ast.expr, event: Event) -> bool:
     text = ast.unparse(node)
-    kind = event.types.get(text)
+    kind = event.thing(node).type
     if kind is not None:
         return kind == "torch.Tensor"
     return isinstance(node, ast.Name | ast.Attribute) and bool(_SAMPLES.search(text.rpartition(".")[2].lower()))

@@ -5,7 +5,7 @@ a check that needs it says "suspected" or stays silent.
 """
 
 import ast
-from collections.abc import Hashable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any, TypeAlias
@@ -34,6 +34,19 @@ class Unknown:
 
 
 Value: TypeAlias = Known | Unknown
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Thing:
+    """What an expression gives, as far as the source tells."""
+
+    type: str | None = None
+    """In the words of `Script.types`."""
+    device: str | None = None
+    """In the words of `Script.devices`."""
+    value: Value = Unknown()
+    made: tuple[ast.Call, ...] = ()
+    """The calls that may have made it, or what it goes through: names, parameters and returns followed."""
 
 
 class LoopRole(Enum):
@@ -175,10 +188,8 @@ class Event:
     """Inside an evaluation: an evaluation loop, a function that evaluates, or after `.eval()` under no_grad."""
     no_grad: bool = False
     """Under `torch.no_grad`/`inference_mode`, by context or decorator."""
-    types: Mapping[str, str] = field(default_factory=dict)
-    """Types of plain names at this place, as far as known, in the words of `Script.types`."""
-    devices: Mapping[str, str] = field(default_factory=dict)
-    """Devices of plain names at this place, in the words of `Script.devices`."""
+    thing: Callable[[ast.AST], Thing] = field(default=lambda _: Thing(), repr=False, compare=False)
+    """What an expression of its script gives, looked up when asked."""
     graph: bool = False
     """For an Assign or AugAssign: whether the value is a tensor that carries its autograd graph; for a Call:
     whether one of its arguments is (`losses.append(loss)`, not `losses.append(loss.detach())`)."""
@@ -280,6 +291,10 @@ class Script:
     ignore_reasons: Mapping[int, str]
     unused: tuple[tuple[int, int], ...] = ()
     """First and last lines of functions and classes that nothing names, as far as was read."""
+    held: Mapping[ast.Call, tuple[str, ...]] = field(default_factory=dict)
+    """The names that hold what a call makes, in any script of the program."""
+    thing: Callable[[ast.AST], Thing] = field(default=lambda _: Thing(), repr=False, compare=False)
+    """What an expression of the script gives, looked up when asked."""
     memory: dict[Hashable, Any] = field(default_factory=dict, repr=False, compare=False)
     """Answers about it that were worked out before: `gpudoctor.analysis.memo`."""
 

@@ -29,14 +29,28 @@ from gpudoctor.vitals.source.values import (
 
 _MOVES = frozenset(("to", "cuda", "cpu"))
 _SAME = frozenset(
-    "train eval half float bfloat16 double requires_grad_ apply share_memory compile zero_grad to_empty type".split()
+    [
+        "train",
+        "eval",
+        "half",
+        "float",
+        "bfloat16",
+        "double",
+        "requires_grad_",
+        "apply",
+        "share_memory",
+        "compile",
+        "zero_grad",
+        "to_empty",
+        "type",
+    ]
 )
 
 if TYPE_CHECKING:
     from gpudoctor.vitals.source.program import Program
 _AUTOGRAD = frozenset({"torch.autograd.Function", "torch.autograd.function.Function"})
 _PLAIN_TYPES = ("number", "bool", "tuple", "list", "dict", "str")
-_PLAIN = frozenset("shape dtype ndim is_cuda requires_grad grad_fn is_leaf names layout".split())
+_PLAIN = frozenset(["shape", "dtype", "ndim", "is_cuda", "requires_grad", "grad_fn", "is_leaf", "names", "layout"])
 _BINDERS = frozenset({"staticmethod", "classmethod"})
 """Decorators that only say what a method is bound to."""
 
@@ -65,7 +79,7 @@ def resolve(program: "Program", module: Module, node: ast.Call) -> Resolved:
     if isinstance(func, ast.Attribute):
         if isinstance(func.value, ast.Call) and last_name(func.value.func) == "super":
             return _super(module, node, func.attr)
-        return _method(program, module, program.thing(module, func.value), func, func.attr)
+        return _method(program, module, program.thing(module, func.value), func.attr)
     thing = program.thing(module, func)
     label = func.id if isinstance(func, ast.Name) else f"?.{type(func).__name__.lower()}"
     if isinstance(func, ast.Name) and label in program.builtins:
@@ -92,7 +106,7 @@ def _super(module: Module, node: ast.Call, method: str) -> Resolved:
     return Resolved(name, base=AbstractValue(type=klass.kind))
 
 
-def _method(program: "Program", module: Module, base: AbstractValue, func: ast.expr, method: str) -> Resolved:
+def _method(program: "Program", module: Module, base: AbstractValue, method: str) -> Resolved:
     if base.ref is not None:
         return Resolved(canonical(f"{base.ref}.{method}"))
     definition = base.definition
@@ -230,7 +244,9 @@ def _of_type(base: AbstractValue, name: str) -> AbstractValue:
 # results
 
 
-def arguments(program: "Program", module: Module, node: ast.Call) -> tuple[list[AbstractValue], dict[str, AbstractValue]]:
+def arguments(
+    program: "Program", module: Module, node: ast.Call
+) -> tuple[list[AbstractValue], dict[str, AbstractValue]]:
     """What a call is given, by place and by keyword; `*` and `**` spread as far as they can be told."""
     positional: list[AbstractValue] = []
     for arg in node.args:
@@ -297,7 +313,7 @@ def _construct(
 ) -> AbstractValue:
     """An instance of one of the program's own classes."""
     kind = kind_of(klass.kind)
-    made = AbstractValue(type=klass.kind, klass=klass, device="cpu" if kind == MODULE else None, made=node)
+    made = AbstractValue(type=klass.kind, klass=klass, device="cpu" if kind == MODULE else None, made=(node,))
     if klass.data and klass.method("__init__") is None:
         fields = program.fields(klass)
         spread = [item.value for item in node.keywords if item.arg is None]
@@ -348,7 +364,9 @@ def _of_method(
             return base
         if method in ("parameters", "buffers"):
             return AbstractValue(elem=AbstractValue(type="torch.nn.Parameter", device=base.device, graph=True))
-        return tensor(base.device, method == "forward" and not no_grad) if method in ("generate", "forward") else NOTHING
+        if method in ("generate", "forward"):
+            return tensor(base.device, method == "forward" and not no_grad)
+        return NOTHING
     if kind in (LOADER, OPTIMIZER):
         return NOTHING
     if base.keys is not None:
@@ -390,7 +408,8 @@ def _dict_method(base: AbstractValue, method: str, args: list[AbstractValue]) ->
     values = AbstractValue(items=tuple(keys.values())[:100])
     if method == "values":
         return values if not base.open else NOTHING
-    return AbstractValue(elem=AbstractValue(items=(NOTHING, tensor_values.element(values)))) if method == "items" else NOTHING
+    pair = AbstractValue(items=(NOTHING, tensor_values.element(values)))
+    return AbstractValue(elem=pair) if method == "items" else NOTHING
 
 
 # arguments that do not fit

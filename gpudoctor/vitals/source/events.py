@@ -1,20 +1,14 @@
 """What one pass of a loop executes: its own items, those of the functions it calls, in order."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+import ast
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import overload
 
 from gpudoctor.model.evidence import SourceSpan
-from gpudoctor.model.signs.source import Event, Guard, GuardKind, Loop, LoopRole, Unknown
+from gpudoctor.model.signs.source import Event, Guard, GuardKind, Loop, LoopRole, Thing, Unknown
 from gpudoctor.vitals.source.loop_roles import Roles
-from gpudoctor.vitals.source.program import Program
-from gpudoctor.vitals.source.values import (
-    Function,
-    FunctionRecord,
-    Item,
-    LoopRecord,
-    Mark,
-)
+from gpudoctor.vitals.source.values import Function, FunctionRecord, Item, LoopRecord, Mark, Module
 
 MOST = 8000
 """Most events of one loop; a pass that does more is cut."""
@@ -50,28 +44,6 @@ class Events(Sequence[Event]):
     def __getitem__(self, index: int | slice) -> Event | Sequence[Event]:
         """One event, or a run of them."""
         return self._all()[index]
-
-
-class Names(Mapping[str, str]):
-    """What plain names hold at a place, told as a type or a device, when somebody asks."""
-
-    __slots__ = ("_tell",)
-
-    def __init__(self, tell: Callable[[str], str | None]) -> None:
-        self._tell = tell
-
-    def __getitem__(self, name: str) -> str:
-        """The word for a name; `KeyError` when nothing is known."""
-        word = self._tell(name)
-        if word is None:
-            raise KeyError(name)
-        return word
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(())
-
-    def __len__(self) -> int:
-        return 0
 
 
 @dataclass(slots=True, eq=False, repr=False, match_args=False)
@@ -140,7 +112,9 @@ class Walker:
             there = _Here(guards, inner, via, no_grad, evaluates, None)
             yield from self._walk(callee.record, callee.record.items, 0, 0, there, budget, (*stack, callee))
 
-    def event(self, step: Step, made: Callable[[LoopRecord], Loop], program: Program) -> Event:
+    def event(
+        self, step: Step, made: Callable[[LoopRecord], Loop], thing: Callable[[Module], Callable[[ast.AST], Thing]]
+    ) -> Event:
         """The event that checks see."""
         item = step.item
         return Event(
@@ -152,8 +126,7 @@ class Walker:
             via=step.via,
             evaluation=step.evaluation,
             no_grad=step.no_grad,
-            types=Names(lambda name: program.type_name(program.named(step.scope.module, item.node, name))),
-            devices=Names(lambda name: program.named(step.scope.module, item.node, name).device),
+            thing=thing(step.scope.module),
             graph=item.graph and not step.no_grad,
         )
 

@@ -1,3 +1,4 @@
+# ruff: noqa: ARG001  (handlers share one signature)
 """What expressions give: literals, names, operators, comparisons, containers, parts of things."""
 
 import ast
@@ -45,7 +46,9 @@ def _name(program: "Program", module: Module, node: ast.Name) -> AbstractValue:
     found = program.look(scope, node.id, node)
     if found is None:
         return program.guessed(module, node.id, NOTHING)
-    if found.attrs is not None and not isinstance(module.parents.get(node), ast.Attribute):  # `args.device = torch.device(...)` somewhere in the same function
+    if found.attrs is not None and not isinstance(
+        module.parents.get(node), ast.Attribute
+    ):  # `args.device = torch.device(...)` somewhere in the same function
         given = {name[len(node.id) + 1 :]: bindings for name, bindings in scope.bindings.items()
                  if name.startswith(node.id + ".") and name.count(".") == 1}  # fmt: skip
         more = {name: program.bound(bindings[-1]) for name, bindings in given.items()}

@@ -7,7 +7,7 @@ from gpudoctor.analysis.source.syntax import children, last_name
 from gpudoctor.vitals.source.importing import relative_name
 from gpudoctor.vitals.source.values import Binding, ClassSymbol, Function, Module, Scope
 
-_CHANGES = frozenset("to cuda cpu append add insert appendleft put extend update".split())
+_CHANGES = frozenset(["to", "cuda", "cpu", "append", "add", "insert", "appendleft", "put", "extend", "update"])
 """Methods that change the object, or what a name for it holds."""
 _LIBRARIES = ("torch", "lightning", "pytorch_lightning", "accelerate", "transformers", "deepspeed", "monai", "timm")
 COMPREHENSIONS = (ast.ListComp, ast.SetComp, ast.GeneratorExp, ast.DictComp)
@@ -137,7 +137,7 @@ def _target(
             inner = item.value if isinstance(item, ast.Starred) else item
             at = place - len(target.elts) if behind and inner is item else place
             _target(scope, node, inner, value, kind if inner is item else "none", (*part, at))
-        return
+        return None
     if isinstance(target, ast.Starred):
         return _target(scope, node, target.value, value, "none")
     if isinstance(target, ast.Subscript):

@@ -36,7 +36,7 @@ def join(a: AbstractValue, b: AbstractValue) -> AbstractValue:
         graph=a.graph or b.graph,
         optional=a.optional or b.optional,
         guessed=a.guessed and b.guessed,
-        made=a.made if a.made is b.made else None,
+        made=tuple(dict.fromkeys(a.made + b.made))[:8],
     )
 
 

@@ -71,7 +71,7 @@ def call_result(name: str, args: Arguments, keywords: Keywords, node: ast.Call, 
     if name.startswith("torchvision.models.") or name in ("timm.create_model", "torch.hub.load"):
         last = name.rpartition(".")[2]
         if last[:1].islower():
-            return AbstractValue(type=MODULE, device="cpu", made=node)
+            return AbstractValue(type=MODULE, device="cpu", made=(node,))
     return _instance(name, args, keywords, node)
 
 
@@ -80,15 +80,15 @@ def _instance(name: str, args: Arguments, keywords: Keywords, node: ast.Call) ->
         owner = name.rpartition(".")[0]
         last = owner.rpartition(".")[2]
         if "Tokenizer" in last:
-            return AbstractValue(type="transformers.PreTrainedTokenizerBase", made=node)
+            return AbstractValue(type="transformers.PreTrainedTokenizerBase", made=(node,))
         if kind_of(owner) == MODULE:
             device = "cuda" if "device_map" in keywords else "cpu"
-            return AbstractValue(type=owner, device=device, made=node)
-        return AbstractValue(type=owner if last[:1].isupper() else None, made=node)
+            return AbstractValue(type=owner, device=device, made=(node,))
+        return AbstractValue(type=owner if last[:1].isupper() else None, made=(node,))
     if name.startswith("transformers.get_") and ("schedul" in name):
-        return AbstractValue(type=SCHEDULER, made=node)
+        return AbstractValue(type=SCHEDULER, made=(node,))
     if name.endswith((".create_optimizer", ".create_optimizer_v2")) or ".build_optimizer" in name:
-        return AbstractValue(type=OPTIMIZER, made=node)
+        return AbstractValue(type=OPTIMIZER, made=(node,))
     last = name.rpartition(".")[2]
     if last[:1].isupper() and "." in name:
         place = "cpu" if kind_of(name) == MODULE else None
@@ -102,7 +102,7 @@ def _instance(name: str, args: Arguments, keywords: Keywords, node: ast.Call) ->
             )
         elif name == "torch.nn.ModuleDict" and args:
             attrs = args[0].keys
-        return AbstractValue(type=name, device=place, elem=elem, attrs=attrs, made=node)
+        return AbstractValue(type=name, device=place, elem=elem, attrs=attrs, made=(node,))
     return NOTHING
 
 
@@ -113,9 +113,9 @@ def _wrapped(name: str, args: Arguments, node: ast.Call) -> AbstractValue:
         return _on(args[0], "maybe-cuda")
     inner = args[0]
     if name.startswith(("torch.nn.", "torch.distributed.fsdp.Fully")):
-        return inner.replace(type=name, made=node, guessed=False, value=_MISSING, ref=None, definition=None)
+        return inner.replace(type=name, guessed=False, value=_MISSING, ref=None, definition=None)
     if name == "peft.get_peft_model":
-        return inner.replace(type="peft.PeftModel", made=node) if inner.klass is None else inner
+        return inner.replace(type="peft.PeftModel") if inner.klass is None else inner
     return inner if inner.type or inner.klass else AbstractValue(type=MODULE)
 
 

@@ -1,11 +1,11 @@
-"""What each scope executes, in order: calls, tests, assignments, under which guards and loops, with or without gradients."""
+"""What each scope executes, in order: calls, tests and assignments, with their guards and loops."""
 
 import ast
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from gpudoctor.analysis.source.syntax import called_name, children, is_main_guard, names_in, walk
-from gpudoctor.model.signs.source import Call, GuardKind, Known, Unknown, Value
+from gpudoctor.model.signs.source import Call, Guard, GuardKind, Known, Unknown, Value
 from gpudoctor.vitals.source import conditions, effects
 from gpudoctor.vitals.source.calls import Resolved, misfit
 from gpudoctor.vitals.source.index import COMPREHENSIONS, text_of
@@ -363,7 +363,8 @@ class _Recorder:
                     self.add(operand)
                 told, text = self.meaning(operand)
                 positive = isinstance(node.op, ast.And)
-                self.open(told if positive else conditions.negate(told), text if positive else f"not ({text})", operand.lineno)
+                text = text if positive else f"not ({text})"
+                self.open(told if positive else conditions.negate(told), text, operand.lineno)
         elif isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Not):
             self.expression(node.operand, tested=tested)
         elif isinstance(node, ast.IfExp):
@@ -427,7 +428,8 @@ class _Recorder:
         """Resolve a call, and record it where it is one that this scope executes."""
         program, module = self.program, self.module
         found = program.resolve(module, node)
-        made, positional, graph = told(program, module, node, found, self.name, tuple(m.guard for m in self.marks))
+        guards = tuple(mark.guard for mark in self.marks)
+        made, positional, graph = told(program, module, node, found, self.name, guards)
         module.calls[node] = made
         if not recorded:
             return
@@ -442,8 +444,8 @@ class _Recorder:
 
 
 def told(
-    program: Program, module: Module, node: ast.Call, found: Resolved, function: str, guards: tuple
-) -> tuple[Call, list[AbstractValue], bool]:  # type: ignore[type-arg]
+    program: Program, module: Module, node: ast.Call, found: Resolved, function: str, guards: tuple[Guard, ...]
+) -> tuple[Call, list[AbstractValue], bool]:
     """A call as checks see it, what it is given by place, and whether that carries a graph."""
     positional: list[AbstractValue] = []
     values: list[Value] = []
@@ -522,5 +524,3 @@ def stores(node: ast.AST) -> frozenset[str]:
             text = text_of(target)
             found |= {text} if text.startswith("self.") else {text, text.partition(".")[0]}
     return frozenset(found - {""})
-
-

@@ -228,7 +228,7 @@ class Program:
     def reaching(self, scope: Scope, found: Sequence[Binding], use: ast.AST | None) -> tuple[list[Binding], bool]:
         """The bindings that may give a name its value at a place, nearest first, and whether one of them does."""
         module = scope.module
-        above = {item: part for item, part in holders(module, use)} if use is not None else {scope.node: None}
+        above = dict(holders(module, use)) if use is not None else {}
         place = (getattr(use, "lineno", 0), getattr(use, "col_offset", 0)) if use is not None else (1 << 60, 0)
         at = bisect_right(found, place, key=lambda one: one.end)
         kept: list[Binding] = []
@@ -346,7 +346,7 @@ class Program:
                 words = {item.arg: self.thing(module, item.value) for item in value.keywords if item.arg}
                 loose = base.open or first.open or (bool(given) and first.keys is None)
                 return base.replace(keys={**base.keys, **(first.keys or {}), **words}, open=loose)
-            if base.items is None and base.elem is None or not given:
+            if (base.items is None and base.elem is None) or not given:
                 return base
             item = element(given[0]) if method == "extend" else given[-1]
             return AbstractValue(type=base.type, elem=item if base.items == () else join(element(base), item))
@@ -437,8 +437,7 @@ class Program:
         if arg.annotation is not None and not (thing.type or thing.klass or thing.definition or thing.items):
             found = self.annotation(module, arg.annotation)
             if (found.type or found.klass) and found.type not in ("number", "str"):
-                if thing.value in (None, MISSING):
-                    thing = found.replace(option=thing.option)
+                thing = found.replace(option=thing.option) if thing.value in (None, MISSING) else thing
         if thing is NOTHING:
             thing = self.guessed(module, name, thing)
         return thing
@@ -562,7 +561,8 @@ class Program:
         """An attribute that methods of a class or its bases give to `self`."""
         for one in klass.lineage():
             if name in one.attrs:
-                return self.once(("attribute", one, name), lambda: self._attribute(one.attrs[name]))
+                found = one.attrs[name]
+                return self.once(("attribute", one, name), lambda found=found: self._attribute(found))  # type: ignore[misc]
         return None
 
     def _attribute(self, found: Sequence[Binding]) -> AbstractValue:
@@ -642,18 +642,6 @@ class Program:
         return AbstractValue(type=known) if known else NOTHING
 
     # small questions
-
-    def named(self, module: Module, node: ast.AST, text: str) -> AbstractValue:
-        """What a name or `self.attribute` holds where a node stands."""
-        scope = module.homes.get(node, module.scope)
-        root, _, rest = text.partition(".")
-        found = self.look(scope, text, node) or NOTHING if text.isidentifier() or text in scope.bindings else NOTHING
-        if found is not NOTHING or not rest:
-            return self.guessed(module, text, found)
-        owner = self.look(scope, root, node) or NOTHING
-        if owner.klass is not None and rest.isidentifier():
-            return self.attribute_of(owner.klass, rest) or NOTHING
-        return (owner.attrs or {}).get(rest, NOTHING)
 
     def resolve(self, module: Module, node: ast.Call) -> Resolved:
         """What a call calls."""
@@ -738,7 +726,7 @@ def _runs(block: ast.AST, part: ast.AST) -> bool:
     if isinstance(block, ast.With | ast.AsyncWith):
         return True
     if isinstance(block, ast.Try):
-        return part in block.body or part in block.finalbody
+        return (part in block.body and not block.handlers) or part in block.finalbody
     if isinstance(block, ast.If):
         return is_main_guard(block.test) and part in block.body
     return isinstance(block, _LOOPS) and part is getattr(block, "target", None)

@@ -219,7 +219,7 @@ def _looks_up(module: Module, node: ast.Call) -> str:
     evaluates = last in ("eval", "exec") and isinstance(node.func, ast.Name)
     if last in _DYNAMIC or (evaluates and len(node.args) > 1):
         return "program"
-    if last in ("globals", "locals", "vars", "Fire") and (last != "vars" or not node.args) or evaluates:
+    if (last in ("globals", "locals", "vars", "Fire") and (last != "vars" or not node.args)) or evaluates:
         return "module"
     if last not in ("getattr", "vars") or not node.args:
         return ""

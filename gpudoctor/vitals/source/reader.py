@@ -3,25 +3,26 @@
 import ast
 import os
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from gpudoctor.analysis.source.syntax import walk
 from gpudoctor.lang import say
 from gpudoctor.model.read_limits import SCRIPT, SOURCE_NODES, ReadLimit
-from gpudoctor.model.signs.source import ClassInfo, Event, Known, Loop, LoopRole, Script, Source, Unknown, Value
+from gpudoctor.model.signs.source import ClassInfo, Event, Known, Loop, LoopRole, Script, Source, Thing, Unknown, Value
 from gpudoctor.vitals.source.engines import EngineLoop, engine_loops
 from gpudoctor.vitals.source.events import Events, Step, Walker
 from gpudoctor.vitals.source.files import UnreadSource, load, scripts_below, silences
 from gpudoctor.vitals.source.importing import Importer
 from gpudoctor.vitals.source.loop_roles import Roles
-from gpudoctor.vitals.source.passes import record
+from gpudoctor.vitals.source.passes import record as recorded
 from gpudoctor.vitals.source.program import Program
 from gpudoctor.vitals.source.qualified_names import kind_of
 from gpudoctor.vitals.source.reachability import cut_branches, cut_unreached, in_cut
 from gpudoctor.vitals.source.settings import declared, launched
 from gpudoctor.vitals.source.values import (
     BACKWARD,
+    LOADER,
     MANUAL,
     MODULE,
     STEP,
@@ -31,6 +32,7 @@ from gpudoctor.vitals.source.values import (
     FunctionRecord,
     LoopRecord,
     Module,
+    value_of,
 )
 
 
@@ -129,11 +131,11 @@ class _Reader:
         modules = program.modules
         for module in modules:
             declared(program, module)
-            module.record = record(program, module, None)
+            module.record = recorded(program, module, None)
         for module in modules:
             for function in module.functions:
                 function.called = bool(program.sites(function)) or launched(program, function) is not None
-                function.record = record(program, module, function)
+                function.record = recorded(program, module, function)
         scripts = tuple(_Builder(program).scripts(modules))
         return Source(scripts=scripts, unread=(*self.unread.items(), *self.notes))
 
@@ -144,6 +146,9 @@ class _Builder:
     def __init__(self, program: Program) -> None:
         self.program = program
         self.roles = Roles()
+        self.asked: dict[Module, Callable[[ast.AST], Thing]] = {}
+        self.held: dict[ast.Call, dict[str, None]] = {}
+        self.types: dict[Module, tuple[dict[str, str], dict[str, str]]] = {}
         self.walker = Walker(self.roles)
 
     def scripts(self, modules: Sequence[Module]) -> Iterator[Script]:
@@ -155,6 +160,7 @@ class _Builder:
         engines = engine_loops(modules)
         cut_unreached(modules, list(_training(modules, engines)))
         _demote(modules, engines)
+        self.types = {module: self._types(module) for module in modules}
         for module in modules:
             yield self._script(module, [engine for engine in engines if engine.module is module])
 
@@ -168,7 +174,7 @@ class _Builder:
         engines = [engine for engine in engines if not in_cut(module, engine.span.line)]
         records.sort(key=lambda r: (r.span.line, r.span.column))
         loops = [self.loop(record) for record in records] + [self._engine(engine) for engine in engines]
-        types, devices = self._types(module)
+        types, devices = self.types[module]
         found = [call for call in module.calls.values() if not in_cut(module, call.node.lineno)]
         calls = sorted(found, key=lambda c: (c.span.line, c.span.column))
         module.kinds = None  # read for the last time; the loops' events keep the module
@@ -190,7 +196,27 @@ class _Builder:
             ignored=ignored,
             ignore_reasons=reasons,
             unused=module.unused,
+            held={call: tuple(names) for call, names in self.held.items()},
+            thing=self._things(module),
         )
+
+    def _things(self, module: Module) -> Callable[[ast.AST], Thing]:
+        if module not in self.asked:
+            self.asked[module] = lambda node: self._thing(module, node)
+        return self.asked[module]
+
+    def _thing(self, module: Module, node: ast.AST) -> Thing:
+        thing = self.program.thing(module, node)
+        made, inner = thing.made, thing
+        for _ in range(4):
+            inner = inner.over if inner.over is not None else inner.elem
+            if inner is None:
+                break
+            made = (*made, *inner.made)
+        return Thing(
+            type=self.program.type_name(thing), device=thing.device, made=made,
+            value=value_of(thing, module.segment(node)),
+        )  # fmt: skip
 
     def loop(self, record: LoopRecord) -> Loop:
         """The loop of a record, made once."""
@@ -218,7 +244,7 @@ class _Builder:
 
     def _events(self, steps: Iterator[Step]) -> Iterator[Event]:
         for step in steps:
-            yield self.walker.event(step, self.loop, self.program)
+            yield self.walker.event(step, self.loop, self._things)
 
     def _accumulates(self, record: LoopRecord) -> Value | None:
         """Micro-batches a step: the period of the step's guard, or the passes of the backward's loop."""
@@ -284,6 +310,9 @@ class _Builder:
     def _tell(self, key: str, bindings: Sequence[Binding], types: dict[str, str], devices: dict[str, str]) -> None:
         last = self.program.joined(self.program.reaching(bindings[0].scope, bindings, None)[0])
         for thing in (last, *(self.program.bound(binding) for binding in reversed(bindings))):
+            for call in thing.made if kind_of(thing.type) == LOADER else ():
+                name = key[key.index("self.") :] if ".self." in key else key.rpartition(".")[2]
+                self.held.setdefault(call, {})[name] = None
             word = self.program.type_name(thing)
             if word is not None:
                 types.setdefault(key, word)

@@ -11,23 +11,44 @@ from gpudoctor.vitals.source import conversions
 from gpudoctor.vitals.source.values import MISSING, NOTHING, AbstractValue, ClassSymbol, Function, Module, value_of
 
 _PARSERS = frozenset(
-    "argparse.ArgumentParser transformers.HfArgumentParser trl.TrlParser configargparse.ArgumentParser "
-    "configargparse.ArgParser jsonargparse.ArgumentParser simple_parsing.ArgumentParser".split()
+    [
+        "argparse.ArgumentParser",
+        "transformers.HfArgumentParser",
+        "trl.TrlParser",
+        "configargparse.ArgumentParser",
+        "configargparse.ArgParser",
+        "jsonargparse.ArgumentParser",
+        "simple_parsing.ArgumentParser",
+    ]
 )
-_FROM_CLASS = frozenset("tyro.cli pyrallis.parse draccus.parse simple_parsing.parse jsonargparse.CLI".split())
+_FROM_CLASS = frozenset(["tyro.cli", "pyrallis.parse", "draccus.parse", "simple_parsing.parse", "jsonargparse.CLI"])
 _LOADED = frozenset(
-    "yaml.safe_load yaml.load json.load json.loads toml.load tomllib.load omegaconf.OmegaConf.load "
-    "omegaconf.OmegaConf.create omegaconf.OmegaConf.merge omegaconf.OmegaConf.from_cli ml_collections.ConfigDict "
-    "configparser.ConfigParser hydra.compose omegaconf.OmegaConf.structured easydict.EasyDict".split()
+    [
+        "yaml.safe_load",
+        "yaml.load",
+        "json.load",
+        "json.loads",
+        "toml.load",
+        "tomllib.load",
+        "omegaconf.OmegaConf.load",
+        "omegaconf.OmegaConf.create",
+        "omegaconf.OmegaConf.merge",
+        "omegaconf.OmegaConf.from_cli",
+        "ml_collections.ConfigDict",
+        "configparser.ConfigParser",
+        "hydra.compose",
+        "omegaconf.OmegaConf.structured",
+        "easydict.EasyDict",
+    ]
 )
 
 if TYPE_CHECKING:
     from gpudoctor.vitals.source.program import Program
-_RUNS = frozenset("fire.Fire typer.run fire.Fire.Fire defopt.run jsonargparse.CLI clize.run".split())
+_RUNS = frozenset(["fire.Fire", "typer.run", "fire.Fire.Fire", "defopt.run", "jsonargparse.CLI", "clize.run"])
 _ABSL = {"DEFINE_integer": int, "DEFINE_float": float, "DEFINE_bool": bool, "DEFINE_boolean": bool,
          "DEFINE_string": str, "DEFINE_enum": str}  # fmt: skip
-_TRUE = frozenset("true yes y t 1 on".split())
-_FALSE = frozenset("false no n f 0 off none".split())
+_TRUE = frozenset(["true", "yes", "y", "t", "1", "on"])
+_FALSE = frozenset(["false", "no", "n", "f", "0", "off", "none"])
 
 
 @dataclass(slots=True, kw_only=True, eq=False, repr=False, match_args=False)
@@ -135,9 +156,7 @@ def declared(program: "Program", module: Module) -> dict[str, AbstractValue]:
     return program.memory[key]  # type: ignore[return-value]
 
 
-def _declare(
-    program: "Program", module: Module, call: ast.Call, method: str, found: dict[str, AbstractValue]
-) -> None:
+def _declare(program: "Program", module: Module, call: ast.Call, method: str, found: dict[str, AbstractValue]) -> None:
     args = [program.thing(module, arg) for arg in call.args]
     keywords = {item.arg: program.thing(module, item.value) for item in call.keywords if item.arg is not None}
     if method == "add_argument":
@@ -379,5 +398,3 @@ def word_value(word: str, kind: type | None) -> object:
             if kind is not None:
                 return MISSING
     return word
-
-

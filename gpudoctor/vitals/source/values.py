@@ -111,8 +111,8 @@ class AbstractValue:
     """Whether it may be None: what some calls give, one branch."""
     guessed: bool = False
     """Whether the type was told from the name alone."""
-    made: ast.Call | None = None
-    """The call that built it."""
+    made: tuple[ast.Call, ...] = ()
+    """The calls that may have built it."""
     _vague: "AbstractValue | None" = field(default=None, init=False)
     """Itself without its value, once somebody asked: it is asked for often, and for the same things."""
 
