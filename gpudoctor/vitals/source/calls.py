@@ -29,22 +29,9 @@ from gpudoctor.vitals.source.values import (
 
 _MOVES = frozenset(("to", "cuda", "cpu"))
 _SAME = frozenset(
-    [
-        "train",
-        "eval",
-        "half",
-        "float",
-        "bfloat16",
-        "double",
-        "requires_grad_",
-        "apply",
-        "share_memory",
-        "compile",
-        "zero_grad",
-        "to_empty",
-        "type",
-    ]
-)
+    ["train", "eval", "half", "float", "bfloat16", "double", "requires_grad_", "apply", "share_memory", "compile",
+     "zero_grad", "to_empty", "type"]
+)  # fmt: skip
 
 if TYPE_CHECKING:
     from gpudoctor.vitals.source.program import Program

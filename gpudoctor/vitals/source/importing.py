@@ -13,47 +13,12 @@ _MODULES = 300
 
 # Well-known libraries: a folder of that name further up is the library's own checkout, not the user's program.
 _LIBRARIES = frozenset(
-    [
-        "torch",
-        "torchvision",
-        "torchaudio",
-        "transformers",
-        "accelerate",
-        "datasets",
-        "lightning",
-        "pytorch_lightning",
-        "deepspeed",
-        "wandb",
-        "numpy",
-        "pandas",
-        "scipy",
-        "sklearn",
-        "matplotlib",
-        "tqdm",
-        "tensorboard",
-        "tensorboardX",
-        "peft",
-        "trl",
-        "diffusers",
-        "timm",
-        "evaluate",
-        "tokenizers",
-        "bitsandbytes",
-        "triton",
-        "xformers",
-        "flash_attn",
-        "apex",
-        "tensorflow",
-        "jax",
-        "flax",
-        "keras",
-        "fastai",
-        "PIL",
-        "cv2",
-        "yaml",
-        "requests",
-    ]
-)
+    ["torch", "torchvision", "torchaudio", "transformers", "accelerate", "datasets", "lightning",
+     "pytorch_lightning", "deepspeed", "wandb", "numpy", "pandas", "scipy", "sklearn", "matplotlib", "tqdm",
+     "tensorboard", "tensorboardX", "peft", "trl", "diffusers", "timm", "evaluate", "tokenizers", "bitsandbytes",
+     "triton", "xformers", "flash_attn", "apex", "tensorflow", "jax", "flax", "keras", "fastai", "PIL", "cv2",
+     "yaml", "requests"]
+)  # fmt: skip
 
 
 class Importer:

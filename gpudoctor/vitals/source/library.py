@@ -59,7 +59,7 @@ def call_result(name: str, args: Arguments, keywords: Keywords, node: ast.Call, 
     if name in WRAPPERS:
         return args[0] if args else NOTHING
     if name in DDP or name in LOADER_PREPARES:
-        return _wrapped(name, args, node)
+        return _wrapped(name, args)
     if name in PREPARES:
         return _prepared(args)
     if name.startswith("math."):
@@ -106,7 +106,7 @@ def _instance(name: str, args: Arguments, keywords: Keywords, node: ast.Call) ->
     return NOTHING
 
 
-def _wrapped(name: str, args: Arguments, node: ast.Call) -> AbstractValue:
+def _wrapped(name: str, args: Arguments) -> AbstractValue:
     if not args:
         return NOTHING
     if name in LOADER_PREPARES:

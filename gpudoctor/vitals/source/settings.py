@@ -11,36 +11,16 @@ from gpudoctor.vitals.source import conversions
 from gpudoctor.vitals.source.values import MISSING, NOTHING, AbstractValue, ClassSymbol, Function, Module, value_of
 
 _PARSERS = frozenset(
-    [
-        "argparse.ArgumentParser",
-        "transformers.HfArgumentParser",
-        "trl.TrlParser",
-        "configargparse.ArgumentParser",
-        "configargparse.ArgParser",
-        "jsonargparse.ArgumentParser",
-        "simple_parsing.ArgumentParser",
-    ]
-)
+    ["argparse.ArgumentParser", "transformers.HfArgumentParser", "trl.TrlParser", "configargparse.ArgumentParser",
+     "configargparse.ArgParser", "jsonargparse.ArgumentParser", "simple_parsing.ArgumentParser"]
+)  # fmt: skip
 _FROM_CLASS = frozenset(["tyro.cli", "pyrallis.parse", "draccus.parse", "simple_parsing.parse", "jsonargparse.CLI"])
 _LOADED = frozenset(
-    [
-        "yaml.safe_load",
-        "yaml.load",
-        "json.load",
-        "json.loads",
-        "toml.load",
-        "tomllib.load",
-        "omegaconf.OmegaConf.load",
-        "omegaconf.OmegaConf.create",
-        "omegaconf.OmegaConf.merge",
-        "omegaconf.OmegaConf.from_cli",
-        "ml_collections.ConfigDict",
-        "configparser.ConfigParser",
-        "hydra.compose",
-        "omegaconf.OmegaConf.structured",
-        "easydict.EasyDict",
-    ]
-)
+    ["yaml.safe_load", "yaml.load", "json.load", "json.loads", "toml.load", "tomllib.load",
+     "omegaconf.OmegaConf.load", "omegaconf.OmegaConf.create", "omegaconf.OmegaConf.merge",
+     "omegaconf.OmegaConf.from_cli", "ml_collections.ConfigDict", "configparser.ConfigParser", "hydra.compose",
+     "omegaconf.OmegaConf.structured", "easydict.EasyDict"]
+)  # fmt: skip
 
 if TYPE_CHECKING:
     from gpudoctor.vitals.source.program import Program

@@ -126,8 +126,8 @@ for epoch in range(3):
     assert epochs.iterates == "range(3)"
     item = event(loop, "torch.Tensor.item")
     assert [span.text for span in item.via] == ["self.one(x)", "self.log(loss)"]
-    assert item.types["loss"] == "torch.Tensor"
-    assert item.devices["loss"] == "cuda"
+    loss = item.thing(item.node.func.value)
+    assert (loss.type, loss.device) == ("torch.Tensor", "cuda")
     assert len(list(epochs.calls(".backward"))) == 1
 
 
@@ -226,8 +226,8 @@ for x, y in logged(train_loader, 10):
     loop = training(read_main(HEAD + text))
     assert loop.iterable_type == "torch.utils.data.DataLoader"
     [step] = list(loop.calls("torch.nn.Linear.__call__"))
-    assert step.types["x"] == "torch.Tensor"
-    assert step.devices["x"] == "cpu"
+    x = step.thing(step.node.args[0])
+    assert (x.type, x.device) == ("torch.Tensor", "cpu")
 
 
 def test_no_grad_makes_a_backward_impossible() -> None:

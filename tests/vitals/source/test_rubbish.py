@@ -86,8 +86,7 @@ def read_text(text: str) -> Source:
     for script in source.scripts:
         for loop in script.loops:
             for event in list(loop.events)[:500]:
-                dict(event.types)
-                dict(event.devices)
+                event.thing(event.node)
                 assert event.period is None or isinstance(event.period, Known | Unknown)
     return source
 
