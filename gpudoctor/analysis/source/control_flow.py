@@ -241,8 +241,7 @@ def bound(script: Script, loop: Loop) -> int | None:
     node = loop_node(script, loop)
     if node is None:
         return None
-    names = _numbers(script)
-    ends = [_iterable_length(node.iter, names)] if isinstance(node, ast.For | ast.AsyncFor) else []
+    ends = [_iterable_length(script, node.iter)] if isinstance(node, ast.For | ast.AsyncFor) else []
     ends += _left_at(script).get(node, ())
     known = [end for end in ends if end is not None]
     return min(known) if known else None
@@ -259,7 +258,7 @@ def _left_at(script: Script) -> Mapping[ast.AST, list[int | None]]:
     }
     for part in nodes(script, ast.If):
         if any(isinstance(item, ast.Break) for item in part.body):
-            end = _reached(part.test, _numbers(script))
+            end = _reached(script, part.test)
             around = [item for item in enclosing(script, part) if isinstance(item, LoopNode)]
             if end is not None and _counts_passes(part.test, around):
                 for above in around:
@@ -305,27 +304,12 @@ def _loops_by_line(script: Script) -> Mapping[int, LoopNode]:
     return {node.lineno: node for node in reversed(loops)}
 
 
-@once
-def _numbers(script: Script) -> Mapping[str, int]:
-    """Names that the script binds once, to a whole number: `num_iterations = 10`."""
-    bound_at: dict[str, list[int | None]] = {}
-    for node in nodes(script, ast.arg, ast.Name):
-        if isinstance(node, ast.arg):
-            bound_at.setdefault(node.arg, []).append(None)
-        elif not isinstance(node.ctx, ast.Load):
-            above = parents(script).get(node)
-            value = above.value if isinstance(above, ast.Assign | ast.AnnAssign) else None
-            whole = isinstance(value, ast.Constant) and type(value.value) is int
-            bound_at.setdefault(node.id, []).append(value.value if whole else None)  # type: ignore[union-attr]
-    return {name: values[0] for name, values in bound_at.items() if len(values) == 1 and values[0] is not None}
-
-
-def _iterable_length(node: ast.expr, names: Mapping[str, int]) -> int | None:
+def _iterable_length(script: Script, node: ast.expr) -> int | None:
     for part in walk(node):
         if not isinstance(part, ast.Call):
             continue
         name = ast.unparse(part.func).rsplit(".", 1)[-1]
-        numbers = [_integer(item, names) for item in part.args]
+        numbers = [_integer(script, item) for item in part.args]
         whole = [number for number in numbers if number is not None]
         if name in {"range", "trange"} and whole and len(whole) == len(numbers) <= 3 and 0 not in whole[2:]:
             return len(range(*whole))
@@ -334,26 +318,15 @@ def _iterable_length(node: ast.expr, names: Mapping[str, int]) -> int | None:
     return None
 
 
-def _reached(test: ast.expr, names: Mapping[str, int]) -> int | None:
+def _reached(script: Script, test: ast.expr) -> int | None:
     """N of `step >= N`, `step == N`, `step + 1 >= N`."""
     if isinstance(test, ast.Compare) and len(test.ops) == 1 and isinstance(test.ops[0], ast.GtE | ast.Gt | ast.Eq):
-        return _integer(test.comparators[0], names)
+        return _integer(script, test.comparators[0])
     return None
 
 
-def _integer(node: ast.expr, names: Mapping[str, int]) -> int | None:
-    """The value of an expression of whole numbers, `(1 + 1 + 3) * 2`, and of names for them."""
-    if isinstance(node, ast.Constant):
-        return node.value if isinstance(node.value, int) and not isinstance(node.value, bool) else None
-    if isinstance(node, ast.Name):
-        return names.get(node.id)
-    if isinstance(node, ast.BinOp):
-        left, right = _integer(node.left, names), _integer(node.right, names)
-        if left is not None and right is not None:
-            if isinstance(node.op, ast.Add):
-                return left + right
-            if isinstance(node.op, ast.Sub):
-                return left - right
-            if isinstance(node.op, ast.Mult):
-                return left * right
-    return None
+def _integer(script: Script, node: ast.expr) -> int | None:
+    """The whole number that an expression is by the text alone: no option of the command line."""
+    value = script.thing(node).value
+    written = isinstance(value, Known) and value.origin in ("literal", "constant")
+    return value.value if written and isinstance(value, Known) and type(value.value) is int else None

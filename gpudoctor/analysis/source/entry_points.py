@@ -7,7 +7,6 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from gpudoctor.analysis.memo import once
-from gpudoctor.analysis.source.control_flow import calls_function
 from gpudoctor.analysis.source.device_tensors import Target, training_target
 from gpudoctor.analysis.source.syntax import nodes
 from gpudoctor.model.signs.source import Call, Loop, LoopRole, Script, Source
@@ -86,7 +85,7 @@ def _started(program: Program, home: Script, loop: Loop) -> bool:
         return False
     if owner in home.classes and (loop.engine or "").startswith("lightning."):
         return _runs_modules(program)
-    return loop.engine is not None or not loop.function or _used(program, home, loop.function)
+    return loop.engine is not None or not loop.function or any(script.starts for script in program.scripts)
 
 
 def _runs_modules(program: Program) -> bool:
@@ -143,42 +142,14 @@ def _named(script: Script) -> frozenset[str]:
     return frozenset(found)
 
 
-def _used(program: Program, home: Script, function: str) -> bool:
-    """Whether the program calls a function, hands it on by its name, or decorates it."""
-    *owners, last = function.split(".")
-    for script in program.scripts:
-        for call in _by_method(script).get(last, ()):
-            if call.function != function and (owners or calls_function(call, function)):
-                return True
-        if last in _loaded(script):
-            return True
-    return last in _decorated(home)
-
-
-@once
-def _by_method(script: Script) -> dict[str, list[Call]]:
-    found: dict[str, list[Call]] = {}
-    for call in script.calls:
-        found.setdefault(call.method, []).append(call)
-    return found
-
-
-@once
-def _loaded(script: Script) -> frozenset[str]:
-    return frozenset(node.id for node in nodes(script, ast.Name) if isinstance(node.ctx, ast.Load))
-
-
-@once
-def _decorated(script: Script) -> frozenset[str]:
-    return frozenset(node.name for node in nodes(script, ast.FunctionDef) if node.decorator_list)
-
-
 @once
 def training_programs(source: Source) -> tuple[Program, ...]:
     """The programs that train, in order of their entries; a module that two of them import is in both."""
     paths = {os.path.normpath(script.path): script for script in source.scripts}
-    stems = {_stem(path) for path in paths}
-    direct = {script.path: tuple(_imported(script, paths, stems)) for script in source.scripts}
+    direct = {
+        script.path: tuple(paths[path] for link in script.links if (path := os.path.normpath(link)) in paths)
+        for script in source.scripts
+    }
     used = {other.path for path, others in direct.items() for other in others if other.path != path}
     found: list[Program] = []
     covered: set[str] = set()
@@ -219,51 +190,3 @@ def _closure(entry: Script, direct: dict[str, tuple[Script, ...]]) -> tuple[Scri
                 found[other.path] = other
                 waiting.append(other)
     return tuple(found.values())
-
-
-def _stem(path: str) -> str:
-    """The last word of the module that a file is: a package's is its folder's name."""
-    stem = os.path.basename(path).removesuffix(".py")
-    return os.path.basename(os.path.dirname(path)) if stem == "__init__" else stem
-
-
-def _imported(script: Script, paths: dict[str, Script], stems: set[str]) -> Iterator[Script]:
-    """The scripts that one imports: `pkg.engine` beside it, or in a folder above it."""
-    folder = os.path.dirname(script.path)
-    folders = [folder]
-    for _ in range(5):
-        folder = os.path.normpath(os.path.join(folder, os.pardir)) if folder else os.pardir
-        folders.append(folder)
-    for name in _names(script):
-        # In a folder that is read whole, a package's own imports begin with its `__init__`.
-        parts = [part for part in name.split(".") if part and part != "__init__"]
-        for length in range(len(parts), 0, -1):
-            if parts[length - 1] not in stems:
-                continue
-            inner = os.path.join(*parts[:length])
-            hit = next(
-                (
-                    paths[place]
-                    for base in folders
-                    for place in (
-                        os.path.normpath(os.path.join(base, inner + ".py")),
-                        os.path.normpath(os.path.join(base, inner, "__init__.py")),
-                        os.path.normpath(os.path.join(base, "src", inner + ".py")),
-                    )
-                    if place in paths
-                ),
-                None,
-            )
-            if hit is not None:
-                yield hit
-                break
-
-
-def _names(script: Script) -> Iterator[str]:
-    """Dotted names that a script imports: star imports, and those that a later import gives the same name."""
-    found = dict.fromkeys(script.imports.values())
-    for node in nodes(script, ast.Import, ast.ImportFrom):
-        module = node.module or "" if isinstance(node, ast.ImportFrom) else ""
-        for item in node.names:
-            found[module if item.name == "*" else f"{module}.{item.name}".strip(".")] = None
-    yield from found

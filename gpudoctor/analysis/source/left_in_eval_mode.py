@@ -5,16 +5,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from gpudoctor.analysis.source.optimizers import optimizers
-from gpudoctor.analysis.source.scopes import Scopes
 from gpudoctor.analysis.source.syntax import is_method_call
-from gpudoctor.analysis.source.train_eval_mode import (
-    forwards,
-    model_of,
-    resolved,
-    switches_to_eval,
-    switches_to_train,
-    thinned,
-)
+from gpudoctor.analysis.source.train_eval_mode import forwards, model_of, switches_to_eval, switches_to_train, thinned
 from gpudoctor.model.signs.source import Call, Event, Loop, LoopRole, Source
 
 
@@ -44,11 +36,13 @@ def _stays(source: Source, loop: Loop) -> Iterator[LeftInEvalMode]:
     does = {e.call.method for e in events if e.call is not None}
     if not evals or "backward" not in does or not any("step" in name for name in does):
         return  # gradients of the input, and nothing learns
-    scopes = Scopes(source, loop)
 
     def key(event: Event) -> object:
-        assert event.call is not None
-        return resolved(scopes, model_of(event.call), event.via)
+        """Which model an event speaks of: the calls that make it, else its name."""
+        assert event.call is not None and isinstance(event.node, ast.Call)
+        func = event.node.func
+        owner = func.value if isinstance(func, ast.Attribute) and event.call.method in {"eval", "train"} else func
+        return event.thing(owner).made or model_of(event.call)
 
     back = {key(event) for event in trains}
     if back - {key(event) for event in forwards(loop)}:

@@ -6,7 +6,7 @@ network of a library is known by its name alone. Where several networks may be t
 
 import ast
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
 from gpudoctor.analysis.memo import once
@@ -24,7 +24,7 @@ from gpudoctor.analysis.source.layer_calls import (
     worked_out,
 )
 from gpudoctor.analysis.source.optimizers import optimizers
-from gpudoctor.analysis.source.syntax import is_name, walk
+from gpudoctor.analysis.source.syntax import is_name
 from gpudoctor.lang import say
 from gpudoctor.model.evidence import SourceSpan
 from gpudoctor.model.signs.source import Call, ClassInfo, Known, Script
@@ -216,7 +216,6 @@ class _Builder:
         for script, call in program.calls:
             if ".forward" not in call.function and not any(guard.never for guard in call.guards):
                 self._calls.setdefault((script.path, call.function), []).append((script, call))
-        self._ranges = {id(call.node): call for _, call in program.calls if call.name == "range"}
         self._left = _MOST_CALLS
 
     def networks(self) -> Iterator[tuple[str, Network]]:
@@ -252,14 +251,12 @@ class _Builder:
     def _run(self, path: str, function: str, names: Names, depth: int, *, classes: bool = True) -> _Counted:
         """What one run of a function builds, with the values of its parameters."""
         found = _Counted()
-        start = self._defined.get((path, function))
-        names = {**names, **self._set_here(start, names)}
         for script, call in self._calls.get((path, function), ()) if depth else ():
             self._left -= 1
             if self._left < 0:
                 break
-            layer = sizes_of(call, names)
-            times = repeats(script, call, names, self._ranges)
+            layer = sizes_of(script, call, names)
+            times = repeats(script, call, names)
             if layer is not None:
                 found.first = found.first or call
                 found.unknown |= layer[1] is None or _open(call)
@@ -285,48 +282,42 @@ class _Builder:
             home, callee = script, last
         if home is None or (not homes and (home.path, callee) not in self._defined):
             return None
-        bound = self._bound(call, self._defined.get((home.path, callee)), names)
+        bound = self._bound(script, call, home, self._defined.get((home.path, callee)), names)
         if call.receiver == "self":
             bound = {**{name: value for name, value in names.items() if name.startswith("self.")}, **bound}
         return self._run(home.path, callee, bound, depth - 1)
 
     def _stacked(self, path: str, call: Call, function: str, names: Names) -> int:
         """N of the TransformerEncoder that the same function makes of a layer."""
-        stacks = [other for _, other in self._calls[path, function] if STACKS.get(other.name) == call.name]
-        numbers = [argument(other, "num_layers", 1, names) for other in stacks]
+        stacks = [item for item in self._calls[path, function] if STACKS.get(item[1].name) == call.name]
+        numbers = [argument(home, other, "num_layers", 1, names) for home, other in stacks]
         return max([1, *(number for number in numbers if isinstance(number, int))])
 
-    def _bound(self, call: Call, start: ast.FunctionDef | None, names: Names) -> dict[str, Plain]:
+    def _bound(self, script: Script, call: Call, home: Script, start: ast.FunctionDef | None, names: Names) -> Names:
         """Values of a function's parameters at a call: arguments, else defaults that no stars may change."""
         if start is None:
             return {}
         every = [*start.args.posonlyargs, *start.args.args]
-        defaults = [
-            *zip(every[len(every) - len(start.args.defaults) :], start.args.defaults, strict=False),
-            *zip(start.args.kwonlyargs, start.args.kw_defaults, strict=False),
-        ]
-        starred = any(isinstance(item, ast.Starred) for item in call.node.args)
-        stars = starred or not all(keyword.arg for keyword in call.node.keywords)
-        found = {} if stars else {item.arg: worked_out(default, None, {}) for item, default in defaults}
         places = [item.arg for item in every if item.arg not in ("self", "cls")]
-        given = [] if starred else [*zip(places, call.node.args, call.positional, strict=False)]
-        keywords = [(item.arg, item.value, call.keywords.get(item.arg)) for item in call.node.keywords if item.arg]
-        for name, node, value in [*given, *keywords]:
-            own = isinstance(node, ast.Name) and node.id in self._classes
-            found[name] = node.id if own and isinstance(node, ast.Name) else worked_out(node, value, names)
-        return {name: value for name, value in found.items() if value is not None}
+        given = dict(zip(places, call.node.args, strict=False))
+        given |= {item.arg: item.value for item in call.node.keywords if item.arg}
+        found: dict[str, Plain | None] = {}
+        if not any(isinstance(item, ast.Starred) for item in call.node.args):
+            for name, node in given.items():
+                own = isinstance(node, ast.Name) and node.id in self._classes
+                found[name] = node.id if own and isinstance(node, ast.Name) else worked_out(script, node, names)
+            if all(item.arg for item in call.node.keywords):
+                defaults = zip(places[len(places) - len(start.args.defaults) :], start.args.defaults, strict=False)
+                found = {name: worked_out(home, node, {}) for name, node in defaults} | found
+        return {name: value for name, value in found.items() if value is not None} | self._set_here(home, start, found)
 
-    def _set_here(self, start: ast.FunctionDef | None, names: Names) -> dict[str, Plain]:
-        """Names and `self.x` that a function sets once, to a plain value."""
-        stored: dict[str, list[ast.expr | None]] = {}
-        for node in walk(start) if start is not None else ():
-            if isinstance(node, ast.Assign) and len(node.targets) == 1:
-                stored.setdefault(ast.unparse(node.targets[0]), []).append(node.value)
-            elif isinstance(node, ast.AugAssign | ast.For):
-                stored.setdefault(ast.unparse(node.target), []).append(None)
+    def _set_here(self, home: Script, start: ast.FunctionDef, names: Mapping[str, Plain | None]) -> dict[str, Plain]:
+        """`self.x` and names that a function makes of its parameters."""
+        known = {name: value for name, value in names.items() if value is not None}
         found: dict[str, Plain] = {}
-        for name, values in stored.items():
-            plain = worked_out(values[0], None, {**names, **found}) if len(values) == 1 and name not in names else None
-            if plain is not None:
-                found[name] = plain
+        for node in start.body:
+            if isinstance(node, ast.Assign) and len(node.targets) == 1:
+                value = worked_out(home, node.value, known | found)
+                if value is not None:
+                    found[ast.unparse(node.targets[0])] = value
         return found

@@ -90,18 +90,3 @@ def _owners(expression: ast.expr) -> Iterator[ast.expr]:
             while is_attribute(owner, "module"):
                 owner = owner.value
             yield owner
-
-
-def assignments_to(scope: ast.AST, text: str) -> Iterator[tuple[ast.Assign, ast.expr]]:
-    """Assignments to a name or attribute in a function, with the value that it gets."""
-    for node in walk(scope):
-        if not isinstance(node, ast.Assign):
-            continue
-        for target in node.targets:
-            if ast.unparse(target) == text:
-                yield node, node.value
-            elif isinstance(target, ast.Tuple):
-                for index, part in enumerate(target.elts):
-                    if ast.unparse(part) == text:
-                        values = node.value.elts if isinstance(node.value, ast.Tuple) else []
-                        yield node, values[index] if index < len(values) else node.value

@@ -7,7 +7,6 @@ from collections.abc import Iterator
 from gpudoctor.analysis.memo import once
 from gpudoctor.analysis.source.control_flow import callers, enclosing
 from gpudoctor.analysis.source.optimizers import optimizers
-from gpudoctor.analysis.source.scopes import Key, Scope, Scopes
 from gpudoctor.analysis.source.syntax import FunctionNode, is_attribute, nodes
 from gpudoctor.model.signs.source import Call, Event, GuardKind, Known, Loop, Script, Source
 
@@ -42,17 +41,6 @@ def model_of(call: Call) -> str:
     node = call.node.func
     text = ast.unparse(node.value if isinstance(node, ast.Attribute) and call.method in {"eval", "train"} else node)
     return text.removesuffix(".module")
-
-
-def resolved(scopes: Scopes, text: str, via: Scope) -> Key:
-    """The name that a model has where it comes from: parameters are followed to the outermost call site."""
-    for _ in range(12):
-        root, dot, rest = text.partition(".")
-        given = scopes.argument(root, via) if via and root != "self" else None
-        if given is None or not isinstance(given[0], ast.Name | ast.Attribute):
-            break
-        text, via = (ast.unparse(given[0]) + dot + rest).removesuffix(".module"), given[1]
-    return scopes.key(text, via)
 
 
 def switches_to_eval(call: Call) -> bool:

@@ -291,6 +291,10 @@ class Script:
     ignore_reasons: Mapping[int, str]
     unused: tuple[tuple[int, int], ...] = ()
     """First and last lines of functions and classes that nothing names, as far as was read."""
+    links: tuple[str, ...] = ()
+    """Paths of the program's own modules that it imports."""
+    starts: bool = True
+    """Whether it does something when it is run, and is not a module for others."""
     held: Mapping[ast.Call, tuple[str, ...]] = field(default_factory=dict)
     """The names that hold what a call makes, in any script of the program."""
     thing: Callable[[ast.AST], Thing] = field(default=lambda _: Thing(), repr=False, compare=False)

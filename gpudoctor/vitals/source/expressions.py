@@ -211,7 +211,7 @@ def _subscript(program: "Program", module: Module, node: ast.Subscript) -> Abstr
             return base.items[index.value]
         return element(base) if not isinstance(node.slice, ast.Slice) else base.widened()
     if base.type in (TENSOR, BATCH):
-        return tensor(base.device, base.graph)
+        return tensor(base.device, base.graph).replace(made=base.made)
     if base.ref == "os.environ":
         rank = isinstance(index.value, str) and index.value.endswith("RANK")
         return AbstractValue(type="rank" if rank else "str", option=True)

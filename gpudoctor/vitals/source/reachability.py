@@ -98,13 +98,13 @@ def cut_unreached(modules: Sequence[Module], trains: Sequence[tuple[Module, int]
     for key, code in codes.items():
         if "module" in asked[key]:
             code.names |= {unit.node.name for unit in code.units} | set(code.module.imports)
-        for unit in code.units:
-            unit.always |= methods and unit.owner is not None
-    offered = [unit for code in codes.values() if code.module.entry and not _starts(code.module) for unit in code.units]
+    offered = [unit for code in codes.values() if code.module.entry and not starts(code.module) for unit in code.units]
     known = _closure(list(codes.values()), offered, registries=False)
     for code in codes.values():
         lost = [unit.node for unit in code.units if id(unit) not in known]
         code.module.unused = tuple((node.lineno, node.end_lineno or node.lineno) for node in lost)
+    for unit in [unit for code in codes.values() for unit in code.units if methods and unit.owner is not None]:
+        unit.always = True
     roots: list[_Unit] = []
     active: dict[int, _Code] = {}
     for entry in [module for module in modules if module.entry]:
@@ -119,7 +119,7 @@ def cut_unreached(modules: Sequence[Module], trains: Sequence[tuple[Module, int]
                 _remove(unit)
 
 
-def _starts(module: Module) -> bool:
+def starts(module: Module) -> bool:
     """Whether a file does something when it is run, and is not a module for others."""
     return any(
         (isinstance(item, ast.If) and is_main_guard(item.test))

@@ -18,7 +18,7 @@ from gpudoctor.vitals.source.loop_roles import Roles
 from gpudoctor.vitals.source.passes import record as recorded
 from gpudoctor.vitals.source.program import Program
 from gpudoctor.vitals.source.qualified_names import kind_of
-from gpudoctor.vitals.source.reachability import cut_branches, cut_unreached, in_cut
+from gpudoctor.vitals.source.reachability import cut_branches, cut_unreached, in_cut, starts
 from gpudoctor.vitals.source.settings import declared, launched
 from gpudoctor.vitals.source.values import (
     BACKWARD,
@@ -196,6 +196,8 @@ class _Builder:
             ignored=ignored,
             ignore_reasons=reasons,
             unused=module.unused,
+            links=tuple(link.path for link in module.links),
+            starts=starts(module),
             held={call: tuple(names) for call, names in self.held.items()},
             thing=self._things(module),
         )

@@ -74,7 +74,7 @@ def tensor_method(
     if method in ("cuda", "cpu", "to"):
         return moved(base, method, args, keywords)
     if method in ("values", "items", "keys") and base.type == BATCH:
-        part = tensor(base.device)
+        part = tensor(base.device).replace(made=base.made)
         return AbstractValue(elem={"values": part, "items": AbstractValue(items=(TEXT, part)), "keys": TEXT}[method])
     if method == "item" and base.test:
         return NUMBER.replace(test=base.test)
@@ -137,9 +137,9 @@ def element(thing: AbstractValue) -> AbstractValue:
     if thing.type == TENSOR:
         return thing.replace(type=TENSOR)
     if thing.type == BATCH:
-        return tensor(thing.device)
+        return tensor(thing.device).replace(made=thing.made)
     if kind_of(thing.type) == LOADER:
-        return AbstractValue(type=BATCH, device="cuda" if thing.device == "cuda" else thing.device or "cpu")
+        return AbstractValue(type=BATCH, device=thing.device or "cpu", made=thing.made)
     return NOTHING
 
 
