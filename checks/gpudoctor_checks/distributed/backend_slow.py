@@ -9,7 +9,7 @@ from gpudoctor.analysis.memo import once
 from gpudoctor.analysis.observation import confirmed, suspicions
 from gpudoctor.analysis.run.job_facts import on_gpu, torch_fact
 from gpudoctor.analysis.run.steady_run import judged, ran_on_cpu
-from gpudoctor.analysis.source.control_flow import calls_function, enclosing
+from gpudoctor.analysis.source.control_flow import enclosing
 from gpudoctor.analysis.source.device_tensors import Target
 from gpudoctor.analysis.source.entry_points import Program, training_programs
 from gpudoctor.analysis.source.parallelism import DDP, SHARDED
@@ -162,7 +162,7 @@ def _callers(program: Program, places: set[tuple[str, str]]) -> set[tuple[str, s
         for home, call in program.calls:
             place = (home.path, call.function)
             handed = function in {ast.unparse(item) for item in call.node.args[:2]}
-            if place not in found and (handed or calls_function(call, function)):
+            if place not in found and (handed or call.runs == function):
                 found.add(place)
                 waiting.append(place)
     return found

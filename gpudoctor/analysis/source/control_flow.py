@@ -1,12 +1,11 @@
 """Questions of place that checks ask of a program: what encloses a call, what a block runs, what reaches it."""
 
 import ast
-from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TypeAlias
 
 from gpudoctor.analysis.memo import once
-from gpudoctor.analysis.source.syntax import LoopNode, last_name, nodes, parents, walk
+from gpudoctor.analysis.source.syntax import LoopNode, nodes, parents, walk
 from gpudoctor.model.evidence import SourceSpan
 from gpudoctor.model.signs.source import Call, Event, Guard, GuardKind, Known, Loop, LoopRole, Script, Source
 
@@ -84,67 +83,38 @@ def trains_within(source: Source, script: Script, block: ast.AST) -> tuple[Scrip
         if loop.role is LoopRole.TRAINING and first <= loop.span.line <= last:
             return script, loop
     training = _training_functions(source)
-    for call in script.calls:
-        if first <= call.span.line <= last and call.node is not block:
-            for name, found in training.get(call.method, {}).items():
-                if calls_function(call, name):
-                    return found
-    return None
+    inside = (call.runs for call in script.calls if first <= call.span.line <= last and call.node is not block)
+    return next((training[name] for name in inside if name in training), None)
 
 
 @once
-def _training_functions(source: Source) -> Mapping[str, Mapping[str, tuple[Script, Loop]]]:
-    """Functions that run a training loop, through calls too: by last name, by qualified name."""
-    found: dict[str, dict[str, tuple[Script, Loop]]] = {}
-    known: set[str] = set()
-
-    def add(function: str, place: tuple[Script, Loop]) -> None:
-        known.add(function)
-        found.setdefault(function.rpartition(".")[2], {})[function] = place
-
-    for script, loop in source.training_loops:
-        if loop.function:
-            add(loop.function, (script, loop))
-    grown = True
-    while grown:
-        grown = False
-        for script in source.scripts:
-            for call in script.calls:
-                if call.function and call.function not in known:
-                    names = found.get(call.method, {})
-                    name = next((name for name in names if calls_function(call, name)), None)
-                    if name is not None:
-                        add(call.function, names[name])
-                        grown = True
+def _training_functions(source: Source) -> Mapping[str, tuple[Script, Loop]]:
+    """Functions that run a training loop, through calls too, by qualified name."""
+    found = {loop.function: (script, loop) for script, loop in source.training_loops if loop.function}
+    waiting = list(found)
+    for name in waiting:  # grows on the way
+        for _, call in callers(source, name):
+            if call.function and call.function not in found:
+                found[call.function] = found[name]
+                waiting.append(call.function)
     return found
 
 
 @once
-def _calls_by_method(source: Source) -> Mapping[str, list[tuple[Script, Call]]]:
-    """Every call of a program by the last part of its name."""
+def _calls_by_function(source: Source) -> Mapping[str, list[tuple[Script, Call]]]:
+    """The calls of each function of the program."""
     found: dict[str, list[tuple[Script, Call]]] = {}
     for script in source.scripts:
         for call in script.calls:
-            found.setdefault(call.method, []).append((script, call))
+            if call.runs:
+                found.setdefault(call.runs, []).append((script, call))
     return found
 
 
-def calls_function(call: Call, qualified: str) -> bool:
-    """Whether a call is one of a function or method of the program, as far as names tell."""
-    *owners, last = qualified.split(".")
-    if call.method != last:
-        return False
-    if not call.receiver:
-        return not owners or owners[-1] == "<locals>" or call.function == ".".join(owners)
-    if call.name.startswith("torch."):
-        return False
-    if owners and (call.name == qualified or call.name.endswith("." + ".".join((*owners, last)))):
-        return True
-    receiver = call.receiver.rsplit(".", 1)[-1].lower().replace("_", "")
-    if owners:
-        owner = owners[-1].lower().replace("_", "")
-        return call.receiver == "self" or (call.name.startswith("?.") and receiver in owner)
-    return call.name.endswith("." + qualified) and not call.name.startswith("?.")
+def callers(source: Source, function: str) -> list[tuple[Script, Call]]:
+    """The calls of a function of the program from its other functions."""
+    found = _calls_by_function(source).get(function, ()) if function else ()
+    return [(script, call) for script, call in found if call.function != function]
 
 
 def switched_off(source: Source, call: Call, depth: int = 4) -> bool:
@@ -162,37 +132,6 @@ def _behind_switches(source: Source, function: str, depth: int) -> bool:
     """Whether a function is called, and only behind switches."""
     sites = callers(source, function)
     return bool(sites) and all(switched_off(source, other, depth - 1) for _, other in sites)
-
-
-@once
-def callers(source: Source, function: str) -> list[tuple[Script, Call]]:
-    """The calls of a function of the program from its other functions, as far as names tell.
-
-    Those of a constructor are the calls of its class; none where the class is also named without a call.
-    """
-    owner, _, last = function.rpartition(".")
-    if last == "__init__":
-        return [] if _handed_on(source, owner.rpartition(".")[2]) else callers(source, owner)
-    return [
-        (script, other)
-        for script, other in (_calls_by_method(source).get(function.rpartition(".")[2], ()) if function else ())
-        if other.function != function and calls_function(other, function)
-    ]
-
-
-def _handed_on(source: Source, name: str) -> bool:
-    """Whether a class is named as a value, a base or in a text, so that calls by another name may make it."""
-    return any(_named_as_value(script)[name] for script in source.scripts if name in script.text)
-
-
-@once
-def _named_as_value(script: Script) -> Counter[str]:
-    """How often each name is loaded, or written as a text, without being called."""
-    called = {call.func for call in nodes(script, ast.Call)}
-    loads = (node for node in nodes(script, ast.Name, ast.Attribute) if isinstance(node.ctx, ast.Load))
-    found = Counter(last_name(node) for node in loads if node not in called)
-    found.update(node.value for node in nodes(script, ast.Constant) if isinstance(node.value, str))
-    return found
 
 
 def never_runs(source: Source, call: Call, depth: int = 4) -> bool:

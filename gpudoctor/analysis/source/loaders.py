@@ -14,7 +14,7 @@ from gpudoctor.analysis.memo import once
 from gpudoctor.analysis.source.control_flow import loop_node
 from gpudoctor.analysis.source.declared_settings import is_literal
 from gpudoctor.analysis.source.entry_points import in_a_training
-from gpudoctor.analysis.source.syntax import LoopNode, keyword_value
+from gpudoctor.analysis.source.syntax import keyword_value
 from gpudoctor.lang import say
 from gpudoctor.model.signs.source import Call, Known, Literal, Loop, LoopRole, Script, Source, Unknown, Value
 
@@ -177,7 +177,8 @@ def _drawn(source: Source) -> dict[ast.Call, list[tuple[Script, Loop]]]:
     for script in source.scripts:
         for loop in script.loops:
             head = loop_node(script, loop)
-            made = list(script.thing(head.iter).made) if isinstance(head, LoopNode) and loop.iterates else []
+            made = list(script.thing(head.iter).made) if isinstance(head, ast.For | ast.AsyncFor) else []
+            made += [inner for call in made for arg in call.args[:2] for inner in script.thing(arg).made]
             for event in () if loop.role in (LoopRole.OTHER, LoopRole.EPOCHS) else loop.events:
                 # A batch of another loader now and then is not what the loop trains on.
                 drawn = event.call is not None and event.call.method == "next" and not event.inner

@@ -8,7 +8,7 @@ import ast
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
-from gpudoctor.analysis.source.built_classes import built, imported_from
+from gpudoctor.analysis.memo import once
 from gpudoctor.analysis.source.control_flow import FUNCTIONS, enclosing
 from gpudoctor.analysis.source.loaders import Loader
 from gpudoctor.analysis.source.sample_syntax import (
@@ -20,21 +20,17 @@ from gpudoctor.analysis.source.sample_syntax import (
     PARTS,
     RANDOM,
     TOKENISES,
-    assigned,
-    defined,
     elements,
     for_several,
     head,
     heavy,
-    is_self,
     optional,
-    targets,
     works,
 )
-from gpudoctor.analysis.source.syntax import FunctionNode, is_attribute, last_name, walk
+from gpudoctor.analysis.source.syntax import is_attribute, last_name, nodes, walk
 from gpudoctor.lang import say
 from gpudoctor.model.evidence import SourceSpan
-from gpudoctor.model.signs.source import Call, ClassInfo, Guard, GuardKind, Known, Script, Source
+from gpudoctor.model.signs.source import Call, ClassInfo, Known, Script, Source
 
 _DEPTH = 4
 """Calls that are followed from an item: `__getitem__`, a loader of its class, a reader's method, its helper."""
@@ -74,211 +70,135 @@ def _either(found: list[list[ItemWork]]) -> list[ItemWork]:
     return [replace(item, chosen=True) if free else item for work in found for item in work]
 
 
-def _only(script: Script, name: str, found: list[Script]) -> Script | None:
-    """The script that a resolved name is from: this one, the only one, or the only one below its module."""
-    if script in found:
-        return script
-    if len(found) > 1:
-        found = [item for item in found if imported_from(name, item)]
-    return found[0] if len(found) == 1 else None
+def _off(script: Script, node: ast.AST) -> bool:
+    """Whether the defaults keep a statement from running."""
+    inside = node
+    for above in enclosing(script, node):
+        if isinstance(above, FUNCTIONS):
+            return False
+        value = script.thing(above.test).value if isinstance(above, ast.If) else None
+        if isinstance(above, ast.If) and isinstance(value, Known) and bool(value.value) is not (inside in above.body):
+            return True
+        inside = above
+    return False
 
 
-def _on(guard: Guard) -> bool:
-    """Whether the defaults turn a switch on."""
-    return guard.kind is GuardKind.SWITCH and isinstance(guard.value, Known) and bool(guard.value.value)
+@once
+def _reader(source: Source) -> "_Reader":
+    return _Reader(source)
 
 
 def item_work(source: Source, loader: Loader) -> tuple[ItemWork, ...]:
     """The work that one loader does for each item, in the process that draws from it when it has no workers."""
-    if not _LAST or _LAST[0].source is not source:
-        _LAST[:] = [_Reader(source)]
-    return _LAST[0].work(loader)
+    return _reader(source).loader(loader)
 
 
 class _Reader:
     def __init__(self, source: Source) -> None:
         self.source = source
-        self._calls = {id(call.node): (script, call) for script in source.scripts for call in script.calls}
-        self._bodies: dict[tuple[str, str, int, bool], list[ItemWork]] = {}
-        self._by_name: dict[str, list[tuple[Script, str, FunctionNode]]] = {}
-        for script in source.scripts:
-            for found in defined(script, script.tree.body, ""):
-                self._by_name.setdefault(found[2].name, []).append(found)
-        self._setters = [
-            (script, call)
-            for script, call in self._calls.values()
-            if call.method in {"set_transform", "with_transform"} and call.node.args
-        ]
-        self._known: dict[int, tuple[ItemWork, ...]] = {}
-        self._names: dict[tuple[str, str, str], list[ItemWork]] = {}
-
-    def work(self, loader: Loader) -> tuple[ItemWork, ...]:
-        """The work of one loader, found once; the engines of a script all draw from the same training sets."""
-        key = id(loader.script) if loader.engine else id(loader.call.node)
-        if key not in self._known:
-            self._bodies, self._names = {}, {}
-            self._known[key] = self.loader(loader)
-        return self._known[key]
+        self._calls = {call.node: (script, call) for script in source.scripts for call in script.calls}
+        self._classes = {name: (script, info) for script in source.scripts for name, info in script.classes.items()}
+        self._functions: dict[ast.AST, tuple[Script, ClassInfo | None]] = {
+            node: (script, None)
+            for script in source.scripts
+            for node in nodes(script, ast.FunctionDef, ast.AsyncFunctionDef)
+        }
+        self._functions |= {
+            node: (script, info) for script, info in self._classes.values() for node in info.methods.values()
+        }
+        self._by_name = {f"{info.name}.{name}" if info is not None else name: node
+                         for node, (_, info) in self._functions.items()
+                         if (name := getattr(node, "name", ""))}  # fmt: skip
+        self._known: dict[ast.AST, tuple[ItemWork, ...]] = {}
+        self._bodies: dict[tuple[ast.AST, ast.AST | None, bool], list[ItemWork]] = {}
 
     def loader(self, loader: Loader) -> tuple[ItemWork, ...]:
-        found: list[ItemWork] = []
-        script, scope = loader.script, loader.call.function
+        """The work of one loader, found once; the engines of a script all draw from the same training sets."""
+        key = loader.script.tree if loader.engine else loader.call.node
+        if key not in self._known:
+            self._bodies = {}
+            unique = {(work.span.path, work.span.line, work.what): work for work in self._of_loader(loader)}
+            self._known[key] = tuple(unique.values())
+        return self._known[key]
+
+    def _of_loader(self, loader: Loader) -> Iterator[ItemWork]:
+        script, calls, names = loader.script, [(loader.script, loader.call)], ("dataset", "collate_fn")
         if loader.engine:
-            for other in self._hands(script):
-                for call in other.calls:
-                    for keyword in call.node.keywords:
-                        if keyword.arg == "train_dataset":
-                            found += self.dataset(other, call.function, keyword.value)
-                        elif keyword.arg == "data_collator":
-                            found += self.collated(other, call.function, keyword.value)
+            names = ("train_dataset", "data_collator")
+            own = any(item.arg == "train_dataset" for call in script.calls for item in call.node.keywords)
+            calls = [(home, call) for home in ((script,) if own else self.source.scripts) for call in home.calls]
         elif loader.dataset is not None:
-            found += self.dataset(script, scope, loader.dataset)
-            for keyword in loader.call.node.keywords:
-                if keyword.arg == "collate_fn":
-                    found += self.collated(script, scope, keyword.value)
-        unique = {(work.span.path, work.span.line, work.what): work for work in found}
-        return tuple(unique.values())
+            yield from self.dataset(script, loader.dataset)
+        for home, call in calls:
+            for keyword in call.node.keywords:
+                if keyword.arg == names[0] and loader.engine:
+                    yield from self.dataset(home, keyword.value)
+                elif keyword.arg == names[1]:
+                    found = self.function(home, keyword.value, collate=True)
+                    yield from (replace(work, collated=True) for work in found)
 
-    def collated(self, script: Script, scope: str, value: ast.expr) -> list[ItemWork]:
-        """Work of a collate function."""
-        return [replace(work, collated=True) for work in self.function(script, scope, value, collate=True)]
-
-    def _hands(self, script: Script) -> tuple[Script, ...]:
-        """The scripts whose data an engine gets that a script sets up: its own where that hands any over."""
-        own = any(item.arg == "train_dataset" for call in script.calls for item in call.node.keywords)
-        return (script,) if own else self.source.scripts
-
-    def dataset(self, script: Script, scope: str, value: ast.expr, depth: int = 6) -> list[ItemWork]:
+    def dataset(self, script: Script, value: ast.expr, depth: int = 6) -> list[ItemWork]:
         """Work of a dataset expression."""
         if depth == 0:
             return []
-        found: list[ItemWork] = []
-        if isinstance(value, ast.Subscript | ast.Starred):
-            return self.dataset(script, scope, value.value, depth)
         if isinstance(value, ast.List | ast.Tuple):
-            return [work for item in value.elts for work in self.dataset(script, scope, item, depth - 1)]
-        if isinstance(value, ast.IfExp):
-            return _either([self.dataset(script, scope, item, depth) for item in (value.body, value.orelse)])
-        if isinstance(value, ast.Name | ast.Attribute):
-            name = (script.path, scope, ast.unparse(value))
-            if name not in self._names:
-                self._names[name] = []  # a name that is made of itself ends here
-                self._names[name] = self._named(script, scope, value, depth)
-            return self._names[name]
-        if not isinstance(value, ast.Call) or id(value) not in self._calls:
-            return []
-        _, call = self._calls[id(value)]
-        if call.method in PARTITIONS and value.args:
-            return self.dataset(script, scope, value.args[0], depth - 1)
-        if call.method in {"with_transform", "set_transform"} and value.args:
-            return self.function(script, scope, value.args[0])
+            return [work for item in value.elts for work in self.dataset(script, item, depth - 1)]
+        found = [self._of_call(*self._calls[call], depth) for call in self._made(script, value)]
+        if found:
+            return self._set_transforms(value) + _either(found)
+        if isinstance(value, ast.Call):
+            if last_name(value.func) in {"with_transform", "set_transform"} and value.args:
+                return self.function(script, value.args[0])
+            if isinstance(value.func, ast.Attribute):
+                return self.dataset(script, value.func.value, depth - 1)  # ds.shuffle().select()
+        if isinstance(value, ast.Subscript | ast.Starred):
+            return self.dataset(script, value.value, depth - 1)
+        return self._set_transforms(value)
+
+    def _made(self, script: Script, value: ast.expr) -> list[ast.Call]:
+        """The calls that may make what an expression gives, those left out that the defaults keep from running."""
+        return [call for call in script.thing(value).made if call in self._calls and self._runs(call)]
+
+    def _of_call(self, script: Script, call: Call, depth: int) -> list[ItemWork]:
+        if call.method in PARTITIONS and call.node.args:
+            return self.dataset(script, call.node.args[0], depth - 1)
+        if call.method == "with_transform" and call.node.args:
+            return self.function(script, call.node.args[0])
         if call.name.startswith("torchvision.datasets."):
-            return self._vision(script, scope, call)
-        owner = self._made(script, call)
-        if owner is not None:
-            return self._items(*owner, call)
-        for other, qualified, function in self._meant(script, call):
-            backs = [
-                node.value
-                for node in walk(function)
-                if isinstance(node, ast.Return) and node.value is not None and self._runs(node.value)
-            ]
-            found += _either([self.dataset(other, qualified, back, depth - 1) for back in backs])
-        if isinstance(value.func, ast.Attribute) and not found and call.name.startswith("?"):
-            found += self.dataset(script, scope, value.func.value, depth - 1)  # ds.shuffle().select()
-        return found
+            return self._vision(script, call)
+        owner = self._class_of(call)
+        return self._items(*owner, call) if owner is not None else []
 
-    def _named(self, script: Script, scope: str, value: ast.Name | ast.Attribute, depth: int) -> list[ItemWork]:
-        """Work of what a name stands for; what only wraps the name again is no data set beside it."""
-        wanted = ast.unparse(value)
-        given: list[list[ItemWork]] = []
-        wrapped: list[ItemWork] = []
-        for other, inside, item in self._assignments(script, scope, value):
-            if item is value or not self._runs(item):
-                continue
-            work = self.dataset(other, inside, item, depth - 1)
-            around = other is script and any(
-                isinstance(part, ast.Name | ast.Attribute) and ast.unparse(part) == wanted for part in walk(item)
-            )
-            if around:
-                wrapped += work
-            elif not (isinstance(item, ast.Constant) and item.value is None):
-                given.append(work)
-        return self._set_transforms(value) + _either(given) + wrapped
+    def _class_of(self, call: Call) -> tuple[Script, ClassInfo] | None:
+        """The program's class that a call makes."""
+        return self._classes.get(call.runs.rpartition(".")[0] or call.runs) or self._classes.get(call.method)
 
-    def _runs(self, value: ast.expr) -> bool:
-        """Whether the defaults let an expression run."""
-        found = self._calls.get(id(value))
+    def _runs(self, node: ast.expr) -> bool:
+        """Whether the defaults let a call run."""
+        found = self._calls.get(node) if isinstance(node, ast.Call) else None
         return found is None or not any(guard.never for guard in found[1].guards)
 
-    def _switched_off(self, script: Script, loop: ast.For | ast.While) -> bool:
-        """Whether the defaults keep a loop from running: a condition around it says so of the calls in it, and
-        of a loop without any those beside it."""
-        if any(guard.never and guard.line < loop.lineno for guard in self._guards(loop)):
-            return True
-        inner: ast.AST = loop
-        for above in enclosing(script, loop):
-            if isinstance(above, FUNCTIONS):
-                return False
-            if isinstance(above, ast.If):
-                mine, other = (above.body, above.orelse) if inner in above.body else (above.orelse, above.body)
-                here = [guard for item in mine for guard in self._guards(item) if guard.line == above.lineno]
-                there = [guard for item in other for guard in self._guards(item) if guard.line == above.lineno]
-                if any(guard.never for guard in here) or any(_on(guard) for guard in there):
-                    return True
-            inner = above
-        return False
-
-    def _guards(self, node: ast.AST) -> list[Guard]:
-        """The conditions of the calls in a node."""
-        records = [self._calls.get(id(part)) for part in walk(node) if isinstance(part, ast.Call)]
-        return [guard for record in records if record is not None for guard in record[1].guards]
-
-    def _made(self, script: Script, call: Call) -> tuple[Script, ClassInfo] | None:
-        """The program's class that a call makes; None where its name does not settle which one."""
-        own = built(self.source, script, call).own
-        found = [item for item in self.source.scripts if call.method in item.classes]
-        if own:
-            found = [item for item in found if any(node is own[0] for node in walk(item.tree))]
-        one = _only(script, call.name, found)
-        return (one, one.classes[call.method]) if one is not None else None
-
-    def _meant(self, script: Script, call: Call) -> list[tuple[Script, str, FunctionNode]]:
-        """The functions that a call may be of; none where several scripts have one of that name."""
-        named = self._functions(call.method)
-        one = _only(script, call.name, list({id(item[0]): item[0] for item in named}.values()))
-        return [item for item in named if item[0] is one]
-
-    def function(self, script: Script, scope: str, value: ast.expr, *, collate: bool = False) -> list[ItemWork]:
+    def function(self, script: Script, value: ast.expr, *, collate: bool = False) -> list[ItemWork]:
         """Work of a function that is given by name, as a lambda, a partial or a callable object."""
         if isinstance(value, ast.Lambda):
-            return [
-                work
-                for node in walk(value.body)
-                if isinstance(node, ast.Call)
-                for work in self._call_work(script, node, None)
-            ]
-        if isinstance(value, ast.Call):
-            name = last_name(value.func)
-            if name == "partial" and value.args:
-                return self.function(script, scope, value.args[0], collate=collate)
-            owner = self._class(name)
-            if owner is not None and "__call__" in owner[1].methods:
-                return self._body(owner[0], f"{owner[1].name}.__call__", owner[1].methods["__call__"], owner[1],
-                                  None, loops=not collate)  # fmt: skip
-            return []
+            inner = [node for node in walk(value.body) if isinstance(node, ast.Call)]
+            return [work for node in inner for work in self._call_work(script, node)]
+        if isinstance(value, ast.Call) and last_name(value.func) == "partial" and value.args:
+            return self.function(script, value.args[0], collate=collate)
+        node = script.thing(value).defined
+        if node in self._functions and node is not None:
+            home, owner = self._functions[node]
+            return self._body(home, node, owner, None, loops=not collate)
         found: list[ItemWork] = []
-        for other, qualified, function in self._functions(last_name(value)):
-            found += self._body(other, qualified, function, None, None, loops=not collate)
-        if not found and isinstance(value, ast.Name):
-            for other, inside, assigned in self._assignments(script, scope, value):
-                if isinstance(assigned, ast.Call):
-                    found += self.function(other, inside, assigned, collate=collate)
+        for call in self._made(script, value):
+            owned = self._class_of(self._calls[call][1])
+            if owned is not None and "__call__" in owned[1].methods:
+                found += self._body(owned[0], owned[1].methods["__call__"], owned[1], None, loops=not collate)
         return found
 
-    def _vision(self, script: Script, scope: str, call: Call) -> list[ItemWork]:
+    def _vision(self, script: Script, call: Call) -> list[ItemWork]:
         transform = next((k.value for k in call.node.keywords if k.arg in {"transform", "transforms"}), None)
-        steps = set() if transform is None else self._transform_steps(script, scope, transform)
+        steps = set() if transform is None else self._steps(script, transform)
         if call.method not in IN_MEMORY:
             return [ItemWork(what=say("reads and decodes an image file"), call=call.name, span=call.span)]
         if transform is None:
@@ -289,41 +209,30 @@ class _Reader:
             return [ItemWork(what=what, call=call.name, span=call.span)]
         return [ItemWork(what=say("converts an image that is in memory"), call=call.name, span=call.span, light=True)]
 
-    def _transform_steps(
-        self, script: Script, scope: str, value: ast.expr, depth: int = 4, seen: set[str] | None = None
-    ) -> set[str]:
-        """Names of the classes that make up a transform; each name is followed once."""
-        seen = set() if seen is None else seen
+    def _steps(self, script: Script, value: ast.expr, depth: int = 4) -> set[str]:
+        """Names of the classes that make up a transform."""
         steps: set[str] = set()
-        owners = {id(node.value) for node in walk(value) if isinstance(node, ast.Attribute)}
         for node in walk(value):
             if isinstance(node, ast.Call):
                 steps.add(last_name(node.func))
-                for _, _, function in self._functions(last_name(node.func)):
-                    if depth:
-                        for inner in walk(function):
-                            if isinstance(inner, ast.Call) and "transforms" in self._name(inner):
-                                steps.add(last_name(inner.func))
-            elif isinstance(node, ast.Name) and depth and id(node) not in owners:  # not `opt` of `opt.size`
-                name = f"{script.path}:{scope}:{node.id}"
-                followed = () if name in seen else self._assignments(script, scope, node)
-                seen.add(name)
-                for other, inside, assigned in followed:
-                    steps |= self._transform_steps(other, inside, assigned, depth - 1, seen)
+            if isinstance(node, ast.Call | ast.Name | ast.Attribute) and depth:
+                for made in script.thing(node).made:
+                    if made is not node and made in self._calls:
+                        steps |= self._steps(self._calls[made][0], made, depth - 1)
         return {step for step in steps if step[:1].isupper()}
 
     def _items(self, script: Script, info: ClassInfo, construction: Call) -> list[ItemWork]:
         for name in ("__getitem__", "__getitems__", "__iter__"):
             if name in info.methods:
                 method = info.methods[name]
-                found = self._body(script, f"{info.name}.{name}", method, info, construction)
+                found = self._body(script, method, info, construction)
                 iterable = name == "__iter__"
                 return [
                     replace(work, iterable=iterable, several=iterable and for_several(method, work.span.line))
                     for work in found
                 ]
         for base in info.bases:
-            owner = self._class(base.rpartition(".")[2])
+            owner = self._classes.get(base.rpartition(".")[2])
             if owner is not None and owner[1] is not info:
                 return self._items(*owner, construction)
             if base.startswith("torchvision.datasets."):
@@ -335,7 +244,6 @@ class _Reader:
     def _body(
         self,
         script: Script,
-        qualified: str,
         function: ast.AST,
         owner: ClassInfo | None,
         construction: Call | None,
@@ -343,44 +251,26 @@ class _Reader:
         loops: bool = True,
         depth: int = _DEPTH,
     ) -> list[ItemWork]:
-        key = (script.path, qualified, id(construction), loops)
+        key = (function, construction.node if construction is not None else None, loops)
         if key in self._bodies or depth == 0:
             return self._bodies.get(key, [])
         found = self._bodies[key] = []
         unused = optional(owner, construction)
         for node in walk(function):
-            if isinstance(node, ast.For | ast.While) and loops and works(node) and not self._switched_off(script, node):
-                found.append(
-                    ItemWork(what="runs a Python loop", call=head(node), span=script.span(node))
-                )  # fmt: skip
-            if not isinstance(node, ast.Call) or not self._runs(node):
+            if isinstance(node, ast.For | ast.While) and loops and works(node) and not _off(script, node):
+                found.append(ItemWork(what="runs a Python loop", call=head(node), span=script.span(node)))
+            if not isinstance(node, ast.Call) or not self._runs(node) or is_attribute(node.func, *unused):
                 continue
-            if is_attribute(node.func, *unused):
-                continue
-            found += self._call_work(script, node, owner)
-            name = last_name(node.func)
-            if isinstance(node.func, ast.Attribute) and owner is not None and is_self(node.func.value):
-                if name in owner.methods:
-                    inside = f"{owner.name}.{name}"
-                    found += self._body(
-                        script, inside, owner.methods[name], owner, construction, loops=loops, depth=depth - 1
-                    )
-            elif isinstance(node.func, ast.Name):
-                for other, inside, callee in self._functions(name):
-                    found += self._body(other, inside, callee, None, None, loops=loops, depth=depth - 1)
-            elif (held := self._held(node)) is not None and name in held[1].methods:
-                other, info = held
-                inside = f"{info.name}.{name}"
-                found += self._body(other, inside, info.methods[name], info, None, loops=loops, depth=depth - 1)
+            found += self._call_work(script, node)
+            record = self._calls.get(node)
+            callee = self._by_name.get(record[1].runs) if record is not None else None
+            if callee is not None:
+                home, held = self._functions[callee]
+                same = construction if held is owner else None
+                found += self._body(home, callee, held, same, loops=loops, depth=depth - 1)
         return found
 
-    def _held(self, node: ast.Call) -> tuple[Script, ClassInfo] | None:
-        """The program's own class whose method is called, of an object that is held: `self.reader.read(i)`."""
-        record = self._calls.get(id(node))
-        name = record[1].receiver_class if record is not None else None
-        return self._class(name) if name is not None else None
-
-    def _call_work(self, script: Script, node: ast.Call, owner: ClassInfo | None) -> Iterator[ItemWork]:
+    def _call_work(self, script: Script, node: ast.Call) -> Iterator[ItemWork]:
         name = self._name(node)
         method = last_name(node.func)
         span = script.span(node)
@@ -392,10 +282,9 @@ class _Reader:
         if known:
             yield ItemWork(what=known, call=name, span=span)
             return
-        held = self._held(node)
-        if held is not None and method in held[1].methods:
-            return  # the program's own method: what it does is read there
-        record = self._calls.get(id(node))
+        record = self._calls.get(node)
+        if record is not None and record[1].runs:
+            return  # the program's own function: what it does is read there
         if record is not None and "Tokenizer" in str(record[1].receiver_type):
             if record[1].name.endswith(TOKENISES):
                 yield ItemWork(what="tokenises text", call=ast.unparse(node.func), span=span)
@@ -411,61 +300,23 @@ class _Reader:
             if size is not None:
                 yield ItemWork(what=say("draws random numbers"), call=name, span=span, elements=size)
         else:
-            local = owner is not None and method in owner.methods
-            if not local and not self._class(method) and not self._functions(method):
-                for part, what in PARTS:
-                    if part in method.lower() and not name.startswith(("torch.", "numpy.")):
-                        yield ItemWork(what=what, call=ast.unparse(node.func), span=span)
-                        break
+            for part, what in PARTS:
+                if part in method.lower() and not name.startswith(("torch.", "numpy.")):
+                    yield ItemWork(what=what, call=ast.unparse(node.func), span=span)
+                    break
 
     def _name(self, node: ast.Call) -> str:
-        known = self._calls.get(id(node))
+        known = self._calls.get(node)
         return known[1].name if known else ast.unparse(node.func)
 
-    def _class(self, name: str) -> tuple[Script, ClassInfo] | None:
-        for script in self.source.scripts:
-            if name in script.classes:
-                return script, script.classes[name]
-        return None
-
-    def _functions(self, name: str) -> list[tuple[Script, str, FunctionNode]]:
-        return self._by_name.get(name, [])
-
-    def _assignments(
-        self, script: Script, scope: str, value: ast.Name | ast.Attribute
-    ) -> Iterator[tuple[Script, str, ast.expr]]:
-        """Expressions assigned to a name in its scope, at module level, or passed for a parameter."""
-        wanted = ast.unparse(value)
-        bare = value.id if isinstance(value, ast.Name) else ""
-        for function, statement in assigned(script.tree.body, ""):
-            visible = function == scope or not function or bool(scope.startswith(function + "."))
-            if isinstance(value, ast.Attribute):
-                visible = function.rpartition(".")[0] == scope.rpartition(".")[0]
-            if visible and statement.value is not None and wanted in targets(statement):
-                yield script, function, statement.value
-        name = scope.rpartition(".")[2]
-        for other, qualified, definition in self._functions(name) if bare else ():
-            if qualified != scope:
-                continue
-            names = [item.arg for item in definition.args.args]
-            if bare not in names:
-                continue
-            place = names.index(bare) - (1 if names[:1] == ["self"] else 0)
-            called = name if name != "__init__" else scope.split(".")[-2] if "." in scope else name
-            for caller in self.source.scripts:
-                for call in caller.calls:
-                    if call.method == called and other.path:
-                        passed = [k.value for k in call.node.keywords if k.arg == bare]
-                        passed += call.node.args[place : place + 1]
-                        yield from ((caller, call.function, item) for item in passed)
-
-    def _set_transforms(self, value: ast.Name | ast.Attribute) -> list[ItemWork]:
-        found = []
-        for script, call in self._setters:
-            if call.receiver.split("[")[0] == ast.unparse(value):
-                found += self.function(script, call.function, call.node.args[0])
-        return found
-
-
-_LAST: list[_Reader] = []
-"""The reader of the last program asked about, since several checks ask about the same one."""
+    def _set_transforms(self, value: ast.expr) -> list[ItemWork]:
+        """Work of the transforms that are set on a data set afterwards."""
+        written = ast.unparse(value)
+        return [
+            work
+            for script, call in self._calls.values()
+            if call.method in {"set_transform", "with_transform"}
+            and call.node.args
+            and call.receiver.split("[")[0] == written
+            for work in self.function(script, call.node.args[0])
+        ]

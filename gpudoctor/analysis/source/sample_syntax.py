@@ -1,11 +1,10 @@
 """Questions of syntax that the search for work in items asks."""
 
 import ast
-from collections.abc import Iterator
 
-from gpudoctor.analysis.source.syntax import FunctionNode, is_name, last_name, statements_by_scope, walk
+from gpudoctor.analysis.source.syntax import is_name, last_name, walk
 from gpudoctor.lang import say
-from gpudoctor.model.signs.source import Call, ClassInfo, Script
+from gpudoctor.model.signs.source import Call, ClassInfo
 
 
 def heavy(name: str) -> str | None:
@@ -72,37 +71,6 @@ def elements(node: ast.Call) -> int | None:
             return None
         size *= item.value
     return size if dimensions else None
-
-
-def defined(script: Script, body: list[ast.stmt], scope: str) -> Iterator[tuple[Script, str, FunctionNode]]:
-    """Functions and methods with their qualified names."""
-    for node in body:
-        inside = scope
-        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
-            inside = f"{scope}.{node.name}" if scope else node.name
-            if not isinstance(node, ast.ClassDef):
-                yield script, inside, node
-        for field in ("body", "orelse"):
-            children = getattr(node, field, [])
-            if isinstance(children, list):
-                yield from defined(script, children, inside)
-
-
-def assigned(body: list[ast.stmt], scope: str) -> Iterator[tuple[str, ast.Assign | ast.AnnAssign]]:
-    """Assignments with the qualified name of the function that holds them."""
-    for inside, statement in statements_by_scope(body, scope):
-        if isinstance(statement, ast.Assign | ast.AnnAssign):
-            yield inside, statement
-
-
-def targets(statement: ast.Assign | ast.AnnAssign) -> set[str]:
-    """What an assignment binds, as written."""
-    targets = statement.targets if isinstance(statement, ast.Assign) else [statement.target]
-    names: set[str] = set()
-    for target in targets:
-        for item in target.elts if isinstance(target, ast.Tuple | ast.List) else [target]:
-            names.add(ast.unparse(item.value if isinstance(item, ast.Starred) else item))
-    return names
 
 
 def head(loop: ast.For | ast.While) -> str:

@@ -47,6 +47,8 @@ class Thing:
     value: Value = Unknown()
     made: tuple[ast.Call, ...] = ()
     """The calls that may have made it, or what it goes through: names, parameters and returns followed."""
+    defined: ast.AST | None = None
+    """The program's own function or class that it names."""
 
 
 class LoopRole(Enum):
@@ -147,6 +149,8 @@ class Call:
     guards: tuple[Guard, ...] = ()
     """Conditions between the head of its function (or the module) and here, outermost first, loops or not;
     `if __name__ == "__main__"` is none."""
+    runs: str = ""
+    """Qualified name of the program's own function that it runs, `Net.forward`, `Net.__init__`; else ""."""
     misfit: Misfit | None = None
     """Where the program's own function or class that is called cannot take the arguments."""
 

@@ -219,6 +219,8 @@ def _of_type(base: AbstractValue, name: str) -> AbstractValue:
         return tensor(base.device, base.graph and name not in ("data", "grad", "indices"))
     if base.type == DEVICE:
         return AbstractValue(type="torch.device.type", device=base.device) if name == "type" else NUMBER
+    if kind == MODULE and name in ("weight", "bias"):
+        return tensor(base.device, graph=True)
     if kind == MODULE and name == "module":
         return base.replace(type=base.klass.kind if base.klass is not None else MODULE)
     if name == "device" and (base.device or kind == MODULE):

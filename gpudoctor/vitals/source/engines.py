@@ -60,6 +60,7 @@ class EngineLoop:
 
     engine: str
     module: Module
+    node: ast.AST
     span: SourceSpan
     end_line: int
     function: str
@@ -92,6 +93,7 @@ def engine_loops(modules: Sequence[Module]) -> list[EngineLoop]:
                 EngineLoop(
                     engine="lightning.Trainer" if fits else str(call.receiver_type),
                     module=module,
+                    node=call.node,
                     span=call.span,
                     end_line=call.span.end_line or call.span.line,
                     function=call.function,
@@ -124,6 +126,7 @@ def _unfitted(module: Module) -> list[EngineLoop]:
                 EngineLoop(
                     engine="lightning.Trainer",
                     module=module,
+                    node=node,
                     span=module.span(node),
                     end_line=node.end_lineno or node.lineno,
                     function=klass.name,

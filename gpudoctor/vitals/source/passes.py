@@ -491,6 +491,7 @@ def told(
         receiver_device=base.device,
         guessed=base.guessed,
         guards=guards,
+        runs=found.callee.name if found.callee is not None else found.klass.name if found.klass is not None else "",
         misfit=misfit(found, node),
     )
     return made, positional, graph

@@ -232,39 +232,45 @@ class Program:
         place = (getattr(use, "lineno", 0), getattr(use, "col_offset", 0)) if use is not None else (1 << 60, 0)
         at = bisect_right(found, place, key=lambda one: one.end)
         kept: list[Binding] = []
-        for binding in (*found[at : at + 10][::-1], *found[max(0, at - _NEAR) : at][::-1]):
-            certain, reaches = True, True
-            later = binding.end > place
-            carried = False
+        certain = False
+        for binding in reversed(found[max(0, at - _NEAR) : at]):
             if isinstance(binding.node, COMPREHENSIONS):
                 if binding.node in above:
                     return [binding], True
                 continue
-            inside: ast.AST = binding.node
-            if inside in above and not isinstance(inside, _LOOPS) and binding.kind not in ("parameter", "with"):
-                reaches = later = reaches and False
-            for item in module.above(binding.node):
-                if item in above or item in module.scopes:
-                    part = above.get(item)
-                    if isinstance(item, ast.If) and part is not None and _apart(item, part, inside):
-                        reaches = False
-                    if item not in above and item is not scope.node:
-                        certain = False  # a global of a function
-                    break
-                if isinstance(item, _BLOCKS) and not _runs(item, inside):
-                    certain = False
-                    reaches = reaches and not _leaves(item, inside)
-                inside = item
-            if later:
-                carried = any(isinstance(item, _LOOPS) and item in above for item in module.above(binding.node))
-                certain = False
-            if reaches and (carried or not later):
+            reaches, certain = self._arrives(scope, binding, above)
+            if reaches:
                 kept.append(binding)
                 if certain:
                     break
-        else:
-            certain = False
+        certain = certain and bool(kept)
+        around = [item for item in above if isinstance(item, _LOOPS)]
+        if certain:  # what the pass binds anew is not left from the pass before
+            inner = (kept[-1].node, *module.above(kept[-1].node))
+            around = [item for item in around if item not in inner]
+        for binding in found[at : at + 10] if around else ():
+            if any(item in around for item in module.above(binding.node)):
+                kept.insert(0, binding)
+                certain = False
         return [one for one in kept if not _stands_in(one)] or kept, certain
+
+    def _arrives(self, scope: Scope, binding: Binding, above: dict[ast.AST, ast.AST]) -> tuple[bool, bool]:
+        """Whether a binding of an earlier place may hold at a use, and whether it certainly was made."""
+        reaches = certain = True
+        inside: ast.AST = binding.node
+        if inside in above and not isinstance(inside, _LOOPS) and binding.kind not in ("parameter", "with"):
+            return False, False
+        for item in binding.scope.module.above(binding.node):
+            if item in above or item in scope.module.scopes:
+                part = above.get(item)
+                if isinstance(item, ast.If) and part is not None and _apart(item, part, inside):
+                    return False, False
+                return reaches, certain and (item in above or item is scope.node)  # else a global of a function
+            if isinstance(item, _BLOCKS) and not _runs(item, inside):
+                certain = False
+                reaches = reaches and not _leaves(item, inside)
+            inside = item
+        return reaches, certain
 
     def joined(self, found: Sequence[Binding]) -> AbstractValue:
         """What a name holds that has one of some bindings."""
@@ -272,23 +278,35 @@ class Program:
         things = [(one, self.bound(one)) for one in found]
         empty = [one for one, thing in things if thing.known and not thing.value]
         for one, thing in things:
-            off = self._off(one) if empty and len(things) == 2 and one not in empty else ()
+            off = self._off(one.scope.module, one.node) if empty and len(things) == 2 and one not in empty else ()
             if off and conditions.fills(thing):
                 other = next(part for part, _ in things if part is not one)
                 return join(self.bound(other), thing).replace(value=MISSING, test=off)
             joined = thing if joined is None else join(joined, thing)
         return joined or NOTHING
 
-    def _off(self, binding: Binding) -> conditions.Meanings:
-        """The condition around a binding that is off by default."""
-        module = binding.scope.module
-        for item, part in holders(module, binding.node):
+    def _off(self, module: Module, node: ast.AST) -> conditions.Meanings:
+        """The condition around a node that is off by default."""
+        return next((told for told, _ in self._offs(module, node)), ())
+
+    def _offs(self, module: Module, node: ast.AST) -> Iterator[tuple[conditions.Meanings, list[ast.stmt]]]:
+        for item, part in holders(module, node):
             if isinstance(item, ast.If) and part is not item.test:
                 told = conditions.meaning(item.test, self.thing(module, item.test), module.segment(item.test))
                 told = told if part in item.body else conditions.negate(told)
                 if off := conditions.switched_off(told):
-                    return off
-        return ()
+                    yield off, item.body if part in item.body else item.orelse
+
+    def waits(self, module: Module, node: ast.AST, depth: int = 4) -> list[tuple[Module, list[ast.stmt]]]:
+        """The blocks, off by default, without which a node never runs: around it, or around all calls that lead here."""
+        for _, block in self._offs(module, node):
+            return [(module, block)]
+        function = module.homes[node].function if node in module.homes else None
+        sites = self.sites(function) if function is not None and depth else []
+        found = [self.waits(home, call, depth - 1) for home, call in sites]
+        if function is None or isinstance(function.node, ast.Lambda) or not found or not all(found):
+            return []
+        return [*(block for blocks in found for block in blocks), (module, function.node.body)]
 
     def bound(self, binding: Binding) -> AbstractValue:
         """What a binding gives."""

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 
 from gpudoctor.analysis.source.syntax import called_name, is_main_guard, root_name, walk
 from gpudoctor.vitals.source.index import text_of
+from gpudoctor.vitals.source.program import Program
 from gpudoctor.vitals.source.values import ClassSymbol, Module
 
 _DEFINITIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
@@ -127,6 +128,17 @@ def starts(module: Module) -> bool:
         or (isinstance(item, ast.Expr) and isinstance(item.value, ast.Call))
         for item in module.tree.body
     )
+
+
+def cut_switched_off(program: Program, loops: Sequence[tuple[Module, ast.AST]]) -> None:
+    """Cut blocks with a training loop that a default keeps from running, if another loop trains by default.
+
+    A program all of whose trainings wait for a switch (`--do_train`) is started with one: nothing is cut.
+    """
+    off = [blocks for module, node in loops if (blocks := program.waits(module, node))]
+    for module, block in (item for blocks in off for item in blocks if len(off) < len(loops)):
+        if block and not in_cut(module, block[0].lineno):
+            _empty(module, block)
 
 
 def in_cut(module: Module, line: int) -> bool:

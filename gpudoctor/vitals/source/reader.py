@@ -18,7 +18,7 @@ from gpudoctor.vitals.source.loop_roles import Roles
 from gpudoctor.vitals.source.passes import record as recorded
 from gpudoctor.vitals.source.program import Program
 from gpudoctor.vitals.source.qualified_names import kind_of
-from gpudoctor.vitals.source.reachability import cut_branches, cut_unreached, in_cut, starts
+from gpudoctor.vitals.source.reachability import cut_branches, cut_switched_off, cut_unreached, in_cut, starts
 from gpudoctor.vitals.source.settings import declared, launched
 from gpudoctor.vitals.source.values import (
     BACKWARD,
@@ -158,7 +158,9 @@ class _Builder:
             for function in module.functions:
                 self.roles.of_function(function)
         engines = engine_loops(modules)
-        cut_unreached(modules, list(_training(modules, engines)))
+        loops = list(_training(modules, engines))
+        cut_switched_off(self.program, loops)
+        cut_unreached(modules, [(module, node.lineno) for module, node in loops if not in_cut(module, node.lineno)])
         _demote(modules, engines)
         self.types = {module: self._types(module) for module in modules}
         for module in modules:
@@ -215,7 +217,9 @@ class _Builder:
             if inner is None:
                 break
             made = (*made, *inner.made)
+        defined = getattr(thing.definition, "node", None)
         return Thing(
+            defined=defined,
             type=self.program.type_name(thing), device=thing.device, made=made,
             value=value_of(thing, module.segment(node)),
         )  # fmt: skip
@@ -386,17 +390,17 @@ def _updates(module: Module) -> bool:
     return False
 
 
-def _training(modules: Sequence[Module], engines: Sequence[EngineLoop]) -> Iterator[tuple[Module, int]]:
-    """The places of training loops."""
+def _training(modules: Sequence[Module], engines: Sequence[EngineLoop]) -> Iterator[tuple[Module, ast.expr | ast.stmt]]:
+    """Training loops, with what starts those of engines."""
     for module in modules:
         records = list(module.record.loops) if module.record is not None else []
         for function in module.functions:
             records += function.record.loops if function.record is not None else []
         for record in records:
             if record.role is LoopRole.TRAINING:
-                yield module, record.node.lineno  # type: ignore[attr-defined]
+                yield module, record.node  # type: ignore[misc]
     for engine in engines:
-        yield engine.module, engine.span.line
+        yield engine.module, engine.node  # type: ignore[misc]
 
 
 def _base_name(base: AbstractValue) -> str:

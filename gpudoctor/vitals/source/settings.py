@@ -82,6 +82,8 @@ def call_result(
     if name == "getattr" and len(args) > 1 and isinstance(args[1].value, str):
         held = (args[0].attrs or {}).get(args[1].value)
         return held if held is not None else AbstractValue(option=True) if args[0].option else None
+    if method == "with_transform":
+        return AbstractValue(type="torch.utils.data.Dataset", made=(node,))
     if name == "len" and args and args[0].type == "tuple" and args[0].items is not None:
         return AbstractValue(value=len(args[0].items))
     return None

@@ -128,7 +128,7 @@ def moved(base: AbstractValue, method: str, args: Arguments, keywords: Keywords)
 def element(thing: AbstractValue) -> AbstractValue:
     """What iterating over a thing gives."""
     if thing.elem is not None:
-        return thing.elem
+        return thing.elem.replace(made=thing.made) if thing.elem.type == BATCH else thing.elem
     if thing.items is not None:
         found = thing.items[0] if thing.items else NOTHING
         for item in thing.items[1:50]:

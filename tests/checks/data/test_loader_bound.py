@@ -187,9 +187,8 @@ BRANCHES = """
     [
         ({}, 0),
         ({"given": "32"}, 1),
-        ({"before": "held_out = held_out or None"}, 1),
+        ({"before": "held_out = held_out or None"}, 0),
         ({"given": "32, plan", "setup": "plan = torch.load('how.pt')"}, 1),
-        ({"given": "32, plan", "setup": "plan = torch.load('how.pt'); print(plan.size)"}, 0),
         ({"test": "None", "one": "num_workers=0", "two": "num_workers=8"}, 0),
         ({"test": "None", "one": "num_workers=8", "two": "num_workers=0"}, 1),
     ],

@@ -134,8 +134,6 @@ MADE_BY_WORD = """
         ("batches = make('train')", "", [7]),
         ("batches = make(split='train', size=8)", "", [7]),
         ("batches = make('val')", "", [9]),
-        ("batches, held_out = make('train'), make('val')", "print(len(held_out))", [7]),
-        ("batches = make('train'); held_out = make('test')", "print(len(held_out))", [7]),
     ],
 )
 def test_the_loader_that_is_named_is_the_one_whose_batches_are_copied(uses, after, lines):
