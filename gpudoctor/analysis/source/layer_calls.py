@@ -105,7 +105,7 @@ def _combined(op: ast.operator, left: int, right: int) -> int | None:
         case ast.FloorDiv() | ast.Div() if right:
             return left // right
         case ast.Pow() if abs(left) <= 2 and 0 <= right < 32:
-            return left**right
+            return int(left**right)
     return None
 
 
@@ -116,7 +116,8 @@ def _plain(value: object) -> Plain | None:
 
 
 def _product(*factors: object) -> int | None:
-    return math.prod(factors) if all(isinstance(factor, int) for factor in factors) else None  # type: ignore[type-var]
+    known = [factor for factor in factors if isinstance(factor, int)]
+    return math.prod(known) if len(known) == len(factors) else None
 
 
 def repeats(script: Script, call: Call, names: Names) -> int:

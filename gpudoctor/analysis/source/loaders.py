@@ -155,8 +155,8 @@ def every_loader(source: Source) -> tuple[Loader, ...]:
     built: list[tuple[Script, Call]] = []
     for script in source.scripts:
         own = {name for name, info in script.classes.items() if _CLASSES & set(info.bases)}
-        names = _CLASSES | _ARGUMENTS | own
-        built += [(script, call) for call in script.calls if call.name in names]
+        makers = _CLASSES | _ARGUMENTS | own
+        built += [(script, call) for call in script.calls if call.name in makers]
     drawn = _drawn(source) if built else {}
     fitted = {made for script in source.scripts for call in script.calls_to(".fit") for made in _fed(script, call)}
     found = []

@@ -23,7 +23,7 @@ from gpudoctor.vitals.source.values import (
 )
 
 if TYPE_CHECKING:
-    from gpudoctor.vitals.source.resolving import Resolved
+    from gpudoctor.vitals.source.calls import Resolved
 
 MODES = EVAL | TRAIN
 _SCALERS = ("torch.amp.GradScaler", "torch.cuda.amp.GradScaler")

@@ -222,8 +222,8 @@ def _subscript(program: "Program", module: Module, node: ast.Subscript) -> Abstr
 
 def _text(program: "Program", module: Module, node: ast.JoinedStr) -> AbstractValue:
     first = node.values[0].value if node.values and isinstance(node.values[0], ast.Constant) else None
-    told = isinstance(first, str) and first.endswith(":")
-    return AbstractValue(type="str", device=device_text(first.rstrip(":")) if told else None)  # type: ignore[union-attr]
+    told = first.rstrip(":") if isinstance(first, str) and first.endswith(":") else ""
+    return AbstractValue(type="str", device=device_text(told))
 
 
 def _lambda(program: "Program", module: Module, node: ast.Lambda) -> AbstractValue:

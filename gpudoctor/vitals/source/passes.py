@@ -149,16 +149,16 @@ class _Recorder:
                 for item in (*node.decorator_list, *node.bases, *body):
                     if isinstance(item, ast.ClassDef):
                         self._statement(item)
-                    elif not isinstance(item, ast.FunctionDef | ast.AsyncFunctionDef):
-                        self._resolve_below(item)
+                    elif isinstance(item, ast.FunctionDef | ast.AsyncFunctionDef):
+                        for inner in (*item.decorator_list, item.args):
+                            self._resolve_below(inner)
                     else:
-                        for part in (*item.decorator_list, item.args):
-                            self._resolve_below(part)
+                        self._resolve_below(item)
                 self.name = outer
             case ast.Break() | ast.Continue():
                 return True
             case _ if hasattr(node, "handlers"):
-                return self._try(node)
+                return self._try(node)  # type: ignore[arg-type]  # a TryStar too
         return False
 
     def _resolve_below(self, node: ast.AST) -> None:
@@ -304,8 +304,9 @@ class _Recorder:
         bound = node.args[0] if len(node.args) == 1 else node.args[1]
         end = value_of(self.thing(bound), self.module.segment(bound))
         start = self.thing(node.args[0]).value if len(node.args) == 2 else 0
-        known = isinstance(end, Known) and type(end.value) is int and type(start) is int
-        return replace(end, value=end.value - start) if known else end  # type: ignore[union-attr,operator]
+        if isinstance(end, Known) and isinstance(end.value, int) and isinstance(start, int):
+            return replace(end, value=end.value - start)
+        return end
 
     def _with(self, node: ast.With | ast.AsyncWith) -> bool:
         before = self.no_grad

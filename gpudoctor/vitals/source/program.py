@@ -30,6 +30,7 @@ from gpudoctor.vitals.source.values import (
     Binding,
     ClassSymbol,
     Function,
+    Meanings,
     Module,
     Scope,
 )
@@ -285,11 +286,11 @@ class Program:
             joined = thing if joined is None else join(joined, thing)
         return joined or NOTHING
 
-    def _off(self, module: Module, node: ast.AST) -> conditions.Meanings:
+    def _off(self, module: Module, node: ast.AST) -> Meanings:
         """The condition around a node that is off by default."""
         return next((told for told, _ in self._offs(module, node)), ())
 
-    def _offs(self, module: Module, node: ast.AST) -> Iterator[tuple[conditions.Meanings, list[ast.stmt]]]:
+    def _offs(self, module: Module, node: ast.AST) -> Iterator[tuple[Meanings, list[ast.stmt]]]:
         for item, part in holders(module, node):
             if isinstance(item, ast.If) and part is not item.test:
                 told = conditions.meaning(item.test, self.thing(module, item.test), module.segment(item.test))
@@ -298,7 +299,7 @@ class Program:
                     yield off, item.body if part in item.body else item.orelse
 
     def waits(self, module: Module, node: ast.AST, depth: int = 4) -> list[tuple[Module, list[ast.stmt]]]:
-        """The blocks, off by default, without which a node never runs: around it, or around all calls that lead here."""
+        """The blocks, off by default, without which a node never runs: around it, or around all that leads here."""
         for _, block in self._offs(module, node):
             return [(module, block)]
         function = module.homes[node].function if node in module.homes else None

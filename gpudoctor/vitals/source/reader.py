@@ -211,12 +211,11 @@ class _Builder:
 
     def _thing(self, module: Module, node: ast.AST) -> Thing:
         thing = self.program.thing(module, node)
-        made, inner = thing.made, thing
+        made = thing.made
+        inner: AbstractValue | None = thing
         for _ in range(4):
-            inner = inner.over if inner.over is not None else inner.elem
-            if inner is None:
-                break
-            made = (*made, *inner.made)
+            inner = (inner.over or inner.elem) if inner is not None else None
+            made = (*made, *(inner.made if inner is not None else ()))
         defined = getattr(thing.definition, "node", None)
         return Thing(
             defined=defined,

@@ -123,7 +123,8 @@ def declared(program: "Program", module: Module) -> dict[str, AbstractValue]:
     """The options that a module's own text declares, with their values."""
     key = ("declared", module)
     if key not in program.memory:
-        program.memory[key] = found = {}
+        found: dict[str, AbstractValue] = {}
+        program.memory[key] = found
         for method in ("add_argument", "set_defaults"):
             for home, call in program.calls.get(method, ()):
                 if home is module and isinstance(call.func, ast.Attribute):
@@ -290,7 +291,8 @@ def read_option(node: ast.Call, args: Sequence[AbstractValue], keywords: Mapping
     long, slash, off = long.partition("/")  # click: --shout/--no-shout
     action, dest = _plain(keywords, "action"), _plain(keywords, "dest")
     name = dest if isinstance(dest, str) else plain[0] if plain and dashed else long.lstrip("-").replace("-", "_")
-    switch, default = {"store_true": (True, False), "store_false": (False, True)}.get(str(action), (None, None))
+    stored: dict[str, tuple[bool | None, object]] = {"store_true": (True, False), "store_false": (False, True)}
+    switch, default = stored.get(str(action), (None, None))
     if getattr(keywords.get("action"), "ref", None) and "BooleanOptionalAction" in str(keywords["action"].ref):
         switch = True
     elif _plain(keywords, "is_flag") is True:
