@@ -41,14 +41,11 @@ class Thing:
     """What an expression gives, as far as the source tells."""
 
     type: str | None = None
-    """In the words of `Script.types`."""
     device: str | None = None
-    """In the words of `Script.devices`."""
     value: Value = Unknown()
     made: tuple[ast.Call, ...] = ()
     """The calls that may have made it, or what it goes through: names, parameters and returns followed."""
     defined: ast.AST | None = None
-    """The program's own function or class that it names."""
 
 
 class LoopRole(Enum):
@@ -89,7 +86,6 @@ class Guard:
     text: str
     line: int
     period: Value | None = None
-    """N of a PERIOD guard."""
     value: Value | None = None
     """The default of a SWITCH guard, already negated for an else branch. Known True with the origin
     `with a GPU` for tests of `torch.cuda.is_available()` and the like."""
@@ -108,14 +104,11 @@ class Misfit:
     """What a call gives that a function of the program cannot take: Python raises a TypeError."""
 
     missing: tuple[str, ...]
-    """Parameters without a default that get no value."""
     unknown: tuple[str, ...]
     surplus: int
-    """Arguments by place for which there is no parameter."""
     name: str
     """The function, `build`, `Model.build`; of a constructor the class that is called."""
     definition: SourceSpan
-    """The head of the function."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -162,15 +155,6 @@ class Call:
             return self.positional[position]
         return Unknown(text="**") if self.open_ended else None
 
-    def known(self, keyword: str, position: int | None = None, default: Literal = None) -> Literal:
-        """The argument's plain value, `default` when it is not passed; raises `LookupError` when unknown."""
-        value = self.argument(keyword, position)
-        if value is None:
-            return default
-        if isinstance(value, Unknown):
-            raise LookupError(keyword)
-        return value.value
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Event:
@@ -180,7 +164,6 @@ class Event:
     """A Call, Assign, AugAssign, AnnAssign, Delete, With, Return, Raise, or the test expression of an If,
     While, Assert or conditional expression. Calls come in order of evaluation."""
     call: Call | None
-    """The resolved call when `node` is one."""
     span: SourceSpan
     guards: tuple[Guard, ...]
     """Conditions from the loop's head to here, outermost first, those at call sites included."""
@@ -236,18 +219,15 @@ class Loop:
     iterable_type: str | None
     """Its type where known, `torch.utils.data.DataLoader`."""
     targets: tuple[str, ...]
-    """Names bound on each pass."""
     events: Sequence[Event]
     """What one pass executes, in order, local functions and methods followed. Made when first looked at."""
     parents: tuple["Loop", ...]
-    """Lexically enclosing loops, outermost first."""
     engine: str | None = None
     """`transformers.Trainer`, `lightning.Trainer`... when the loop is an engine's; its events are the user's
     hooks (`training_step`, `compute_metrics`)."""
     accumulates: Value | None = None
     """Micro-batches an optimizer step, when the body shows gradient accumulation."""
     confident: bool = True
-    """False when the role was guessed from names alone."""
     count: Value | None = None
     """Passes of a `range(...)`, `range(args.epochs)` by the option's default; None for other loops."""
 
@@ -296,13 +276,12 @@ class Script:
     unused: tuple[tuple[int, int], ...] = ()
     """First and last lines of functions and classes that nothing names, as far as was read."""
     links: tuple[str, ...] = ()
-    """Paths of the program's own modules that it imports."""
+    """Paths of modules that it imports."""
     starts: bool = True
     """Whether it does something when it is run, and is not a module for others."""
     held: Mapping[ast.Call, tuple[str, ...]] = field(default_factory=dict)
     """The names that hold what a call makes, in any script of the program."""
     thing: Callable[[ast.AST], Thing] = field(default=lambda _: Thing(), repr=False, compare=False)
-    """What an expression of the script gives, looked up when asked."""
     memory: dict[Hashable, Any] = field(default_factory=dict, repr=False, compare=False)
     """Answers about it that were worked out before: `gpudoctor.analysis.memo`."""
 
