@@ -257,6 +257,9 @@ CIRCLES = {
     "one probe: its parts name the Probe that holds them, for their types": {
         f"gpudoctor.probe.{path.stem}" for path in (ROOT / "gpudoctor/probe").glob("*.py")
     },
+    "one question: a name holds what an expression gives, an expression what its names hold": {
+        f"gpudoctor.vitals.source.{name}" for name in ("program", "expressions", "calls", "settings")
+    },
 }  # fmt: skip
 """Why some modules import each other, in functions or for types only, and which."""
 

@@ -49,11 +49,7 @@ young = Young()
 
 
 @pytest.mark.parametrize(
-    ("head", "more", "reached"),
-    [
-        ("if args.old: thing = Old()", "pass", False),
-        ("thing = Old()", "pass", True),
-    ],
+    ("head", "more", "reached"), [("if args.old: thing = Old()", "pass", False), ("thing = Old()", "pass", True)]
 )
 def test_a_constructor_is_reached_by_the_calls_of_its_class(head: str, more: str, reached: bool) -> None:
     source = script_patient(MADE.format(head=head, more=more)).source

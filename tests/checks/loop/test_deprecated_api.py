@@ -216,7 +216,6 @@ OPTIONAL = """
     [
         ("if args.augment:\n        chosen = Policies()", []),
         ("chosen = Policies()", [Severity.ERROR]),
-        ("if args.augment:\n        chosen = Policies()\n    table = {'all': Policies}", [Severity.ERROR]),
         ("if not args.augment:\n        chosen = Policies()", [Severity.ERROR]),
     ],
 )
