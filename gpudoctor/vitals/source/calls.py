@@ -34,7 +34,7 @@ _SAME = frozenset(
 )  # fmt: skip
 
 if TYPE_CHECKING:
-    from gpudoctor.vitals.source.program import Lookup
+    from gpudoctor.vitals.source.program import SourceLookup
 _AUTOGRAD = frozenset({"torch.autograd.Function", "torch.autograd.function.Function"})
 _PLAIN_TYPES = ("number", "bool", "tuple", "list", "dict", "str")
 _PLAIN = frozenset(["shape", "dtype", "ndim", "is_cuda", "requires_grad", "grad_fn", "is_leaf", "names", "layout"])
@@ -60,7 +60,7 @@ class Resolved:
     """Whether the callee gets a context first (`forward` of an autograd function, by `apply`)."""
 
 
-def resolve(program: "Lookup", module: Module, node: ast.Call) -> Resolved:
+def resolve(program: "SourceLookup", module: Module, node: ast.Call) -> Resolved:
     """What a call calls."""
     func = node.func
     if isinstance(func, ast.Attribute):
@@ -93,7 +93,7 @@ def _super(module: Module, node: ast.Call, method: str) -> Resolved:
     return Resolved(name, base=AbstractValue(type=klass.kind))
 
 
-def _method(program: "Lookup", module: Module, base: AbstractValue, method: str) -> Resolved:
+def _method(program: "SourceLookup", module: Module, base: AbstractValue, method: str) -> Resolved:
     if base.ref is not None:
         return Resolved(canonical(f"{base.ref}.{method}"))
     definition = base.definition
@@ -169,7 +169,7 @@ def _target(module: Module, thing: AbstractValue, label: str) -> Resolved:
 # attributes
 
 
-def attribute(program: "Lookup", base: AbstractValue, name: str) -> AbstractValue:
+def attribute(program: "SourceLookup", base: AbstractValue, name: str) -> AbstractValue:
     """`base.name`; NOTHING when it cannot be told."""
     if base.ref is not None:
         return AbstractValue(ref=canonical(f"{base.ref}.{name}"))
@@ -195,7 +195,7 @@ def attribute(program: "Lookup", base: AbstractValue, name: str) -> AbstractValu
     return AbstractValue(option=True) if base.option else NOTHING
 
 
-def _of_instance(program: "Lookup", base: AbstractValue, klass: ClassSymbol, name: str) -> AbstractValue | None:
+def _of_instance(program: "SourceLookup", base: AbstractValue, klass: ClassSymbol, name: str) -> AbstractValue | None:
     found = program.attribute_of(klass, name)
     if found is not None:
         if base.device and (found.type == "torch.nn.Parameter" or kind_of(found.type) == MODULE):
@@ -234,7 +234,7 @@ def _of_type(base: AbstractValue, name: str) -> AbstractValue:
 
 
 def arguments(
-    program: "Lookup", module: Module, node: ast.Call
+    program: "SourceLookup", module: Module, node: ast.Call
 ) -> tuple[list[AbstractValue], dict[str, AbstractValue]]:
     """What a call is given, by place and by keyword; `*` and `**` spread as far as they can be told."""
     positional: list[AbstractValue] = []
@@ -256,7 +256,7 @@ def arguments(
     return positional, keywords
 
 
-def call(program: "Lookup", module: Module, node: ast.Call) -> AbstractValue:
+def call(program: "SourceLookup", module: Module, node: ast.Call) -> AbstractValue:
     """What a call gives."""
     found = program.resolve(module, node)
     args, keywords = arguments(program, module, node)
@@ -293,7 +293,7 @@ def _retold(node: ast.Call, returned: AbstractValue) -> AbstractValue:
 
 
 def _construct(
-    program: "Lookup",
+    program: "SourceLookup",
     module: Module,
     klass: ClassSymbol,
     args: list[AbstractValue],

@@ -27,10 +27,10 @@ from gpudoctor.vitals.source.values import (
 )
 
 if TYPE_CHECKING:
-    from gpudoctor.vitals.source.program import Lookup
+    from gpudoctor.vitals.source.program import SourceLookup
 
 
-def _constant(program: "Lookup", module: Module, node: ast.Constant) -> AbstractValue:
+def _constant(program: "SourceLookup", module: Module, node: ast.Constant) -> AbstractValue:
     value = node.value
     if isinstance(value, bool | float) or value is None:
         return AbstractValue(value=value)
@@ -41,7 +41,7 @@ def _constant(program: "Lookup", module: Module, node: ast.Constant) -> Abstract
     return NOTHING
 
 
-def _name(program: "Lookup", module: Module, node: ast.Name) -> AbstractValue:
+def _name(program: "SourceLookup", module: Module, node: ast.Name) -> AbstractValue:
     scope = module.homes.get(node, module.scope)
     found = program.look(scope, node.id, node)
     if found is None:
@@ -56,7 +56,7 @@ def _name(program: "Lookup", module: Module, node: ast.Name) -> AbstractValue:
     return program.guessed(module, node.id, found)
 
 
-def _attribute(program: "Lookup", module: Module, node: ast.Attribute) -> AbstractValue:
+def _attribute(program: "SourceLookup", module: Module, node: ast.Attribute) -> AbstractValue:
     text = text_of(node)
     scope = module.homes.get(node, module.scope)
     bindings = scope.bindings.get(text) if text else None
@@ -72,7 +72,7 @@ def _attribute(program: "Lookup", module: Module, node: ast.Attribute) -> Abstra
     return program.guessed(module, node.attr, found) if base.ref is None else found
 
 
-def _binary(program: "Lookup", module: Module, node: ast.BinOp) -> AbstractValue:
+def _binary(program: "SourceLookup", module: Module, node: ast.BinOp) -> AbstractValue:
     # `a + b + c + ...` leans left: walked in a loop, so that a thousand terms are no recursion.
     chain = [node]
     left: ast.expr = node.left
@@ -91,7 +91,7 @@ def _binary(program: "Lookup", module: Module, node: ast.BinOp) -> AbstractValue
     return thing
 
 
-def _unary(program: "Lookup", module: Module, node: ast.UnaryOp) -> AbstractValue:
+def _unary(program: "SourceLookup", module: Module, node: ast.UnaryOp) -> AbstractValue:
     thing = program.thing(module, node.operand)
     if isinstance(node.op, ast.Not):
         test = conditions.negate(conditions.meaning(node.operand, thing, module.segment(node.operand)))
@@ -102,7 +102,7 @@ def _unary(program: "Lookup", module: Module, node: ast.UnaryOp) -> AbstractValu
     return thing.replace(value=MISSING, test=None)
 
 
-def _bool(program: "Lookup", module: Module, node: ast.BoolOp) -> AbstractValue:
+def _bool(program: "SourceLookup", module: Module, node: ast.BoolOp) -> AbstractValue:
     conjunction = isinstance(node.op, ast.And)
     things = [program.thing(module, operand) for operand in node.values]
     parts: list[Meanings] = [
@@ -129,7 +129,7 @@ def _bool(program: "Lookup", module: Module, node: ast.BoolOp) -> AbstractValue:
     )
 
 
-def _compare(program: "Lookup", module: Module, node: ast.Compare) -> AbstractValue:
+def _compare(program: "SourceLookup", module: Module, node: ast.Compare) -> AbstractValue:
     things = [program.thing(module, part) for part in (node.left, *node.comparators)]
     identity = isinstance(node.ops[0], ast.Is | ast.IsNot | ast.In | ast.NotIn)
     if not identity and (found := next((t for t in things if t.type in (TENSOR, BATCH)), None)):
@@ -149,7 +149,7 @@ def _compare(program: "Lookup", module: Module, node: ast.Compare) -> AbstractVa
     )
 
 
-def _conditional(program: "Lookup", module: Module, node: ast.IfExp) -> AbstractValue:
+def _conditional(program: "SourceLookup", module: Module, node: ast.IfExp) -> AbstractValue:
     thing = program.thing(module, node.test)
     meaning = conditions.meaning(node.test, thing, module.segment(node.test))
     first, other = program.thing(module, node.body), program.thing(module, node.orelse)
@@ -163,7 +163,7 @@ def _conditional(program: "Lookup", module: Module, node: ast.IfExp) -> Abstract
     return joined
 
 
-def _tuple(program: "Lookup", module: Module, node: ast.Tuple | ast.List | ast.Set) -> AbstractValue:
+def _tuple(program: "SourceLookup", module: Module, node: ast.Tuple | ast.List | ast.Set) -> AbstractValue:
     things: list[AbstractValue] = []
     loose = len(node.elts) > 100 or isinstance(node, ast.Set)
     for part in node.elts[:100]:
@@ -181,7 +181,7 @@ def _tuple(program: "Lookup", module: Module, node: ast.Tuple | ast.List | ast.S
     return AbstractValue(items=tuple(things), type="list" if isinstance(node, ast.List) else "tuple")
 
 
-def _dict(program: "Lookup", module: Module, node: ast.Dict) -> AbstractValue:
+def _dict(program: "SourceLookup", module: Module, node: ast.Dict) -> AbstractValue:
     keys: dict[str, AbstractValue] = {}
     loose = False
     for key, part in zip(node.keys, node.values, strict=True):
@@ -197,7 +197,7 @@ def _dict(program: "Lookup", module: Module, node: ast.Dict) -> AbstractValue:
     return AbstractValue(type="dict", keys=keys, open=loose)
 
 
-def _subscript(program: "Lookup", module: Module, node: ast.Subscript) -> AbstractValue:
+def _subscript(program: "SourceLookup", module: Module, node: ast.Subscript) -> AbstractValue:
     base, index = program.thing(module, node.value), program.thing(module, node.slice)
     if base.keys is not None:
         found = base.keys.get(index.value) if isinstance(index.value, str) else None
@@ -220,29 +220,29 @@ def _subscript(program: "Lookup", module: Module, node: ast.Subscript) -> Abstra
     return AbstractValue(option=base.option) if base.option else NOTHING
 
 
-def _text(program: "Lookup", module: Module, node: ast.JoinedStr) -> AbstractValue:
+def _text(program: "SourceLookup", module: Module, node: ast.JoinedStr) -> AbstractValue:
     first = node.values[0].value if node.values and isinstance(node.values[0], ast.Constant) else None
     told = first.rstrip(":") if isinstance(first, str) and first.endswith(":") else ""
     return AbstractValue(type="str", device=device_text(told))
 
 
-def _lambda(program: "Lookup", module: Module, node: ast.Lambda) -> AbstractValue:
+def _lambda(program: "SourceLookup", module: Module, node: ast.Lambda) -> AbstractValue:
     return AbstractValue(definition=module.scopes[node].function)
 
 
 def _comprehension(
-    program: "Lookup", module: Module, node: ast.ListComp | ast.SetComp | ast.GeneratorExp | ast.DictComp
+    program: "SourceLookup", module: Module, node: ast.ListComp | ast.SetComp | ast.GeneratorExp | ast.DictComp
 ) -> AbstractValue:
     if isinstance(node, ast.DictComp):
         return AbstractValue(type="dict", open=True, elem=NOTHING)
     return AbstractValue(elem=program.thing(module, node.elt))
 
 
-def _inner(program: "Lookup", module: Module, node: ast.Await | ast.NamedExpr) -> AbstractValue:
+def _inner(program: "SourceLookup", module: Module, node: ast.Await | ast.NamedExpr) -> AbstractValue:
     return program.thing(module, node.value)
 
 
-def _starred(program: "Lookup", module: Module, node: ast.Starred) -> AbstractValue:
+def _starred(program: "SourceLookup", module: Module, node: ast.Starred) -> AbstractValue:
     return element(program.thing(module, node.value))
 
 

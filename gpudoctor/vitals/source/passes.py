@@ -10,7 +10,7 @@ from gpudoctor.vitals.source import conditions, effects
 from gpudoctor.vitals.source.calls import Resolved, misfit
 from gpudoctor.vitals.source.index import COMPREHENSIONS, text_of
 from gpudoctor.vitals.source.library import FAILED
-from gpudoctor.vitals.source.program import Lookup
+from gpudoctor.vitals.source.program import SourceLookup
 from gpudoctor.vitals.source.values import (
     EVAL,
     MANUAL,
@@ -32,7 +32,7 @@ _REACHES = (ast.GtE, ast.Gt, ast.Eq)
 _EXITS = ("sys.exit", "exit", "quit", "os._exit", "os.abort")
 
 
-def record(program: Lookup, module: Module, function: Function | None) -> FunctionRecord:
+def record(program: SourceLookup, module: Module, function: Function | None) -> FunctionRecord:
     """What a module's own level, or a function, does."""
     scope = _Recorder(program, module, function)
     if function is None:
@@ -45,7 +45,7 @@ def record(program: Lookup, module: Module, function: Function | None) -> Functi
 
 
 class _Recorder:
-    def __init__(self, program: Lookup, module: Module, function: Function | None) -> None:
+    def __init__(self, program: SourceLookup, module: Module, function: Function | None) -> None:
         self.program, self.module = program, module
         self.name = function.name if function is not None else ""
         self.record = FunctionRecord(module=module, name=self.name)
@@ -445,7 +445,7 @@ class _Recorder:
 
 
 def told(
-    program: Lookup, module: Module, node: ast.Call, found: Resolved, function: str, guards: tuple[Guard, ...]
+    program: SourceLookup, module: Module, node: ast.Call, found: Resolved, function: str, guards: tuple[Guard, ...]
 ) -> tuple[Call, list[AbstractValue], bool]:
     """A call as checks see it, what it is given by place, and whether that carries a graph."""
     positional: list[AbstractValue] = []

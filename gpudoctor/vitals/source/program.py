@@ -61,7 +61,7 @@ _STAR = {
 """What `from library import *` most often brings."""
 
 
-class Lookup:
+class SourceLookup:
     """Every module read, and what their expressions give."""
 
     def __init__(self, importer: Importer) -> None:

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 
 from gpudoctor.analysis.source.syntax import called_name, is_main_guard, root_name, walk
 from gpudoctor.vitals.source.index import text_of
-from gpudoctor.vitals.source.program import Lookup
+from gpudoctor.vitals.source.program import SourceLookup
 from gpudoctor.vitals.source.values import ClassSymbol, Module
 
 _DEFINITIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
@@ -130,7 +130,7 @@ def starts(module: Module) -> bool:
     )
 
 
-def cut_switched_off(program: Lookup, loops: Sequence[tuple[Module, ast.AST]]) -> None:
+def cut_switched_off(program: SourceLookup, loops: Sequence[tuple[Module, ast.AST]]) -> None:
     """Cut blocks with a training loop that a default keeps from running, if another loop trains by default.
 
     A program all of whose trainings wait for a switch (`--do_train`) is started with one: nothing is cut.

@@ -16,7 +16,7 @@ from gpudoctor.vitals.source.files import UnreadSource, load, scripts_below, sil
 from gpudoctor.vitals.source.importing import Importer
 from gpudoctor.vitals.source.loop_roles import Roles
 from gpudoctor.vitals.source.passes import record as recorded
-from gpudoctor.vitals.source.program import Lookup
+from gpudoctor.vitals.source.program import SourceLookup
 from gpudoctor.vitals.source.qualified_names import kind_of
 from gpudoctor.vitals.source.reachability import cut_branches, cut_switched_off, cut_unreached, in_cut, starts
 from gpudoctor.vitals.source.settings import declared, launched
@@ -123,7 +123,7 @@ class _Reader:
         return module
 
     def finish(self) -> Source:
-        program = Lookup(self.importer)
+        program = SourceLookup(self.importer)
         for module in self.entries:
             if module.tree not in module.scopes:
                 program.take(module)
@@ -143,7 +143,7 @@ class _Reader:
 class _Builder:
     """Turns what was interpreted into what checks see."""
 
-    def __init__(self, program: Lookup) -> None:
+    def __init__(self, program: SourceLookup) -> None:
         self.program = program
         self.roles = Roles()
         self.asked: dict[Module, Callable[[ast.AST], Thing]] = {}

@@ -23,7 +23,7 @@ _LOADED = frozenset(
 )  # fmt: skip
 
 if TYPE_CHECKING:
-    from gpudoctor.vitals.source.program import Lookup
+    from gpudoctor.vitals.source.program import SourceLookup
 _RUNS = frozenset(["fire.Fire", "typer.run", "fire.Fire.Fire", "defopt.run", "jsonargparse.CLI", "clize.run"])
 _ABSL = {"DEFINE_integer": int, "DEFINE_float": float, "DEFINE_bool": bool, "DEFINE_boolean": bool,
          "DEFINE_string": str, "DEFINE_enum": str}  # fmt: skip
@@ -48,7 +48,7 @@ class Option:
 
 
 def call_result(
-    program: "Lookup",
+    program: "SourceLookup",
     module: Module,
     node: ast.Call,
     name: str,
@@ -90,7 +90,7 @@ def call_result(
 
 
 def _of_parser(
-    program: "Lookup", module: Module, base: AbstractValue, method: str, args: list[AbstractValue]
+    program: "SourceLookup", module: Module, base: AbstractValue, method: str, args: list[AbstractValue]
 ) -> AbstractValue | None:
     if method in ("add_argument_group", "add_mutually_exclusive_group", "add_subparsers", "add_parser"):
         return base
@@ -105,7 +105,7 @@ def _of_parser(
     return NOTHING
 
 
-def options(program: "Lookup", module: Module) -> Mapping[str, AbstractValue]:
+def options(program: "SourceLookup", module: Module) -> Mapping[str, AbstractValue]:
     """The options that a module's parsers declare, those of the modules that it imports and that import it too."""
     key = ("options", module)
     if key not in program.memory:
@@ -119,7 +119,7 @@ def options(program: "Lookup", module: Module) -> Mapping[str, AbstractValue]:
     return program.memory[key]  # type: ignore[return-value]
 
 
-def declared(program: "Lookup", module: Module) -> dict[str, AbstractValue]:
+def declared(program: "SourceLookup", module: Module) -> dict[str, AbstractValue]:
     """The options that a module's own text declares, with their values."""
     key = ("declared", module)
     if key not in program.memory:
@@ -139,7 +139,9 @@ def declared(program: "Lookup", module: Module) -> dict[str, AbstractValue]:
     return program.memory[key]  # type: ignore[return-value]
 
 
-def _declare(program: "Lookup", module: Module, call: ast.Call, method: str, found: dict[str, AbstractValue]) -> None:
+def _declare(
+    program: "SourceLookup", module: Module, call: ast.Call, method: str, found: dict[str, AbstractValue]
+) -> None:
     args = [program.thing(module, arg) for arg in call.args]
     keywords = {item.arg: program.thing(module, item.value) for item in call.keywords if item.arg is not None}
     if method == "add_argument":
@@ -166,7 +168,7 @@ def _valued(module: Module, option: Option) -> AbstractValue:
     return AbstractValue(value=value, origin=origin, option=True)  # type: ignore[arg-type]
 
 
-def _parsed(program: "Lookup", module: Module, thing: AbstractValue) -> AbstractValue:
+def _parsed(program: "SourceLookup", module: Module, thing: AbstractValue) -> AbstractValue:
     """A dataclass filled from the command line."""
     klass = thing.definition if isinstance(thing.definition, ClassSymbol) else thing.klass
     if klass is None:
@@ -181,7 +183,7 @@ def _parsed(program: "Lookup", module: Module, thing: AbstractValue) -> Abstract
     return AbstractValue(type=klass.kind, klass=klass, attrs=values, option=True)
 
 
-def field_default(program: "Lookup", module: Module, node: ast.expr) -> AbstractValue:
+def field_default(program: "SourceLookup", module: Module, node: ast.expr) -> AbstractValue:
     """The default of a dataclass field: a plain value, or `field(default=...)`, `Field(4)`."""
     if not (isinstance(node, ast.Call) and last_name(node.func) in ("field", "Field", "mutable", "HfArg", "Factory")):
         return program.thing(module, node)
@@ -199,7 +201,7 @@ def field_default(program: "Lookup", module: Module, node: ast.expr) -> Abstract
     return program.thing(module, node.args[0]) if node.args else NOTHING
 
 
-def decorated(program: "Lookup", function: Function, arg: ast.arg) -> AbstractValue | None:
+def decorated(program: "SourceLookup", function: Function, arg: ast.arg) -> AbstractValue | None:
     """What a decorator (click, typer, hydra) or a library that runs the function gives a parameter."""
     module = function.module
     for decorator, name in function.decorators:
@@ -233,7 +235,7 @@ def _told(module: Module, option: Option) -> AbstractValue:
     return thing
 
 
-def _typer(program: "Lookup", function: Function, arg: ast.arg) -> AbstractValue | None:
+def _typer(program: "SourceLookup", function: Function, arg: ast.arg) -> AbstractValue | None:
     thing = program.default(function, arg.arg)
     spec = function.node.args
     plain = [*spec.posonlyargs, *spec.args]
@@ -251,7 +253,7 @@ def _typer(program: "Lookup", function: Function, arg: ast.arg) -> AbstractValue
     return _told(function.module, _simple(arg.arg, kind, thing.value, flags))
 
 
-def launched(program: "Lookup", function: Function) -> AbstractValue | None:
+def launched(program: "SourceLookup", function: Function) -> AbstractValue | None:
     """The tuple of arguments with which a library starts a function in other processes, its rank included."""
     for method in ("spawn", "Process", "start_processes", "notebook_launcher", "debug_launcher"):
         for home, call in program.calls.get(method, ()):
@@ -265,7 +267,7 @@ def launched(program: "Lookup", function: Function) -> AbstractValue | None:
     return None
 
 
-def override(program: "Lookup", module: Module, name: str, thing: AbstractValue) -> AbstractValue:
+def override(program: "SourceLookup", module: Module, name: str, thing: AbstractValue) -> AbstractValue:
     """`exec(open("configurator.py").read())` at the top: `--name=value` words overwrite module constants."""
     if not module.words or not any(home is module for home, _ in program.calls.get("exec", ())):
         return thing
