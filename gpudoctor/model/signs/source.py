@@ -121,7 +121,6 @@ class Call:
     `torch.nn.Module.train`, `torch.amp.GradScaler.step`); of an unknown one, `?.<method>`."""
     method: str
     receiver: str
-    """The object's expression as written for a method call, else ""."""
     positional: tuple[Value, ...]
     keywords: Mapping[str, Value]
     open_ended: bool
@@ -130,7 +129,6 @@ class Call:
     function: str
     """Qualified name of the enclosing function, "" at module level."""
     node: ast.Call
-    """The syntax, for what the above does not carry."""
     receiver_type: str | None = None
     """Type of the receiver, in the words of `Script.types`; for a call of an object (`model(x)`), of that."""
     receiver_class: str | None = None
@@ -338,13 +336,11 @@ class Source:
 
     @property
     def training_loops(self) -> Iterator[tuple[Script, Loop]]:
-        """Every loop whose pass is a training step."""
-        for script in self.scripts:
+            for script in self.scripts:
             for loop in script.loops:
                 if loop.role is LoopRole.TRAINING:
                     yield script, loop
 
     @property
     def trains(self) -> bool:
-        """Whether any training loop was found."""
-        return next(self.training_loops, None) is not None
+            return next(self.training_loops, None) is not None
