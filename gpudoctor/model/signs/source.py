@@ -336,11 +336,11 @@ class Source:
 
     @property
     def training_loops(self) -> Iterator[tuple[Script, Loop]]:
-            for script in self.scripts:
+        for script in self.scripts:
             for loop in script.loops:
                 if loop.role is LoopRole.TRAINING:
                     yield script, loop
 
     @property
     def trains(self) -> bool:
-            return next(self.training_loops, None) is not None
+        return next(self.training_loops, None) is not None
