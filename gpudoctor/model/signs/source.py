@@ -274,7 +274,6 @@ class Script:
     unused: tuple[tuple[int, int], ...] = ()
     """First and last lines of functions and classes that nothing names, as far as was read."""
     links: tuple[str, ...] = ()
-    """Paths of modules that it imports."""
     starts: bool = True
     """Whether it does something when it is run, and is not a module for others."""
     held: Mapping[ast.Call, tuple[str, ...]] = field(default_factory=dict)
@@ -336,6 +335,7 @@ class Source:
 
     @property
     def training_loops(self) -> Iterator[tuple[Script, Loop]]:
+        """Every loop whose pass is a training step."""
         for script in self.scripts:
             for loop in script.loops:
                 if loop.role is LoopRole.TRAINING:
@@ -343,4 +343,5 @@ class Source:
 
     @property
     def trains(self) -> bool:
+        """Whether any training loop was found."""
         return next(self.training_loops, None) is not None
