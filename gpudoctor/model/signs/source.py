@@ -54,11 +54,9 @@ class LoopRole(Enum):
     TRAINING = "training"
     """One pass of its body is one training step (backward or an engine's step inside)."""
     EPOCHS = "epochs"
-    """It encloses training loops."""
     EVALUATION = "evaluation"
     """It runs a model forward over data without backward."""
     OTHER = "other"
-    """Anything else: set-up, preprocessing, printing."""
 
 
 class GuardKind(Enum):
@@ -75,7 +73,6 @@ class GuardKind(Enum):
     FAILURE = "failure"
     """An except handler, or a test for NaN, Inf or an error."""
     OTHER = "other"
-    """A condition that says nothing about frequency."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
