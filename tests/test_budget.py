@@ -16,7 +16,7 @@ import pytest
 ROOT = Path(__file__).parents[1]
 BUDGETS = {
     "model, text, lang, errors, testing": (
-        7306,
+        7304,
         [
             "gpudoctor/model",
             "gpudoctor/text.py",
