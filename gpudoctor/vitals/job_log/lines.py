@@ -417,13 +417,6 @@ _LOW_WORD = re.compile(r"(?i)^(?:warn|info|debug|trace|notice)")
 _BEFORE_RECORD = re.compile(r'^[\w.:/-]{1,120}:? (?=\{"(?:log|message|MESSAGE|stream|container\w*|kubernetes)":)')
 """The tag that fluentd prints before a record."""
 _ESCAPED = re.compile(r"Traceback \(most recent call last\):?(?:\\r)?(?:\\n|\\\\n)")
-_JOINED = re.compile(
-    r'Traceback \(most recent call last\):?\s*(?:<br ?/?>\s*)?(?:File ".|Cell In|<ipython-input|in <|[~/]\S)'
-)
-_BREAK, _BEFORE_FRAME = re.compile(r"<br ?/?>"), re.compile(r'(?<!\s)\s{1,200}(?=File "[^"]{1,500}", line \d)')
-_NAMED = re.compile(r"(?:^|\s)(?=(?:[A-Za-z_]\w*\.)*[A-Z]\w*(?:Error|Exception|Interrupt|Exit)(?:: |\s*$))", re.M)
-_IN = re.compile(r'^( +File "[^"]{1,500}", line \d{1,8}, in (?:<\w+>|\w+)) .*')
-"""What parts a traceback that was pasted as one line."""
 _LONGEST_PREFIX, _MOST_PREFIXES = 300, 8
 _OF_GROUP = re.compile(r"(?:(?<! ) {2,80}[+|] )?(?:Exception Group )?$")
 _FRAME = re.compile(r' {0,4}[|+]? {1,3}File \\?".')
@@ -551,7 +544,7 @@ def record_of(text: str) -> ShippedRecord | None:
             return None
     if _ESCAPED.search(text):
         return ShippedRecord(_unescaped(text), whole=text)
-    return ShippedRecord(_parted(text), whole=text) if _JOINED.search(text) else None
+    return None
 
 
 def _of_json(value: Any, depth: int) -> ShippedRecord | None:
@@ -604,13 +597,3 @@ def _unescaped(text: str) -> tuple[str, ...]:
         rest = rest[: end.start()]
     rest = rest.replace("\\\\n" if twice else "\\n", "\n").replace('\\"', '"').replace("\\'", "'")
     return (f"{before}{HEADER}", *_lines(rest.partition("\n")[2]))
-
-
-def _parted(text: str) -> tuple[str, ...]:
-    """The lines of a traceback that stands in one line."""
-    before, _, rest = text.partition(HEADER)
-    rest = _BREAK.sub("\n", rest.lstrip(": "))
-    at = max((found.start() for found in _NAMED.finditer(rest)), default=len(rest))
-    frames = _BEFORE_FRAME.sub("\n  ", rest[:at])
-    lines = [line for line in f"{frames}\n{rest[at:].lstrip()}".splitlines() if line.strip()]
-    return (f"{before}{HEADER}", *(_IN.sub(r"\1", line) for line in lines))

@@ -556,15 +556,15 @@ class _FileReader:
             restarted = restarted or (count == before + 1 if before is not None else ruled)
         if restarted:
             self._restart(number)
-        if self._reported and line.text.strip():  # another job of LSF writes into the file of the one before
+        if self._reported and line.text.strip():
             self._restart(number)
             self.events.alive(number + 1)
         if line.text.startswith(_REPORT_ABOVE):
             for item in self.events.all[-_LAST:]:
                 item.reported = item.text.startswith("TERM_")
+        self._reported = line.text.startswith(_REPORTED) or (self._reported and not line.text.strip())
         if pod := _POD.match(line.text):
             self._good_pod = pod[1] == "Succeeded"
-        self._reported = line.text.startswith(_REPORTED) or (self._reported and not line.text.strip())
 
     # Lines that are read whole
 

@@ -69,7 +69,8 @@ _CUES = {
         "error", "exception", "exit", "interrupt", "timeout", "fail", "fault", "iteration", "abort", "died", "refused",
         "unavailable", "missing", "found", "invalid", "unsupported", "violation", "rejected", "traceback", "what():",
         "(most recent call first)", "(idle", "(active", "process ", "restart_count=", "job summary", "attempt", "start",
-        "the output (if any)", "status:", "kill", "cancel", "signal", "cannot", "unable", "terminat", "corrupt", "try",
+        "the output (if any)",
+        "status:", "kill", "cancel", "signal", "cannot", "unable", "terminat", "corrupt", "try",
         "argument", "assert", "mismatch", "timed", "could", "such", "bounds", "memory", "exception ",
     ),
 }  # fmt: skip
