@@ -30,7 +30,7 @@ BUDGETS = {
     "engine, mend": (4849, ["gpudoctor/engine", "gpudoctor/mend"]),
     "source": (12894, ["gpudoctor/vitals/source", "gpudoctor/analysis/source"]),
     "logs": (
-        7638,
+        7622,
         [
             "gpudoctor/vitals/job_log",
             "gpudoctor/analysis/job_log",
