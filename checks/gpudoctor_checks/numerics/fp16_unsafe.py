@@ -292,10 +292,11 @@ def _word(script: Script, text: str) -> str:
 
 def _loaded(script: Script) -> tuple[str, SourceSpan | None]:
     """The only pretrained model that a script names, with its place."""
-    loads = [
-        call
+    loads = {
+        str(value.value): call.span
         for call in script.calls
-        if call.method == "from_pretrained" and "Model" in call.name and isinstance(call.argument("", 0), Known)
-    ]
-    names = {str(call.known("", 0)) for call in loads}
-    return (names.pop(), loads[0].span) if len(names) == 1 else ("", None)
+        if call.method == "from_pretrained"
+        and "Model" in call.name
+        and isinstance(value := call.argument("", 0), Known)
+    }
+    return next(iter(loads.items())) if len(loads) == 1 else ("", None)

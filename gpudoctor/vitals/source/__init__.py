@@ -1,15 +1,10 @@
 """The reader of training scripts: `read_source`. It never imports or runs what it reads.
 
-A script is interpreted abstractly, once, in the order in which it would run: `statements` and `expressions`
-walk the syntax tree and keep for each name an `AbstractValue` (type, value, device, meaning as a condition).
-A call of the program's own function interprets its body with what the call passes, and again only while call
-sites bring new facts, four times at most; `imports` follows modules beside the script. Each scope leaves a
-`FunctionRecord` of what it does under which guards and loops. `loop_roles` then decides which loops train,
-`events` unrolls a pass of a loop through the functions it calls, when a check looks at it, and `engines` adds
-the hidden loops of Trainers.
-
-What libraries return is in `qualified_names` (names and kinds), `tables`, `library`, `tensors`, `methods`;
-conditions are in `conditions`; command lines and configs in `configuration` and `commandline`.
+Each module is indexed in one walk: which statements bind which names, and who holds whom (`index`). What an
+expression gives is looked up backwards when somebody asks (`program`, with `expressions`, `calls`, `settings`): from
+a use to the bindings that reach it, from a parameter to its call sites, from a call to the returns. `passes` lists
+what each scope executes under which guards and loops; `loop_roles` decides which loops train, `events` unrolls a
+pass through the functions that it calls, and `engines` adds the hidden loops of Trainers.
 """
 
 from gpudoctor.vitals.source.reader import read_source

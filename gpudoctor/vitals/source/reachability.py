@@ -63,6 +63,8 @@ class _Code:
     module: Module
     foreign: frozenset[str]
     """Names of imported libraries: `torch.fft` mentions nothing of the program."""
+    own: frozenset[str] = frozenset()
+    """Functions and classes of its top level: a bare name means these, and none of another module."""
     names: set[str] = field(default_factory=set)
     """What importing it, or running it when it is an entry, mentions."""
     units: list[_Unit] = field(default_factory=list)
@@ -75,7 +77,7 @@ class _Code:
         shown = {id(part.value) for part in parts if isinstance(part, ast.Expr) and isinstance(part.value, ast.Name)}
         for part in parts:
             if isinstance(part, ast.Name) and isinstance(part.ctx, ast.Load) and id(part) not in shown:
-                found.add(part.id)
+                found.add(f"{self.module.path}:{part.id}" if part.id in self.own else part.id)
             elif isinstance(part, ast.Attribute) and text_of(part).partition(".")[0] not in self.foreign:
                 found.add(part.attr)
             elif isinstance(part, ast.Constant) and isinstance(part.value, str) and len(part.value) < 100:
@@ -166,7 +168,8 @@ def _closure(codes: list[_Code], roots: list[_Unit], *, registries: bool) -> set
         left = []
         for unit in waiting:
             held = unit.owner is None or id(unit.owner) in reached
-            if held and (unit.always or unit.node.name in used or (registries and unit.registered)):
+            named = unit.node.name in used or f"{unit.module.path}:{unit.node.name}" in used
+            if held and (unit.always or named or (registries and unit.registered)):
                 reached.add(id(unit))
                 used |= unit.names
             else:
@@ -176,7 +179,9 @@ def _closure(codes: list[_Code], roots: list[_Unit], *, registries: bool) -> set
 
 
 def _take_apart(module: Module) -> _Code:
-    code = _Code(module, frozenset(name for name, origin in module.imports.items() if not _own(module, origin)))
+    foreign = frozenset(name for name, origin in module.imports.items() if not _own(module, origin))
+    own = frozenset(node.name for node in module.tree.body if isinstance(node, _DEFINITIONS))
+    code = _Code(module, foreign, own)
     klasses: dict[ast.AST, ClassSymbol] = {klass.node: klass for klass in module.klasses}
     renamed = {alias.asname: alias.name.rpartition(".")[2] for alias in module.of(ast.alias) if alias.asname}
     _block(code, module.tree.body, None, code.names, klasses)
