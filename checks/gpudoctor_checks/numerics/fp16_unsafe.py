@@ -292,11 +292,7 @@ def _word(script: Script, text: str) -> str:
 
 def _loaded(script: Script) -> tuple[str, SourceSpan | None]:
     """The only pretrained model that a script names, with its place."""
-    loads = {
-        str(value.value): call.span
-        for call in script.calls
-        if call.method == "from_pretrained"
-        and "Model" in call.name
-        and isinstance(value := call.argument("", 0), Known)
-    }
+    models = [call for call in script.calls if call.method == "from_pretrained" and "Model" in call.name]
+    named = [(call.argument("", 0), call.span) for call in models]
+    loads = {str(value.value): span for value, span in named if isinstance(value, Known)}
     return next(iter(loads.items())) if len(loads) == 1 else ("", None)
