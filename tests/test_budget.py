@@ -48,7 +48,7 @@ BUDGETS = {
         13947,
         ["gpudoctor/report", "gpudoctor/ui", "gpudoctor/cli", "gpudoctor/watch", "gpudoctor/agents"],
     ),
-    "checks": (25120, ["checks"]),
+    "checks": (25117, ["checks"]),
     "rules": (5674, ["rules"]),
     "the rest of vitals and analysis": (12188, ["gpudoctor"]),
     "tests": (55414, ["tests"]),
