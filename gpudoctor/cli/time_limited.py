@@ -48,7 +48,8 @@ def limited(work: Callable[[], T], seconds: float) -> T:
     child = context.Process(target=_in_the_child, args=(work, writing))
     child.start()
     writing.close()
-    kind, value = "died", None
+    kind: str = "died"
+    value: Any = None
     try:
         if not reading.poll(seconds):
             raise Expired("the report was not finished in {seconds}", seconds=duration(seconds))

@@ -209,7 +209,7 @@ class RunRecording:
 
     def _say(self, text: str) -> None:
         if text and not self._quiet and _first_here():
-            bars = getattr(sys.modules.get("tqdm"), "tqdm", None)
+            bars: Any = getattr(sys.modules.get("tqdm"), "tqdm", None)
             with suppress(OSError, ValueError, AttributeError):
                 if getattr(bars, "_instances", None):  # a progress bar that is there is cleared first and drawn again
                     bars.write(f"gpudoctor: {text}", file=sys.stderr)
