@@ -11,7 +11,7 @@ import traceback
 from collections.abc import Callable
 from contextlib import suppress
 from multiprocessing.connection import Connection
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 from gpudoctor.errors import DoctorError
 from gpudoctor.lang import say
@@ -48,8 +48,7 @@ def limited(work: Callable[[], T], seconds: float) -> T:
     child = context.Process(target=_in_the_child, args=(work, writing))
     child.start()
     writing.close()
-    kind: str = "died"
-    value: Any = None
+    kind, value = "died", cast("Any", None)
     try:
         if not reading.poll(seconds):
             raise Expired("the report was not finished in {seconds}", seconds=duration(seconds))

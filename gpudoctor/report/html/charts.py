@@ -276,11 +276,7 @@ def lane_chart(title: str, lanes: Sequence[tuple[str, Sequence[DrawnSeries]]], a
         place = f'x="{made.left}" y="{ground - _LANE}" width="{made.right - made.left}" height="{_LANE}"'
         made.parts.append(f'<rect class="lane" {place}/>')
         made.text("axis end", made.left - 6, ground - _LANE / 2 + 4, label)
-
-        def y_of(level: float, ground: float = ground) -> float:
-            return ground - _LANE * min(1.0, level)
-
-        drawn = _bands(bands, axis, made.x_of, y_of)
+        drawn = _bands(bands, axis, made.x_of, lambda level: ground - _LANE * min(1.0, level))  # noqa: B023  # drawn now
         for band, outline, _ in drawn:
             known = [value for value in band.series.values if math.isfinite(value)]
             mean = math.fsum(known) / len(known) if known else math.nan
