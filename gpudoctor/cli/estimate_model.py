@@ -29,8 +29,8 @@ def find_model(name: str | None, numbers: Mapping[str, int]) -> FoundModel:
         shape, said = from_numbers(numbers)
         return FoundModel(shape=shape, assumptions=(said,) if said else ())
     if numbers:
-        given = "intermediate" if "mlp" in numbers else next(iter(numbers)).replace("_", "-")
-        raise UsageError("--model and --{given} are both given: give a model's name or its numbers", given=given)
+        given = "intermediate" if "mlp" in numbers else next(iter(numbers))
+        raise UsageError("--model and {given} are both given: give a model's name or its numbers", given=given)
     if not name.strip() or "\0" in name:
         raise UsageError("--model is empty; give a size (7b), a family and size (llama-3-8b) or a config.json")
     if is_path(name):

@@ -38,10 +38,9 @@ _FIRST = 3
 """Findings that the verdict adds up."""
 
 _STEPS_ARE = {
-    "loader": "gpudoctor saw no backward pass and no optimizer: it counts a batch as a step. ",
-    "backward": "gpudoctor saw no optimizer: it counts a backward pass as a step. ",
-    "gradients": "gpudoctor saw no optimizer: it counts a call for gradients (torch.autograd.grad, "
-    "torch.func) as a step. ",
+    "loader": say("gpudoctor saw no backward pass and no optimizer: it counts a batch as a step. "),
+    "backward": say("gpudoctor saw no optimizer: it counts a backward pass as a step. "),
+    "gradients": say("gpudoctor saw no optimizer: it counts a call for gradients (torch.autograd.grad) as a step. "),
     "trace": say("The trace marks no step: gpudoctor reads all of it as one. "),
 }
 """What a step is where no optimizer makes one, by the marker."""

@@ -92,19 +92,18 @@ def from_numbers(numbers: Mapping[str, Any]) -> tuple[ModelShape, str]:
     for needed in ("hidden", "layers"):
         if needed not in numbers:
             raise UsageError(
-                "no model: give one by name (7b, llama-3-8b) or by its numbers; --{needed} is missing", needed=needed
+                "no model: give one by name (7b, llama-3-8b) or by its numbers; {needed} is missing", needed=needed
             )
     for name in ("hidden", "head_dim", "heads"):
         value = numbers.get(name, 1)
         if not isinstance(value, int) or isinstance(value, bool) or value < 1:
-            flag = name.replace("_", "-")
-            raise UsageError("--{flag} is {value!r}; it must be a whole number of at least 1", flag=flag, value=value)
+            raise UsageError("{name} is {value!r}; it must be a whole number of at least 1", name=name, value=value)
     hidden = numbers["hidden"]
     most = min(max(hidden // numbers.get("head_dim", 128), 1), 4096)  # as many as divide the model's width
     heads = numbers.get("heads") or next(count for count in range(most, 0, -1) if hidden % count == 0)
     if hidden % heads and "head_dim" not in numbers:
         raise UsageError(
-            "--heads {heads} must divide --hidden {hidden}, or --head-dim be given", heads=heads, hidden=hidden
+            "heads {heads} must divide hidden {hidden}, or head_dim be given", heads=heads, hidden=hidden
         )
     given = {
         "name": say("given by numbers"), "heads": heads, "kv_heads": heads, "head_dim": max(hidden // heads, 1),

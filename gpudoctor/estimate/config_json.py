@@ -39,7 +39,7 @@ def shape_of_config(config: Config, name: str) -> tuple[ModelShape, tuple[str, .
     if "_class_name" in config:
         raise UsageError(
             "{name}: a diffusers config ({class_name}). gpudoctor estimates transformers of text "
-            "and images. Give a config.json with a model_type, or plain numbers: --hidden, --layers",
+            "and images. Give a config.json with a model_type, or plain numbers: --set hidden=N and the like",
             name=name,
             class_name=config["_class_name"],
         )
@@ -168,7 +168,7 @@ def _family(config: Config, name: str) -> tuple[str, ModelShape]:
         raise UnknownArchitecture(
             say(
                 "{name}: model_type {kind!r} is an architecture that estimate does not know{nearest}. "
-                "Give the numbers instead: --hidden, --layers, --heads, --intermediate, --vocab. Or add "
+                "Give the numbers instead: --set hidden=N and layers, heads, intermediate, vocab. Or add "
                 "--trace, which runs the class of transformers",
                 name=name,
                 kind=kind,

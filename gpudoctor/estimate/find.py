@@ -42,7 +42,7 @@ def find_path(path: str) -> FoundModel:
         if os.path.exists(os.path.join(path, "model_index.json")):
             raise UsageError(
                 "{path}: the folder of a diffusers pipeline (model_index.json); estimate knows "
-                "transformers of text and images, or plain numbers: --hidden, --layers",
+                "transformers of text and images, or plain numbers: --set hidden=N and the like",
                 path=path,
             )
         if not os.path.isfile(inside):

@@ -150,46 +150,46 @@ class TrainingJob:
 
     def _wrong_fields(self) -> "Wrong":
         for name, allowed in CHOICES.items():
-            parts = {"flag": _flag(name), "value": getattr(self, name), "allowed": ", ".join(allowed)}
+            parts = {"flag": name, "value": getattr(self, name), "allowed": ", ".join(allowed)}
             yield parts["value"] not in allowed, template("{flag} is {value!r}; it must be one of {allowed}"), parts
         for name in _COUNTS:
-            parts = {"flag": _flag(name), "value": getattr(self, name)}
+            parts = {"flag": name, "value": getattr(self, name)}
             yield not _is_whole(parts["value"], 1), template(
                 "{flag} is {value!r}; it must be a whole number from 1 to 10^9"
             ), parts  # fmt: skip
         yield self.context is not None and not _is_whole(self.context, 1), template(
-            "--context is {context!r}; it must be a whole number from 1 to 10^9"
+            "context is {context!r}; it must be a whole number from 1 to 10^9"
         )  # fmt: skip
         yield not _is_whole(self.quant_group, 0), template(
-            "--quant-group is {group!r}; it must be a whole number from 0 (one scale a column) to 10^9"
+            "quant_group is {group!r}; it must be a whole number from 0 (one scale a column) to 10^9"
         ), {"group": self.quant_group}  # fmt: skip
         yield not isinstance(self.lora_dropout, (int, float)) or not 0 <= self.lora_dropout < 1, template(
-            "--lora-dropout is {lora_dropout!r}; it must be from 0 up to, not including, 1"
+            "lora_dropout is {lora_dropout!r}; it must be from 0 up to, not including, 1"
         )  # fmt: skip
 
     def _wrong_together(self) -> "Wrong":
         """Combinations that cannot be."""
         split = self.tp * self.pp * self.cp
         yield bool(self.world % split), template(
-            "--tp {tp} x --pp {pp} x --cp {cp} = {split} must divide the {world} GPUs (--gpus x --nodes)"
+            "tp {tp} x pp {pp} x cp {cp} = {split} must divide the {world} GPUs (--gpus x nodes)"
         ), {"split": split}  # fmt: skip
         each = {"split": self.world // split}
         yield bool(self.world // split % self.ep), template(
-            "--ep {ep} must divide the {split} data-parallel GPUs (--gpus x --nodes / tp / pp / cp)"
+            "ep {ep} must divide the {split} data-parallel GPUs (--gpus x nodes / tp / pp / cp)"
         ), each  # fmt: skip
         yield self.parallel == "none" and self.mode == "train" and self.world > split, template(
-            "--parallel none leaves {split} of {world} GPUs without a part; use one of {parallel}, or --tp, --pp, --cp"
+            "--parallel none leaves {split} of {world} GPUs without a part; use one of {parallel}, or tp, pp, cp"
         ), each | {"parallel": ", ".join(PARALLEL[1:])}  # fmt: skip
         yield self.method == "gptq-lora" and self.parallel == "zero3", template(
             "--method gptq-lora cannot be sharded by --parallel zero3: GPTQ's packed weights are "
             "buffers; use ddp, zero1, zero2 or fsdp"
         )  # fmt: skip
         yield self.method == "qlora" and self.parallel == "zero3" and self.stack == "hf-2023", template(
-            "--method qlora cannot be sharded by --parallel zero3 with --stack {stack}. It needs "
-            "bitsandbytes 0.43 and PEFT 0.10. Use none, ddp, zero1 or zero2, or --stack hf"
+            "--method qlora cannot be sharded by --parallel zero3 with stack {stack}. It needs "
+            "bitsandbytes 0.43 and PEFT 0.10. Use none, ddp, zero1 or zero2, or stack hf"
         )  # fmt: skip
         yield self.method in QUANTIZED and self.tp > 1 and self.mode == "train", template(
-            "--method {method} cannot be split by --tp {tp}: bitsandbytes and GPTQ layers are whole; use --tp 1"
+            "--method {method} cannot be split by tp {tp}: bitsandbytes and GPTQ layers are whole; use tp 1"
         )  # fmt: skip
         yield self.method == "int8-lora" and self.parallel in {"zero3", "fsdp", "fsdp2"}, template(
             "--method int8-lora cannot be sharded by --parallel {parallel}: bitsandbytes shards "
@@ -197,17 +197,17 @@ class TrainingJob:
         )  # fmt: skip
         two = self.mixed_precision != "no" and self.dtype != "fp32" and self.mixed_precision != self.dtype
         yield two and self.method == "full", template(
-            "--dtype {dtype} with --mixed-precision {mixed_precision} mixes two 16-bit types; "
+            "--dtype {dtype} with mixed_precision {mixed_precision} mixes two 16-bit types; "
             "allowed: no, {dtype}, or --dtype fp32"
         )  # fmt: skip
         yield self.offload != "none" and self.parallel not in {"zero1", "zero2", "zero3", "fsdp", "fsdp2"}, template(
-            "--offload {offload} needs --parallel zero1, zero2, zero3, fsdp or fsdp2; it is {parallel}"
+            "offload {offload} needs --parallel zero1, zero2, zero3, fsdp or fsdp2; it is {parallel}"
         )  # fmt: skip
         yield self.offload == "params" and self.parallel in {"zero1", "zero2"}, template(
-            "--offload params needs --parallel zero3, fsdp or fsdp2; {parallel} keeps whole weights on each GPU"
+            "offload params needs --parallel zero3, fsdp or fsdp2; {parallel} keeps whole weights on each GPU"
         )  # fmt: skip
         yield self.optimizer in IN_BACKWARD and self.accumulate > 1, template(
-            "--optimizer {optimizer} steps inside the backward; --accumulate is {accumulate}, it must be 1"
+            "--optimizer {optimizer} steps inside the backward; accumulate is {accumulate}, it must be 1"
         )  # fmt: skip
 
     @property
@@ -241,12 +241,12 @@ class TrainingJob:
 
     def _wrong_for(self, shape: ModelShape) -> "Wrong":
         yield bool(shape.heads % self.tp), template(
-            "--tp {tp} must divide the {heads} heads of {name}; allowed: {allowed}"
+            "tp {tp} must divide the {heads} heads of {name}; allowed: {allowed}"
         ), {"allowed": _divisors(shape.heads)}  # fmt: skip
-        yield self.pp > shape.layers, template("--pp {pp} is more than the {layers} layers of {name}")
-        yield self.ep > 1 and not shape.experts, template("--ep {ep}: {name} has no experts; it must be 1")
+        yield self.pp > shape.layers, template("pp {pp} is more than the {layers} layers of {name}")
+        yield self.ep > 1 and not shape.experts, template("ep {ep}: {name} has no experts; it must be 1")
         yield bool(shape.experts and shape.experts % self.ep), template(
-            "--ep {ep} must divide the {experts} experts of {name}; allowed: {allowed}"
+            "ep {ep} must divide the {experts} experts of {name}; allowed: {allowed}"
         ), {"allowed": _divisors(shape.experts)}  # fmt: skip
         yield shape.positions == "learned" and bool(shape.max_positions) and self.seq > shape.max_positions, template(
             "--seq {seq} is beyond the {max_positions} learned positions of {name}; it must be at most {max_positions}"
@@ -255,15 +255,15 @@ class TrainingJob:
             "--mode inference is for causal decoders; {name} is an {kind}"
         )  # fmt: skip
         yield self.adapted and "head" in self.lora_targets and not self.stack.startswith("litgpt"), template(
-            "--lora-targets has head: adapters on the output matrix are counted with --stack litgpt only; it is {stack}"
+            "lora_targets has head: adapters on the output matrix are counted with stack litgpt only; it is {stack}"
         )  # fmt: skip
         present = {bare(linear.role) for linear in shape.linears} if self.adapted else set()
         yield self.adapted and not set(wanted(self, shape)) & present, template(
-            "--lora-targets {lora_targets}: {name} has none of them; it has {present}"
+            "lora_targets {lora_targets}: {name} has none of them; it has {present}"
         ), {"lora_targets": ",".join(self.lora_targets), "present": ", ".join(sorted(present))}  # fmt: skip
         beyond = self.freeze_layers is not None and not 0 <= self.freeze_layers <= shape.layers
         yield self.method == "freeze" and beyond, template(
-            "--freeze-layers is {freeze_layers}; {name} has {layers} layers"
+            "freeze_layers is {freeze_layers}; {name} has {layers} layers"
         )  # fmt: skip
 
 
@@ -294,13 +294,13 @@ def roles(targets: Sequence[str] | str) -> tuple[str, ...]:
         if role not in TARGETS and role not in TARGETS["all-linear"] and role != "head":
             allowed = ", ".join((*TARGETS, *TARGETS["all-linear"], "head"))
             raise UsageError(
-                "--lora-targets has {name!r}; allowed are {allowed} and module names such as q_proj",
+                "lora_targets has {name!r}; allowed are {allowed} and module names such as q_proj",
                 name=name,
                 allowed=allowed,
             )
         found.append(role)
     if not found:
-        raise UsageError("--lora-targets is empty; give all-linear, attention, mlp or names such as q,v")
+        raise UsageError("lora_targets is empty; give all-linear, attention, mlp or names such as q,v")
     return tuple(dict.fromkeys(found))
 
 
@@ -323,10 +323,6 @@ def bare(role: str) -> str:
 
 def _is_whole(value: object, least: int) -> bool:
     return isinstance(value, int) and not isinstance(value, bool) and least <= value <= 10**9
-
-
-def _flag(name: str) -> str:
-    return "--" + name.replace("_", "-")
 
 
 def _divisors(number: int) -> str:

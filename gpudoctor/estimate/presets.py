@@ -124,7 +124,7 @@ def lookup(name: str) -> Lookup:
     )
     raise UsageError(
         "model {name!r} is not known{nearest}. Give a size (7b), a family and size (llama-3-8b), "
-        "a config.json or its folder, or --hidden, --layers and the like",
+        "a config.json or its folder, or --set hidden=N and the like",
         name=name,
         nearest=nearest,
     )

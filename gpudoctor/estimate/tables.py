@@ -83,5 +83,5 @@ def stack(name: str) -> Stack:
         return stacks()[name]
     except KeyError:
         raise UsageError(
-            "--stack is {name!r}; it must be one of {stacks}", name=name, stacks=", ".join(stacks())
+            "stack is {name!r}; it must be one of {stacks}", name=name, stacks=", ".join(stacks())
         ) from None

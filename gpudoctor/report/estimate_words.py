@@ -75,7 +75,7 @@ def job_text(job: TrainingJob) -> str:
 
 def libraries_text(job: TrainingJob) -> str:
     """Whose code is taken to run, in which releases."""
-    return say("libraries: {title} (--stack {stack})", title=stack(job.stack).title, stack=job.stack)
+    return say("libraries: {title} (stack {stack})", title=stack(job.stack).title, stack=job.stack)
 
 
 def what_text(shown: Estimate) -> str:

@@ -97,9 +97,9 @@ def test_inference_cache_by_hand(model, options, cached):
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        ({"hidden": 4096}, "--layers is missing"),
+        ({"hidden": 4096}, "layers is missing"),
         ({"model": "7b", "colour": "red"}, "no option 'colour'"),
-        ({"hidden": "big", "layers": 2}, "--hidden is 'big'"),
+        ({"hidden": "big", "layers": 2}, "hidden is 'big'"),
         ({"model": "7b", "gpu": "h9000"}, "--gpu 'h9000' is not known"),
     ],
 )

@@ -77,12 +77,6 @@ def of_program(source: Source, script: Script, name: str) -> bool:
     return any(_stem(other) == module or _stem(other).endswith("/" + module) for other in source.scripts)
 
 
-def imported_from(name: str, other: Script) -> bool:
-    """Whether a resolved name may be of a script: its module is that script, or a package that holds it."""
-    module = name.rpartition(".")[0].strip(".").replace(".", "/")
-    return bool(module) and f"/{module}/" in f"/{_stem(other)}/"
-
-
 def _stem(script: Script) -> str:
     return script.path.replace(os.sep, "/").removesuffix(".py").removesuffix("/__init__")
 

@@ -2,7 +2,7 @@
 
 import ast
 
-from gpudoctor.analysis.source.syntax import is_name, last_name, walk
+from gpudoctor.analysis.source.syntax import last_name, walk
 from gpudoctor.lang import say
 from gpudoctor.model.signs.source import Call, ClassInfo
 
@@ -76,11 +76,6 @@ def elements(node: ast.Call) -> int | None:
 def head(loop: ast.For | ast.While) -> str:
     """A loop's head, as written."""
     return f"for ... in {ast.unparse(loop.iter)}" if isinstance(loop, ast.For) else f"while {ast.unparse(loop.test)}"
-
-
-def is_self(value: ast.expr) -> bool:
-    """Whether an expression is the object itself."""
-    return is_name(value, "self", "cls")
 
 
 # Longest prefix wins. Names of libraries whose calls read, decode or transform one item.

@@ -168,17 +168,17 @@ def refuse(job: TrainingJob, asked: str = "--trace") -> None:
     wrong = [
         (job.mode != "train", "--mode inference"),
         (job.world > 1 or job.parallel != "none", f"--parallel {job.parallel} on {job.world} GPUs"),
-        (job.offload != "none", f"--offload {job.offload}"),
+        (job.offload != "none", f"offload {job.offload}"),
         (job.method in {"gptq-lora", "int8-lora", "freeze"}, f"--method {job.method}"),
         (job.optimizer not in BUILT, f"--optimizer {job.optimizer}"),
         (job.checkpointing in {"selective", "offloaded"}, f"--checkpoint-kind {job.checkpointing}"),
         (job.loss != "stock", f"--loss {job.loss}"),
-        (job.stack != "hf", f"--stack {job.stack}"),
-        (job.fused_norm, "--fused-norm"),
-        (job.compiled, "--compiled"),
-        (job.master_weights, "--master-weights"),
-        (job.lora_fused, "--lora-fused"),
-        (bool(job.experts_quantized), "--experts-quantized"),
+        (job.stack != "hf", f"stack {job.stack}"),
+        (job.fused_norm, "fused_norm"),
+        (job.compiled, "compiled"),
+        (job.master_weights, "master_weights"),
+        (job.lora_fused, "lora_fused"),
+        (bool(job.experts_quantized), "experts_quantized"),
     ]
     for is_so, flag in wrong:
         if is_so:
@@ -333,7 +333,7 @@ def targets(model: Any, job: TrainingJob) -> str | list[str]:
     if not found:
         have = sorted({name.rsplit(".", 1)[-1] for name, module in model.named_modules() if is_linear(module)})
         raise UsageError(
-            "--lora-targets {targets}: no module of {name} is one of them; it has {have}",
+            "lora_targets {targets}: no module of {name} is one of them; it has {have}",
             targets=",".join(job.lora_targets),
             name=type(model).__name__,
             have=", ".join(have),

@@ -30,7 +30,7 @@ def _sizes(shape: ModelShape) -> dict[str, int]:
 
 
 def made(job: TrainingJob, shape: ModelShape) -> Engine:
-    """The config that `--parallel zero1..3` and `--offload` mean, with the buckets of transformers' Trainer."""
+    """The config that `--parallel zero1..3` and `offload` mean, with the buckets of transformers' Trainer."""
     zero: dict[str, Any] = {"stage": int(job.parallel[-1]), **_sizes(shape)}
     if job.offload != "none":
         zero["offload_optimizer"] = {"device": "cpu", "pin_memory": True}

@@ -32,28 +32,28 @@ def _refusals(job: TrainingJob, place: RunPlace) -> Iterator[tuple[bool, str, st
     serves = job.context is not None or job.concurrency > 1 or job.kv_dtype != "bf16"
     both = f"--method {job.method} with --parallel {job.parallel}"
     yield job.mode != "train", "--mode inference", "a synthetic job trains; leave it out"
-    yield serves, "--context, --concurrency and --kv-dtype", "they are of inference, and a synthetic job trains"
+    yield serves, "context, concurrency and kv_dtype", "they are of inference, and a synthetic job trains"
     for name in ("tp", "pp", "cp", "ep"):
         degree = getattr(job, name)
-        yield degree > 1, f"--{name} {degree}", "a synthetic job runs data parallel; use ddp, zero1 to 3, fsdp, fsdp2"
-    yield job.nodes > 1, f"--nodes {job.nodes}", "a synthetic job runs on this machine alone; use --gpus"
-    yield job.stack != "hf", f"--stack {job.stack}", "a synthetic job runs the installed transformers; leave it out"
+        yield degree > 1, f"{name} {degree}", "a synthetic job runs data parallel; use ddp, zero1 to 3, fsdp, fsdp2"
+    yield job.nodes > 1, f"nodes {job.nodes}", "a synthetic job runs on this machine alone; use --gpus"
+    yield job.stack != "hf", f"stack {job.stack}", "a synthetic job runs the installed transformers; leave it out"
     yield job.method == "gptq-lora", "--method gptq-lora", "its packed weights cannot be made at random; use qlora"
     written = say("a synthetic job can have {written}", written=", ".join(WRITTEN))
     yield job.optimizer not in WRITTEN, f"--optimizer {job.optimizer}", written
-    kind = f"--checkpoint-kind {job.checkpointing}"
+    kind = f"checkpointing {job.checkpointing}"
     yield job.checkpointing in {"selective", "offloaded"}, kind, "transformers checkpoints whole layers; leave it out"
     yield job.loss != "stock", f"--loss {job.loss}", "a synthetic job has the loss of transformers; leave it out"
     for name in ("fused_norm", "lora_fused", "experts_quantized"):
-        yield bool(getattr(job, name)), f"--{name.replace('_', '-')}", "transformers has none of it; leave it out"
-    yield job.master_weights and not zero, "--master-weights", "DeepSpeed has them: --parallel zero2"
+        yield bool(getattr(job, name)), name, "transformers has none of it; leave it out"
+    yield job.master_weights and not zero, "master_weights", "DeepSpeed has them: --parallel zero2"
     low = zero and job.mixed_precision != "no"
-    yield low, f"--mixed-precision {job.mixed_precision}", "DeepSpeed has its own: use --dtype"
+    yield low, f"mixed_precision {job.mixed_precision}", "DeepSpeed has its own: use --dtype"
     away = job.offload != "none" and not zero
-    yield away, f"--offload {job.offload}", "DeepSpeed does it: --parallel zero2 or zero3"
+    yield away, f"offload {job.offload}", "DeepSpeed does it: --parallel zero2 or zero3"
     split = job.quantized and (sharded or job.parallel == "zero3")
     yield split, both, "few-bit weights are kept whole; use ddp or zero2"
-    one_type = say("FSDP shards tensors of one type; add --lora-dtype {dtype}", dtype=job.dtype)
+    one_type = say("FSDP shards tensors of one type; add --set lora_dtype={dtype}", dtype=job.dtype)
     yield job.adapted and sharded and job.lora_dtype != job.dtype, both, one_type
     flash = place.kind == "cpu" and job.attention == "flash"
     yield flash, "--attention flash", "its kernels are for CUDA, and this runs on the CPU; use sdpa or eager"

@@ -119,7 +119,27 @@ def _zstd(stream: Any, path: str) -> Any:
                 quote=shlex.quote(path),
             )
         ) from None
-    return package.ZstdDecompressor(max_window_size=1 << _ZSTD_WINDOW).stream_reader(stream, read_across_frames=True)
+    return _Frames(stream, package)
+
+
+class _Frames:
+    """Frames of zstd, by `zstandard`, whose own reader says nothing of one that is cut."""
+
+    def __init__(self, stream: Any, package: Any) -> None:
+        self._begin = lambda: package.ZstdDecompressor(max_window_size=1 << _ZSTD_WINDOW).decompressobj()
+        self._stream, self._frame, self._rest = stream, self._begin(), b""
+
+    def read(self, _size: int) -> bytes:
+        """Some text, none at the end. Raises `EOFError` for a frame that is cut."""
+        while packed := self._rest or self._stream.read(1024):
+            self._frame = self._begin() if self._frame.eof else self._frame
+            text: bytes = self._frame.decompress(packed)
+            self._rest = self._frame.unused_data if self._frame.eof else b""
+            if text:
+                return text
+        if not self._frame.eof:
+            raise EOFError
+        return b""
 
 
 @dataclass(frozen=True, slots=True)
