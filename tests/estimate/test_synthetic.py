@@ -96,7 +96,7 @@ def test_only_what_a_job_needs_stands_in_its_program():
         ({"optimizer": "galore"}, CPU, "--optimizer galore"),
         ({"loss": "chunked"}, CPU, "--loss chunked"),
         ({"stack": "litgpt"}, CPU, "stack litgpt"),
-        ({"checkpointing": "selective"}, CPU, "--checkpoint-kind selective"),
+        ({"checkpointing": "selective"}, CPU, "checkpointing selective"),
         ({"fused_norm": True}, CPU, "fused_norm"),
         ({"master_weights": True}, CPU, "--parallel zero2"),
         ({"attention": "flash"}, CPU, "use sdpa or eager"),
