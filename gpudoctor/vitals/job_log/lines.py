@@ -166,7 +166,7 @@ def blocks(stream: IO[bytes]) -> Iterator[Block]:
             part = _filled(stream)
         except _Failed as error:
             failed, part = error.reason, error.read
-        if not judged and (head := _HOLE.sub(b"", part[:_JUDGED])):
+        if not judged and (head := _HOLE.sub(b"", part[:_JUDGED]).strip(b"\0")):
             judged = True
             decoder = _wide_decoder(part[:_JUDGED])
             if decoder is None and is_binary(head):
@@ -238,8 +238,7 @@ def _ends_made_alike(data: bytes) -> bytes:
         data = re.sub(rb"\x08+", b"\r", data)
     if b"\r" not in data:
         return data
-    data = _ENDS.sub(b"\n", data)
-    data = _ERASED.sub(b"\r", data)
+    data = _ENDS.sub(b"\n", _ERASED.sub(b"\r", data))  # first the runs: the search for ends is quadratic in them
     return data.lstrip(b"\r") or data
 
 
