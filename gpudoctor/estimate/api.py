@@ -102,9 +102,7 @@ def from_numbers(numbers: Mapping[str, Any]) -> tuple[ModelShape, str]:
     most = min(max(hidden // numbers.get("head_dim", 128), 1), 4096)  # as many as divide the model's width
     heads = numbers.get("heads") or next(count for count in range(most, 0, -1) if hidden % count == 0)
     if hidden % heads and "head_dim" not in numbers:
-        raise UsageError(
-            "heads {heads} must divide hidden {hidden}, or head_dim be given", heads=heads, hidden=hidden
-        )
+        raise UsageError("heads {heads} must divide hidden {hidden}, or head_dim be given", heads=heads, hidden=hidden)
     given = {
         "name": say("given by numbers"), "heads": heads, "kv_heads": heads, "head_dim": max(hidden // heads, 1),
         "mlp": -(-8 * hidden // 3 // 256) * 256, "vocab": 32000, **numbers,

@@ -8,7 +8,7 @@ import re
 import shlex
 import sys
 import zlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from importlib import import_module
@@ -126,7 +126,9 @@ class _Frames:
     """Frames of zstd, by `zstandard`, whose own reader says nothing of one that is cut."""
 
     def __init__(self, stream: Any, package: Any) -> None:
-        self._begin = lambda: package.ZstdDecompressor(max_window_size=1 << _ZSTD_WINDOW).decompressobj()
+        self._begin: Callable[[], Any] = lambda: package.ZstdDecompressor(
+            max_window_size=1 << _ZSTD_WINDOW
+        ).decompressobj()
         self._stream, self._frame, self._rest = stream, self._begin(), b""
 
     def read(self, _size: int) -> bytes:
@@ -469,7 +471,8 @@ class Prefixes:
             return
         pattern = re.compile(form)
         frames = ((line, pattern.match(line)) for line in following)
-        frame, found = next(((line, own) for line, own in frames if own and _FRAME.match(line, own.end())), ("", None))
+        nothing: Any = ("", None)
+        frame, found = next(((line, own) for line, own in frames if own and _FRAME.match(line, own.end())), nothing)
         one, known, other = pattern.match(header), take_apart(header), take_apart(frame)
         if found is None or one is None:
             return

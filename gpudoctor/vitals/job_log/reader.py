@@ -7,6 +7,7 @@ from collections import Counter, deque
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
+from functools import partial
 from types import MappingProxyType
 from typing import IO
 
@@ -160,8 +161,8 @@ def read_job_log(
             before = lines_before(path, starts.get(path, 0)) if path not in contents else 0
             with _opened(path, starts.get(path, 0), contents.get(path)) as stream:
                 reader.read(blocks(stream))
-        except OSError as error:
-            damage = str(error.strerror or error)
+        except OSError as failed:
+            damage = str(failed.strerror or failed)
         found = reader.finish()
         if damage:
             read = say("; gpudoctor read {lines} lines of it", lines=reader.lines) if reader.lines else ""
@@ -547,7 +548,7 @@ class _FileReader:
 
     def _marks_of_restart(self, line: PrefixedLine, text: str, number: int) -> None:
         """Words of launchers, schedulers and scripts that begin a program again."""
-        restarted = "RESTART_COUNT=" in text.upper() and _RESTARTED.search(text)
+        restarted = "RESTART_COUNT=" in text.upper() and _RESTARTED.search(text) is not None
         if found := _ATTEMPT.match(line.text):
             name, count = found[1].lower(), int(found[2])
             before = self._attempts.get(name)
@@ -603,7 +604,7 @@ class _FileReader:
             if HEADER in line.text and line.rank is None and _OF_SUMMARY.match(line.text):
                 line = replace(line, rank=self._rank_above())
             level = ("warning" if line.low else "error") if several else ""
-            for chain in self._tracebacks.take(line, number, lambda said=level: said or self._logged(text)):
+            for chain in self._tracebacks.take(line, number, partial(self._logged, text, level)):
                 self._chain(chain)
             took = took or self._tracebacks.took
             if reads and not self._tracebacks.took and not several:
@@ -620,12 +621,14 @@ class _FileReader:
                 return int(found[1])
         return None
 
-    def _logged(self, text: str) -> str:
-        """How a logger printed the header of a traceback, or the line above it.
+    def _logged(self, text: str, level: str) -> str:
+        """The level, or how a logger printed the header of a traceback or the line above it.
 
         A warning may be above the traceback of an exception that nobody caught, too.
         """
         own = text.partition(HEADER)[0]
+        if level:
+            return level
         if of_low_level(own):
             behind = self._around(1)
             passed_on = ' File "' in behind and of_low_level(behind.partition(' File "')[0])
