@@ -27,10 +27,10 @@ BUDGETS = {
             "gpudoctor/__main__.py",
         ],
     ),
-    "engine, mend": (4849, ["gpudoctor/engine", "gpudoctor/mend"]),
-    "source": (12894, ["gpudoctor/vitals/source", "gpudoctor/analysis/source"]),
+    "engine, mend": (4848, ["gpudoctor/engine", "gpudoctor/mend"]),
+    "source": (12883, ["gpudoctor/vitals/source", "gpudoctor/analysis/source"]),
     "logs": (
-        7622,
+        7648,
         [
             "gpudoctor/vitals/job_log",
             "gpudoctor/analysis/job_log",
@@ -43,7 +43,7 @@ BUDGETS = {
     "preflight": (4579, ["gpudoctor/preflight", "gpudoctor/analysis/preflight"]),
     "probe, recorder, hooks": (12135, ["gpudoctor/probe", "gpudoctor/recorder", "gpudoctor/hooks"]),
     "trial": (3534, ["gpudoctor/trial"]),
-    "estimate": (6105, ["gpudoctor/estimate"]),
+    "estimate": (6098, ["gpudoctor/estimate"]),
     "report, ui, cli, watch, agents": (
         13947,
         ["gpudoctor/report", "gpudoctor/ui", "gpudoctor/cli", "gpudoctor/watch", "gpudoctor/agents"],
