@@ -28,9 +28,9 @@ BUDGETS = {
         ],
     ),
     "engine, mend": (4848, ["gpudoctor/engine", "gpudoctor/mend"]),
-    "source": (12883, ["gpudoctor/vitals/source", "gpudoctor/analysis/source"]),
+    "source": (12981, ["gpudoctor/vitals/source", "gpudoctor/analysis/source"]),
     "logs": (
-        7648,
+        7663,
         [
             "gpudoctor/vitals/job_log",
             "gpudoctor/analysis/job_log",

@@ -223,9 +223,15 @@ def _at(group: ProcessGroup, inside: Mapping[int, CollectiveEntry], number: int)
         operation = group.traces[rank].operation(number)
         if operation:
             return CollectiveEntry(
-                number, operation, group.traces[rank].site(number), launch.state, False, launch.timed_out, 0,
+                number,
+                operation,
+                group.traces[rank].site(number),
+                launch.state,
+                False,
+                launch.timed_out,
+                0,
                 launch.timeout,
-            )  # fmt: skip
+            )
     return None
 
 

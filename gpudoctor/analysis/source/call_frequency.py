@@ -9,17 +9,7 @@ from dataclasses import dataclass, replace
 from gpudoctor.analysis.memo import once
 from gpudoctor.analysis.source.control_flow import bound
 from gpudoctor.lang import say
-from gpudoctor.model.signs.source import (
-    Call,
-    Event,
-    Guard,
-    GuardKind,
-    Known,
-    Loop,
-    LoopRole,
-    Script,
-    Source,
-)  # fmt: skip
+from gpudoctor.model.signs.source import Call, Event, Guard, GuardKind, Known, Loop, LoopRole, Script, Source
 
 _EPOCH = re.compile(r"epoch|episode|^ep$|^e$|^round$")
 _MEASURES = re.compile(

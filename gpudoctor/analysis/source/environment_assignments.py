@@ -36,8 +36,11 @@ def assignments(source: Source) -> tuple[Assignment, ...]:
     found: list[Assignment] = []
     for script in source.scripts:
         if "environ" in script.text or "putenv" in script.text:
-            here = [_made(script, *given) for node in nodes(script, ast.Assign, ast.AugAssign, ast.Call)
-                    for given in _given(script, node)]  # fmt: skip
+            here = [
+                _made(script, *given)
+                for node in nodes(script, ast.Assign, ast.AugAssign, ast.Call)
+                for given in _given(script, node)
+            ]
             found += sorted(here, key=lambda item: item.span.line)
     return tuple(found)
 
@@ -54,8 +57,11 @@ def _given(script: Script, node: ast.AST) -> Iterator[tuple[str, ast.expr, ast.A
     pairs: list[tuple[ast.expr | None, ast.expr, ast.AST]] = []
     default = False
     if isinstance(node, ast.Assign):
-        pairs += [(target.slice, node.value, node) for target in node.targets
-                  if isinstance(target, ast.Subscript) and _is_environ(script, target.value)]  # fmt: skip
+        pairs += [
+            (target.slice, node.value, node)
+            for target in node.targets
+            if isinstance(target, ast.Subscript) and _is_environ(script, target.value)
+        ]
     mapping = node.value if isinstance(node, ast.AugAssign) and _is_environ(script, node.target) else None
     if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
         environ = _is_environ(script, node.func.value)

@@ -16,9 +16,14 @@ Names: TypeAlias = Mapping[str, Plain]
 CONVS = {f"torch.nn.{name}{size}d": size for name in ("Conv", "ConvTranspose") for size in (1, 2, 3)}
 RECURRENT = {"torch.nn.LSTM": 4, "torch.nn.GRU": 3, "torch.nn.RNN": 1}
 ATTENTION = frozenset(
-    {"torch.nn.MultiheadAttention", "torch.nn.TransformerEncoderLayer", "torch.nn.TransformerDecoderLayer",
-     "torch.nn.Transformer", "torch.nn.functional.scaled_dot_product_attention"}
-)  # fmt: skip
+    {
+        "torch.nn.MultiheadAttention",
+        "torch.nn.TransformerEncoderLayer",
+        "torch.nn.TransformerDecoderLayer",
+        "torch.nn.Transformer",
+        "torch.nn.functional.scaled_dot_product_attention",
+    }
+)
 STACKS = {
     "torch.nn.TransformerEncoder": "torch.nn.TransformerEncoderLayer",
     "torch.nn.TransformerDecoder": "torch.nn.TransformerDecoderLayer",

@@ -19,9 +19,14 @@ from gpudoctor.lang import say
 from gpudoctor.model.signs.source import Call, Known, Literal, Loop, LoopRole, Script, Source, Unknown, Value
 
 _CLASSES = frozenset(
-    {"torch.utils.data.DataLoader", "torch_geometric.loader.DataLoader", "torch_geometric.data.DataLoader",
-     "torchdata.stateful_dataloader.StatefulDataLoader", "monai.data.DataLoader"}
-)  # fmt: skip
+    {
+        "torch.utils.data.DataLoader",
+        "torch_geometric.loader.DataLoader",
+        "torch_geometric.data.DataLoader",
+        "torchdata.stateful_dataloader.StatefulDataLoader",
+        "monai.data.DataLoader",
+    }
+)
 """Classes that take torch's loader arguments by the same names."""
 _ARGUMENTS = frozenset(
     {"transformers.TrainingArguments", "transformers.Seq2SeqTrainingArguments", "trl.SFTConfig", "trl.DPOConfig"}
@@ -133,10 +138,19 @@ _TORCHS = say("default of DataLoader")
 
 # The order of torch.utils.data.DataLoader's positional parameters.
 _POSITIONS = {
-    "dataset": 0, "batch_size": 1, "shuffle": 2, "sampler": 3, "batch_sampler": 4, "num_workers": 5,
-    "collate_fn": 6, "pin_memory": 7, "drop_last": 8, "timeout": 9, "worker_init_fn": 10,
+    "dataset": 0,
+    "batch_size": 1,
+    "shuffle": 2,
+    "sampler": 3,
+    "batch_sampler": 4,
+    "num_workers": 5,
+    "collate_fn": 6,
+    "pin_memory": 7,
+    "drop_last": 8,
+    "timeout": 9,
+    "worker_init_fn": 10,
     "multiprocessing_context": 11,
-}  # fmt: skip
+}
 
 
 def loaders(source: Source) -> tuple[Loader, ...]:

@@ -9,9 +9,22 @@ from gpudoctor.model.signs.source import Call, Event, Loop, LoopRole, Script
 
 OFTEN = 10
 """Training steps: metrics more often than that are SYNC004's by default (S4: every 10 steps)."""
-_PACKAGES = ("sklearn.metrics.", "scipy.stats.", "nltk.translate.", "sacrebleu.", "rouge.", "rouge_score.",
-             "pycocotools.", "seqeval.metrics.", "jiwer.", "skimage.metrics.", "bert_score.",
-             "editdistance.", "Levenshtein.", "pycocoevalcap.")  # fmt: skip
+_PACKAGES = (
+    "sklearn.metrics.",
+    "scipy.stats.",
+    "nltk.translate.",
+    "sacrebleu.",
+    "rouge.",
+    "rouge_score.",
+    "pycocotools.",
+    "seqeval.metrics.",
+    "jiwer.",
+    "skimage.metrics.",
+    "bert_score.",
+    "editdistance.",
+    "Levenshtein.",
+    "pycocoevalcap.",
+)
 _NO_METRICS = frozenset({"load", "ConfusionMatrixDisplay", "make_scorer", "combine", "norm", "truncnorm", "uniform"})
 _SAMPLES = re.compile(
     r"pred|label|target|output|logit|sample|batch|input|mask|image|img|score|prob|caption|sentence|token|answer"

@@ -39,9 +39,21 @@ _LIBRARY = re.compile(
 )
 _MAKER = re.compile(r"\.from_(pretrained|config)$")
 _ROOTS = frozenset(
-    {"torchvision", "timm", "segmentation_models_pytorch", "monai", "transformers", "diffusers", "peft",
-     "sentence_transformers", "unsloth", "open_clip", "torch", "efficientnet_pytorch"}
-)  # fmt: skip
+    {
+        "torchvision",
+        "timm",
+        "segmentation_models_pytorch",
+        "monai",
+        "transformers",
+        "diffusers",
+        "peft",
+        "sentence_transformers",
+        "unsloth",
+        "open_clip",
+        "torch",
+        "efficientnet_pytorch",
+    }
+)
 _CONVOLUTIONAL = re.compile(
     r"resne|vgg|densenet|mobilenet|efficientnet|inception|googlenet|alexnet|convnext|unet|deeplab|fcn|regnet|yolo|"
     r"shufflenet|mnasnet|fpn|linknet|retinanet|rcnn|hrnet|xception",

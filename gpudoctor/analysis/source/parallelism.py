@@ -4,13 +4,19 @@ from gpudoctor.analysis.source.entry_points import Program
 from gpudoctor.model.signs.source import Call, Known, Script
 
 DDP = frozenset(
-    {"torch.nn.parallel.DistributedDataParallel", "apex.parallel.DistributedDataParallel",
-     "torch.nn.parallel.distributed.DistributedDataParallel"}
-)  # fmt: skip
+    {
+        "torch.nn.parallel.DistributedDataParallel",
+        "apex.parallel.DistributedDataParallel",
+        "torch.nn.parallel.distributed.DistributedDataParallel",
+    }
+)
 SHARDED = frozenset(
-    {"torch.distributed.fsdp.FullyShardedDataParallel", "torch.distributed.fsdp.fully_shard",
-     "torch.distributed._composable.fsdp.fully_shard"}
-)  # fmt: skip
+    {
+        "torch.distributed.fsdp.FullyShardedDataParallel",
+        "torch.distributed.fsdp.fully_shard",
+        "torch.distributed._composable.fsdp.fully_shard",
+    }
+)
 
 
 def wrappers(program: Program, names: frozenset[str]) -> list[tuple[Script, Call]]:

@@ -154,8 +154,9 @@ def _default(script: Script, option: str, period: int) -> tuple[Edit, ...]:
         default = keyword_value(call.node, "default")
         if option in names and isinstance(default, ast.Constant):
             place = call.span
-            return (KeywordEdit(path=script.path, line=place.line, column=place.column,
-                                set=(("default", str(period)),)),)  # fmt: skip
+            return (
+                KeywordEdit(path=script.path, line=place.line, column=place.column, set=(("default", str(period)),)),
+            )
     return ()
 
 

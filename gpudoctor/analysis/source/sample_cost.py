@@ -106,9 +106,11 @@ class _Reader:
         self._functions |= {
             node: (script, info) for script, info in self._classes.values() for node in info.methods.values()
         }
-        self._by_name = {f"{info.name}.{name}" if info is not None else name: node
-                         for node, (_, info) in self._functions.items()
-                         if (name := getattr(node, "name", ""))}  # fmt: skip
+        self._by_name = {
+            f"{info.name}.{name}" if info is not None else name: node
+            for node, (_, info) in self._functions.items()
+            if (name := getattr(node, "name", ""))
+        }
         self._known: dict[ast.AST, tuple[ItemWork, ...]] = {}
         self._bodies: dict[tuple[ast.AST, ast.AST | None, bool], list[ItemWork]] = {}
 

@@ -27,9 +27,25 @@ ENGINES = ("deepspeed.", "fairscale.", "colossalai.", "megatron.", "mmcv.", "mme
 OWNERS = (*ENGINES, "torch_xla.")
 """Packages that do parts of a step. torch_xla steps (`xm.optimizer_step`) but clears no gradients."""
 READ = (
-    "torch.", "torch_optimizer.", "transformers.", "bitsandbytes.", "timm.", "accelerate.", "lightning.",
-    "tqdm.", "wandb.", "print", "len", "isinstance", "hasattr", "getattr", "enumerate", "zip", "range", "str",
-)  # fmt: skip
+    "torch.",
+    "torch_optimizer.",
+    "transformers.",
+    "bitsandbytes.",
+    "timm.",
+    "accelerate.",
+    "lightning.",
+    "tqdm.",
+    "wandb.",
+    "print",
+    "len",
+    "isinstance",
+    "hasattr",
+    "getattr",
+    "enumerate",
+    "zip",
+    "range",
+    "str",
+)
 """What is known not to step, clear or clip for an optimizer that it is given."""
 
 

@@ -76,9 +76,21 @@ def put_under(script: Script, block: list[ast.stmt], line: str) -> TextEdit:
 
 
 _TAKEN_OUT = frozenset(
-    {"empty_cache", "ipc_collect", "collect", "release_memory", "clear_device_cache", "free_memory", "clear",
-     "synchronize", "barrier", "wait_for_everyone", "flush", "fsync"}
-)  # fmt: skip
+    {
+        "empty_cache",
+        "ipc_collect",
+        "collect",
+        "release_memory",
+        "clear_device_cache",
+        "free_memory",
+        "clear",
+        "synchronize",
+        "barrier",
+        "wait_for_everyone",
+        "flush",
+        "fsync",
+    }
+)
 """Calls that edits take out."""
 
 

@@ -16,11 +16,22 @@ from gpudoctor.model.patient import Patient
 from gpudoctor.model.remedy import Edit, KeywordEdit
 from gpudoctor.model.signs.source import Call, Known, Script, Source
 
-HF_CONFIGS = frozenset({
-    "TrainingArguments", "Seq2SeqTrainingArguments", "SFTConfig", "DPOConfig", "KTOConfig", "ORPOConfig",
-    "CPOConfig", "RewardConfig", "SentenceTransformerTrainingArguments", "UnslothTrainingArguments",
-    "GaudiTrainingArguments", "ORTTrainingArguments",
-})  # fmt: skip
+HF_CONFIGS = frozenset(
+    {
+        "TrainingArguments",
+        "Seq2SeqTrainingArguments",
+        "SFTConfig",
+        "DPOConfig",
+        "KTOConfig",
+        "ORPOConfig",
+        "CPOConfig",
+        "RewardConfig",
+        "SentenceTransformerTrainingArguments",
+        "UnslothTrainingArguments",
+        "GaudiTrainingArguments",
+        "ORTTrainingArguments",
+    }
+)
 """transformers.TrainingArguments and the classes that extend it; not those whose steps generate text and take
 long (GRPO, PPO), where a line for each step costs nothing."""
 

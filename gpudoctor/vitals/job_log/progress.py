@@ -83,7 +83,17 @@ def surely_done(line: str) -> bool:
 
 
 DONE_CUES = (
-    "complete", "train_runtime", "finished", "stopped", "done", "ended", "successfully", "end of ", "max_steps",
-    "saved ", "训练", '"run_stop"',
-)  # fmt: skip
+    "complete",
+    "train_runtime",
+    "finished",
+    "stopped",
+    "done",
+    "ended",
+    "successfully",
+    "end of ",
+    "max_steps",
+    "saved ",
+    "训练",
+    '"run_stop"',
+)
 """What lines hold that say so, in small letters."""

@@ -49,8 +49,11 @@ def _name(program: "SourceLookup", module: Module, node: ast.Name) -> AbstractVa
     if found.attrs is not None and not isinstance(
         module.parents.get(node), ast.Attribute
     ):  # `args.device = torch.device(...)` somewhere in the same function
-        given = {name[len(node.id) + 1 :]: bindings for name, bindings in scope.bindings.items()
-                 if name.startswith(node.id + ".") and name.count(".") == 1}  # fmt: skip
+        given = {
+            name[len(node.id) + 1 :]: bindings
+            for name, bindings in scope.bindings.items()
+            if name.startswith(node.id + ".") and name.count(".") == 1
+        }
         more = {name: program.bound(bindings[-1]) for name, bindings in given.items()}
         found = found.replace(attrs={**found.attrs, **more}) if more else found
     return program.guessed(module, node.id, found)

@@ -60,9 +60,14 @@ class _Recorder:
     # what is recorded
 
     def add(
-        self, node: ast.AST, call: Call | None = None, effect: int = 0, callee: Function | None = None,
-        *, graph: bool = False,
-    ) -> None:  # fmt: skip
+        self,
+        node: ast.AST,
+        call: Call | None = None,
+        effect: int = 0,
+        callee: Function | None = None,
+        *,
+        graph: bool = False,
+    ) -> None:
         """Record that this scope executes a node here."""
         self.record.items.append(
             Item(node, call, tuple(self.marks), tuple(self.loops), self.no_grad, self.evaluating, effect, callee, graph)

@@ -219,9 +219,11 @@ class _Builder:
         defined = getattr(thing.definition, "node", None)
         return Thing(
             defined=defined,
-            type=self.program.type_name(thing), device=thing.device, made=made,
+            type=self.program.type_name(thing),
+            device=thing.device,
+            made=made,
             value=value_of(thing, module.segment(node)),
-        )  # fmt: skip
+        )
 
     def loop(self, record: LoopRecord) -> Loop:
         """The loop of a record, made once."""
