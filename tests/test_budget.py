@@ -45,7 +45,7 @@ BUDGETS = {
     "trial": (3534, ["gpudoctor/trial"]),
     "estimate": (6098, ["gpudoctor/estimate"]),
     "report, ui, cli, watch, agents": (
-        13947,
+        13950,
         ["gpudoctor/report", "gpudoctor/ui", "gpudoctor/cli", "gpudoctor/watch", "gpudoctor/agents"],
     ),
     "checks": (25117, ["checks"]),

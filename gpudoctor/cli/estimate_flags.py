@@ -47,7 +47,7 @@ def add_job_flags(parser: argparse.ArgumentParser, title: str) -> None:
         "--checkpointing", action="store_const", const="layer", help="gradient checkpointing (the default)"
     )
     keep.add_argument("--no-checkpointing", dest="checkpointing", action="store_const", const="none")
-    rest = say("anything else of the job, or a number of the model: {keys}", keys=", ".join(_REST))
+    rest = template("another field of the job or the model, such as tp=2 (a wrong key lists all)")
     group.add_argument("--set", dest="sets", action="append", default=[], metavar="KEY=VALUE", help=rest)
 
 

@@ -4,7 +4,7 @@ import xml.etree.ElementTree as ET
 
 from gpudoctor.engine.exit_codes import at_least
 from gpudoctor.model import Crashed, Found, Outcome, Passed, Ranked, Report, Skipped
-from gpudoctor.report.printable import one_line
+from gpudoctor.report.printable import one_line, printable
 from gpudoctor.report.units import assert_never, evidence_content, evidence_place, facts_line, fix_title
 from gpudoctor.text import count
 
@@ -47,6 +47,9 @@ def render(report: Report, fail_on: str = "error") -> str:
         element.set("skipped", str(len(suite.findall("testcase/skipped"))))
         element.set("time", "0")
     root.append(suite)
+    for element in root.iter():  # no character that XML forbids
+        element.attrib = {name: printable(value) for name, value in element.attrib.items()}
+        element.text = printable(element.text or "") or None
     ET.indent(root)
     document: bytes = ET.tostring(root, encoding="us-ascii", xml_declaration=True)
     return document.decode("ascii") + "\n"

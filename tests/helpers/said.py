@@ -56,7 +56,7 @@ def compare_whole(code: str, name: str, lines: set[str]) -> None:
 
 def _short(text: str) -> str:
     """A text with the names of files alone."""
-    return re.sub(r"(?<![^\s'\"(=])(/[\w.-]+)+/", "", text)
+    return re.sub(r"(?<![^\s'\"(=])(/[\w.-]+)+/", "", text.replace(str(FILE.parents[2]), "/folder"))
 
 
 def write() -> None:

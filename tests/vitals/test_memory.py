@@ -71,7 +71,7 @@ def test_a_loop_of_ones_own():
 def test_the_estimate_is_the_commands(capsys):
     """The sign asks the same estimator: the figure is that of `gpudoctor estimate` with the same flags."""
     job = the_job({"sft.yaml": config(batch=2)})
-    words = "--model llama-2-7b --method full --dtype bf16 --mixed-precision bf16 --seq 4096 --batch 2"
+    words = "--model llama-2-7b --method full --dtype bf16 --set mixed_precision=bf16 --seq 4096 --batch 2"
     main(["estimate", *words.split(), "--gpu", "A100 80GB", "--format", "json"])
     assert json.loads(capsys.readouterr().out)["total_bytes"] == job.now.peak
 

@@ -46,8 +46,8 @@ class HostMemoryLeak(Check):
         - a profiler that keeps its events
     False alarms:
         Lazily loaded libraries, caches and memory-mapped files fill up and stop growing. Growth of less than 16
-        MiB is not reported. Growth that no object explains is a note, and so are less than 256 MiB of workers: an
-        allocator may keep memory that its threads freed. Under a profiler it is an effect of OBS001.
+        MiB is not reported. Growth that no object explains is a note, and so are less than 256 MiB of workers.
+        An allocator may keep memory that its threads freed. Under a profiler it is an effect of OBS001.
     Remedies:
         By kind: detach or limit what you keep. Use arrays instead of lists of objects in the data set. Give the
         profiler a schedule that ends.
