@@ -6,7 +6,6 @@ from types import SimpleNamespace
 import pytest
 
 from gpudoctor.cli.verify_session import _status, plan_text
-from gpudoctor.trial.decision import LOOKS
 from gpudoctor.trial.session import TrialSession, budget_flag
 
 
@@ -32,8 +31,7 @@ def test_the_plan_and_the_live_line_say_where_it_is_and_how_long_it_takes():
     )
     session.doing, session.current = "X-1", SimpleNamespace(pairs=[1], arm=SimpleNamespace(name="X-1"))
     text = _status(session, "X-1")
-    assert text.startswith(f"gpudoctor · X-1 (1 of 2) · pair 2 of {LOOKS[0]} to {LOOKS[-1]} · with it · about 32 s")
-    assert "10 min in all" in text
+    assert text == "gpudoctor · X-1 (1 of 2) · pair 2 · with it · at most 10 min in all"
     session.current = None
     session.doing = ""
     assert "the command as it is" in _status(session, "baseline")
