@@ -127,7 +127,7 @@ _SWITCHED: Mapping[str, bool] = dict.fromkeys(("yes", "true", "on"), True) | dic
 def value_of(key: str, text: str, of: str = "--vary") -> Any:
     """One value in the type of its field, for the flag `of`. Raises `UsageError`."""
     if key not in FIELDS and key not in SHAPE:
-        fields = ", ".join(sorted(FIELDS))
+        fields = ", ".join(sorted((*FIELDS, *SHAPE)))
         raise UsageError("{flag} {key}: no such key; choose from {fields}", flag=of, key=key, fields=fields)
     default = getattr(TrainingJob(), key, 0)
     try:

@@ -57,15 +57,13 @@ def plan_of(arguments: argparse.Namespace, place: "RunPlace", changes: Mapping[s
     from gpudoctor.cli.estimate_flags import job_fields, shape_numbers
     from gpudoctor.cli.estimate_model import find_model
     from gpudoctor.estimate import TrainingJob
-    from gpudoctor.estimate.synthetic.deepspeed import ZERO, made
     from gpudoctor.estimate.synthetic.feasibility import plan
 
     fields = {**job_fields(arguments), **(changes or {})}
     found = find_model(arguments.model, shape_numbers(arguments))
     said = [*found.assumptions, *_defaults(found, fields)]
     job = TrainingJob(**fields)
-    engine = made(job, found.shape) if job.parallel in ZERO else None
-    return plan(found.shape, job, place, source=found.path, engine=engine, assumptions=tuple(said))
+    return plan(found.shape, job, place, source=found.path, assumptions=tuple(said))
 
 
 def _defaults(found: "FoundModel", fields: dict[str, Any]) -> list[str]:

@@ -26,8 +26,6 @@ class Preset:
 
     shape: ModelShape
     hub: str
-    aliases: tuple[str, ...]
-    """Other names of the same architecture."""
     parameters: int
     """Published or counted parameters: what the shape must add up to."""
     linear: int
@@ -66,7 +64,6 @@ def _preset(row: dict[str, object]) -> Preset:
     return Preset(
         shape=shape_of({key: value for key, value in row.items() if key in FIELDS}),
         hub=str(row["hub"]),
-        aliases=tuple(row["aliases"]),  # type: ignore[arg-type]
         parameters=int(row["parameters"]),  # type: ignore[call-overload]
         linear=int(row["linear"]),  # type: ignore[call-overload]
         sources=tuple(row["sources"]),  # type: ignore[arg-type]

@@ -15,7 +15,6 @@ _CLASSES = re.compile(
     r"|transformers\.(optimization\.)?(AdamW|Adafactor)|lion_pytorch\.Lion|apex\.optimizers\.\w+)$"
 )
 _GIVES = frozenset({"parameters", "named_parameters"})
-_CONDITIONS = (ast.If, ast.Try, ast.For, ast.AsyncFor, ast.While, ast.IfExp, ast.Match)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

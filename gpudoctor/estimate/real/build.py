@@ -163,7 +163,7 @@ def build(source: Source, job: TrainingJob, *, layers: int | None = None) -> Bui
     return BuiltJob(model=model, job=job, batch=batch, spare=spare, optimizer=optimizer_of(job, trained))
 
 
-def refuse(job: TrainingJob, asked: str = "--trace") -> None:
+def refuse(job: TrainingJob) -> None:
     """Raise `UsageError` for what only the formulas know."""
     wrong = [
         (job.mode != "train", "--mode inference"),
@@ -171,7 +171,7 @@ def refuse(job: TrainingJob, asked: str = "--trace") -> None:
         (job.offload != "none", f"offload {job.offload}"),
         (job.method in {"gptq-lora", "int8-lora", "freeze"}, f"--method {job.method}"),
         (job.optimizer not in BUILT, f"--optimizer {job.optimizer}"),
-        (job.checkpointing in {"selective", "offloaded"}, f"--checkpoint-kind {job.checkpointing}"),
+        (job.checkpointing in {"selective", "offloaded"}, f"checkpointing {job.checkpointing}"),
         (job.loss != "stock", f"--loss {job.loss}"),
         (job.stack != "hf", f"stack {job.stack}"),
         (job.fused_norm, "fused_norm"),
@@ -183,9 +183,8 @@ def refuse(job: TrainingJob, asked: str = "--trace") -> None:
     for is_so, flag in wrong:
         if is_so:
             raise UsageError(
-                "{asked} cannot run {flag}. It trains the installed transformers on one GPU with their "
-                "own loss. Remove {option} or {asked}",
-                asked=asked,
+                "it cannot run {flag}. It trains the installed transformers on one GPU with their own loss. "
+                "Remove {option} or --trace",
                 flag=flag,
                 option=flag.split()[0],
             )

@@ -37,14 +37,13 @@ def made(job: TrainingJob, shape: ModelShape) -> Engine:
     if job.offload == "params":
         zero["offload_param"] = {"device": "cpu", "pin_memory": True}
     config: dict[str, Any] = {_MICRO: job.batch, _ACCUMULATE: job.accumulate, "zero_optimization": zero}
-    low = job.mixed_precision if job.mixed_precision != "no" else job.dtype
-    if low != "fp32":
-        config[low] = {"enabled": True}
+    if job.dtype != "fp32":
+        config[job.dtype] = {"enabled": True}
     if job.offload != "none":
         config["optimizer"] = {"type": "AdamW", "params": {"lr": 1e-4}}  # its own Adam for the CPU
     note = say(
-        "DeepSpeed's buffers for reducing gradients are not in the estimate: {copies} x "
+        "DeepSpeed's buffers for reducing gradients are not in the estimate: "
         "reduce_bucket_size {elements:,} x 2 B = {gib:.2f} GiB",
-        copies=1, elements=zero["reduce_bucket_size"], gib=2 * zero["reduce_bucket_size"] / (1 << 30),
+        elements=zero["reduce_bucket_size"], gib=2 * zero["reduce_bucket_size"] / (1 << 30),
     )  # fmt: skip
     return Engine(config=config, note=note)

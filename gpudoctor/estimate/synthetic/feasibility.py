@@ -10,7 +10,7 @@ from gpudoctor.estimate.api import estimate_job
 from gpudoctor.estimate.job import TrainingJob
 from gpudoctor.estimate.result import Estimate, Verdict
 from gpudoctor.estimate.shapes import ModelShape
-from gpudoctor.estimate.synthetic.deepspeed import ZERO, Engine
+from gpudoctor.estimate.synthetic.deepspeed import ZERO, Engine, made
 from gpudoctor.estimate.synthetic.local_device import RunPlace
 from gpudoctor.estimate.synthetic.program_source import WRITTEN, needs_of
 from gpudoctor.lang import say, template
@@ -111,7 +111,7 @@ class Synthetic:
 
 def plan(
     shape: ModelShape, job: TrainingJob, place: RunPlace, *, source: str | None = None,
-    engine: Engine | None = None, assumptions: tuple[str, ...] = (),
+    assumptions: tuple[str, ...] = (),
 ) -> Synthetic:  # fmt: skip
     """The job, checked. Raises `UsageError` for what cannot be written or run here, `IncompleteError` where a
     package is missing, `NoRoomError` where it does not fit."""
@@ -120,6 +120,7 @@ def plan(
     need_packages(job)
     found = estimate_job(shape, job, place.device)
     check_room(found, place)
+    engine = made(job, shape) if job.parallel in ZERO else None
     said = (*assumptions, *found.assumptions, *([engine.note] if engine is not None else ()))
     return Synthetic(
         shape=shape, job=found.job, place=place, estimate=found, source=source, engine=engine,

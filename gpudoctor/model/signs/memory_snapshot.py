@@ -52,7 +52,6 @@ class DeviceMemory:
     """In segments, in use or not."""
     loose: int
     """Not in use, in segments of which another part is: it cannot be given back."""
-    segments: int
     held: tuple[HeldBy, ...]
     """By line of the user's, most first."""
     peak: int | None = None

@@ -126,7 +126,6 @@ class _Snapshot:
             allocated=allocated,
             reserved=reserved,
             loose=loose,
-            segments=len(segments),
             held=tuple(_held(line, *sums) for line, sums in ranked),
             peak=_peak(history, asked) if history else None,
             kept=tuple(self._kept(history, steps)),

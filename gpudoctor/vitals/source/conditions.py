@@ -7,7 +7,6 @@ from typing import Any
 
 from gpudoctor.analysis.source.syntax import called_name
 from gpudoctor.model.signs.source import GuardKind, Known, Unknown
-from gpudoctor.vitals.source.joins import join
 from gpudoctor.vitals.source.library import FAILED, RANK_ZERO
 from gpudoctor.vitals.source.values import MISSING, AbstractValue, Condition, Meanings, value_of
 
@@ -100,24 +99,9 @@ def switched_off(meanings: Meanings) -> Meanings:
     return next(((item,) for item in meanings if _off(item)), ())
 
 
-def under_switch(old: AbstractValue | None, new: AbstractValue, off: Meanings) -> AbstractValue | None:
-    """What a name holds that a switched-off branch may fill: `writer = None`, then `if args.log: writer = ...`.
-
-    It keeps the kind of both, and as a condition it is the switch. None where that cannot be told.
-    """
-    if old is not None and _empty(old) and fills(new):
-        return join(old, new).replace(value=MISSING, test=off)
-    return None
-
-
 def fills(thing: AbstractValue) -> bool:
     """Whether a thing is an object or True: no number and no text, which are no conditions by themselves."""
     return thing.value is True or not (thing.known or thing.type in ("number", "str"))
-
-
-def _empty(thing: AbstractValue) -> bool:
-    """Whether a thing is known to be false, None or nothing."""
-    return thing.known and not thing.value
 
 
 def meaning(node: ast.expr, thing: AbstractValue, text: str) -> Meanings:

@@ -141,8 +141,3 @@ def element(thing: AbstractValue) -> AbstractValue:
     if kind_of(thing.type) == LOADER:
         return AbstractValue(type=BATCH, device=thing.device or "cpu", made=thing.made)
     return NOTHING
-
-
-def tensors_device(things: Arguments) -> str | None:
-    """Where the tensors among some things live."""
-    return device_among(things, {})
