@@ -159,9 +159,7 @@ class Tried:
         return median(item.seconds for item in self.candidate) if self.candidate else None
 
 
-def try_arm(
-    bench: TrialRunner, tried: Tried, *, deadline: float, looks: Sequence[int] = LOOKS, against: Arm = BASELINE
-) -> Tried:
+def try_arm(bench: TrialRunner, tried: Tried, *, deadline: float, looks: Sequence[int] = LOOKS) -> Tried:
     """Run pairs until they decide, and fill `tried`. `deadline` is on the monotonic clock.
 
     Raises `BaselineFailed`.
@@ -171,16 +169,15 @@ def try_arm(
         if time.monotonic() + 2 * lap_seconds > deadline:
             break
         began = time.monotonic()
-        if not _pair(bench, tried, against, candidate_goes_first(index)):
+        if not _pair(bench, tried, candidate_goes_first(index)):
             break
         lap_seconds = max(lap_seconds, (time.monotonic() - began) / 2)
-        arm, reached = tried.arm, tried.candidate[0].reached
-        can_act = bool(arm.texts or arm.environment or arm.arguments or arm.command) or not reached.isdisjoint(
-            arm.overrides
-        )
-        if index == 0 and not can_act:
-            tried.ended = Conclusion.WITHOUT_EFFECT
-            return tried
+        if index == 0:
+            arm, reached = tried.arm, tried.candidate[0].reached
+            changed = arm.texts or arm.environment or arm.arguments or arm.command
+            if not changed and reached.isdisjoint(arm.overrides):
+                tried.ended = Conclusion.WITHOUT_EFFECT
+                return tried
         if len(tried.pairs) >= 2:
             tried.decision = decide(tried.pairs, looks=looks)
         if tried.decision and tried.decision.final:
@@ -194,13 +191,13 @@ def try_arm(
     return tried
 
 
-def _pair(bench: TrialRunner, tried: Tried, against: Arm, candidate_first: bool) -> bool:
+def _pair(bench: TrialRunner, tried: Tried, candidate_first: bool) -> bool:
     """Run one pair; False where the candidate did not make it."""
-    order = (tried.arm, against) if candidate_first else (against, tried.arm)
+    order = (tried.arm, BASELINE) if candidate_first else (BASELINE, tried.arm)
     laps: dict[str, TrialRun] = {}
     for arm in order:
         lap = bench.lap(arm)
-        if lap.problem and time.monotonic() < bench.deadline and arm is against:
+        if lap.problem and time.monotonic() < bench.deadline and arm is BASELINE:
             lap = bench.lap(arm)  # once more: a machine has accidents
             if lap.problem and time.monotonic() < bench.deadline:
                 raise BaselineFailed(say("the command itself could not be measured: {problem}", problem=lap.problem))
@@ -210,7 +207,7 @@ def _pair(bench: TrialRunner, tried: Tried, against: Arm, candidate_first: bool)
             tried.problem, tried.ended = lap.problem, Conclusion.FAILED
             return False
         laps[arm.name] = lap
-    for windows, arm in ((tried.baseline, against), (tried.candidate, tried.arm)):
+    for windows, arm in ((tried.baseline, BASELINE), (tried.candidate, tried.arm)):
         found = laps[arm.name].window
         assert found is not None
         windows.append(found)

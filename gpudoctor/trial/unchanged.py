@@ -53,10 +53,8 @@ class Unchanged:
 
     def look(self, kept: Iterable[str] = ()) -> SecondLook:
         """The second look; `kept` are files that were changed on purpose."""
-        before, after = (
-            self._before,
-            {path: item for folder in self._walked for path, item in self._entries(folder).items()},
-        )
+        before = self._before
+        after = {path: item for folder in self._walked for path, item in self._entries(folder).items()}
         on_purpose = {os.path.realpath(path) for path in kept}
         differing = [path for path in sorted(before.keys() | after.keys()) if before.get(path) != after.get(path)]
         changed = [path for path in differing if os.path.realpath(path) not in on_purpose]

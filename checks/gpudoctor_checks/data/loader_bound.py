@@ -75,7 +75,7 @@ class LoaderBoundDetail(Detail):
     chosen: str | None = None
     """What the program calls the number of workers."""
     handed: str | None = None
-    """`whole`, `cheap`, `dear`, `own` or `fed`: workers would not help."""
+    """`whole`, `cheap`, `dear` or `own`: workers would not help."""
     batch_seconds: float | None = None
     """What a batch takes to make."""
     cpus_used: float | None = None

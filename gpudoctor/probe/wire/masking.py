@@ -94,8 +94,8 @@ def secrecy(name: str) -> int:
     """`SECRET`, `DOUBTFUL` or `PLAIN`, by the last of its words that tells, and those behind it."""
     written = _WORD.findall(name[2:] if name.startswith("-D") else name[-_LONGEST_NAME:])  # a property of Java's
     words = [word.lower() for word in written]
-    if len(words) > 1 and words[0] in _SWITCHES:
-        return PLAIN
+    if (len(words) > 1 and words[0] in _SWITCHES) or not _STEMS.search("-".join(words)):
+        return PLAIN  # most names; the expressions below take 20 ms to compile
     joined = "_" + "_".join(words)
     shouted = name.rpartition(".")[2].isupper()
     matches = list((_UPPER if shouted else _LOWER).finditer(joined))

@@ -614,10 +614,6 @@ class SourceLookup:
                     merged[statement.target.id] = thing.replace(option=True)
         return merged
 
-    def constructor(self, klass: ClassSymbol) -> Function | None:
-        """What runs when a class is called."""
-        return klass.method("__init__") or klass.method("setup")
-
     def annotation(self, module: Module, node: ast.expr, depth: int = 0) -> AbstractValue:
         """An instance of the class that an annotation names; NOTHING when it says nothing."""
         if depth > 8:
