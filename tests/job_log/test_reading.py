@@ -223,6 +223,12 @@ def test_a_bomb_is_named_and_memory_is_bounded(tmp_path, monkeypatch):
     assert peak < 40 << 20
 
 
+def test_an_archive_that_asks_for_too_much_memory_is_refused(tmp_path):
+    filters = [{"id": lzma.FILTER_LZMA2, "preset": 0, "dict_size": 512 << 20}]
+    with pytest.raises(Unavailable, match="its packing is damaged: Memory usage limit"):
+        read(tmp_path / "job.out.xz", lzma.compress(DEATH.encode(), filters=filters))
+
+
 # Encodings
 
 

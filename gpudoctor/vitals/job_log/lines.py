@@ -2,6 +2,7 @@
 
 import codecs
 import gzip
+import io
 import json
 import lzma
 import re
@@ -32,7 +33,8 @@ _MOST_CONTROL, _HALF = 0.05, 0.3
 """Share of control characters above which a file is no text; of zeros at every second byte in UTF-16."""
 _HOLE = re.compile(rb"\0{8,}")
 _ZSTD_WINDOW = 27
-"""The memory, as a power of two, that an archive of zstd may ask for."""
+_PACKED_MEMORY = 1 << _ZSTD_WINDOW
+"""Bytes of memory that an archive may ask for."""
 _COLOUR = re.compile(rb"\x1b\[[0-9;?]*[ -/]*[@-~]|\x1b\][^\x07\x1b\r\n]*(?:\x07|\x1b\\)")
 _ENDS, _ERASED = re.compile(rb"\r+\n|\n[ \t]*\r(?!\n)"), re.compile(rb"\r[\r \t]*\r")
 _CUT_CHARACTER, _REST_OF_CHARACTER = (re.compile(rb"[\xc0-\xff][\x80-\xbf]{0,3}\Z"), re.compile(rb"\A[\x80-\xbf]{1,3}"))
@@ -73,9 +75,10 @@ class _Archive:
         packed: Any = self._packed
         if head[:2] == b"\x1f\x8b":
             self._inner: Any = gzip.GzipFile(fileobj=packed)
+        elif head == b"\xfd7zXZ\x00":
+            self._inner = _Frames(packed, lambda: lzma.LZMADecompressor(memlimit=_PACKED_MEMORY))
         else:
-            xz = head == b"\xfd7zXZ\x00"
-            self._inner = lzma.LZMAFile(packed) if xz else _zstd(packed, path)  # noqa: SIM115  # closed with its stream
+            self._inner = _zstd(packed, path)
 
     def read(self, size: int) -> bytes:
         """At most so many bytes, none at the end. Raises `RefusedFile` and `Damaged`."""
@@ -119,26 +122,29 @@ def _zstd(stream: Any, path: str) -> Any:
                 quote=shlex.quote(path),
             )
         ) from None
-    return _Frames(stream, package)
+    return _Frames(stream, lambda: package.ZstdDecompressor(max_window_size=_PACKED_MEMORY).decompressobj())
 
 
 class _Frames:
-    """Frames of zstd, by `zstandard`, whose own reader says nothing of one that is cut."""
+    """Text packed in frames, whose own reader says nothing of a cut one (zstandard) or takes any memory (lzma)."""
 
-    def __init__(self, stream: Any, package: Any) -> None:
-        self._begin: Callable[[], Any] = lambda: package.ZstdDecompressor(
-            max_window_size=1 << _ZSTD_WINDOW
-        ).decompressobj()
-        self._stream, self._frame, self._rest = stream, self._begin(), b""
+    def __init__(self, stream: Any, begin: Callable[[], Any]) -> None:
+        self._stream, self._begin, self._frame = stream, begin, begin()
+        self._rest, self._text = b"", io.BytesIO()
 
-    def read(self, _size: int) -> bytes:
-        """Some text, none at the end. Raises `EOFError` for a frame that is cut."""
+    def read(self, size: int) -> bytes:
+        """At most so many bytes, none at the end. Raises `EOFError` for a frame that is cut."""
+        if text := self._text.read(size):
+            return text
         while packed := self._rest or self._stream.read(1024):
-            self._frame = self._begin() if self._frame.eof else self._frame
-            text: bytes = self._frame.decompress(packed)
-            self._rest = self._frame.unused_data if self._frame.eof else b""
+            if self._frame.eof:
+                packed = packed.lstrip(b"\0")  # between frames of xz
+                self._frame = self._begin() if packed else self._frame
+            text = self._frame.decompress(packed) if packed else b""
+            self._rest = self._frame.unused_data if packed and self._frame.eof else b""
             if text:
-                return text
+                self._text = io.BytesIO(text)
+                return self._text.read(size)
         if not self._frame.eof:
             raise EOFError
         return b""

@@ -364,8 +364,8 @@ class _FileReader:
         self._prior: list[bytes] = []
         """The pieces of the present block, the one that is read, and the last ones of the block before."""
         self._tail: deque[tuple[bytes, int]] = deque(maxlen=min(most_tail, _TAIL if self._rank is None else _OWN_TAIL))
-        self._reads: Counter[int] = Counter()
-        self._idle: Counter[int] = Counter()
+        self._reads: Counter[Shape] = Counter()
+        self._idle: Counter[Shape] = Counter()
         """By identity of a shape: how often it was read, and how often it gave nothing."""
         self._changes = self._ordinary = self._bytes = self._taken = self.lines = 0
         self._skipping = False
@@ -440,8 +440,8 @@ class _FileReader:
             return True
         if not shape.reads or self._tracebacks.inside or self._stacks.waiting:
             return False
-        times = self._reads[id(shape)] = self._reads[id(shape)] + 1
-        idle = not shape.by_digits and self._idle[id(shape)] > _IDLE
+        times = self._reads[shape] = self._reads[shape] + 1
+        idle = not shape.by_digits and self._idle[shape] > _IDLE
         if not idle and (times <= _OFTEN or times % _ONE_OF == 0):
             self._left_out, self._pending = 0, self._left_out
             return False
@@ -480,7 +480,7 @@ class _FileReader:
             self.events.alive(number)
         if not recent:
             return
-        for item in recent:
+        for item in recent if shape.served or shape.low or shape.undone else ():
             if item.last_line < number:
                 item.served += shape.served
                 item.low_behind += shape.low
@@ -514,9 +514,10 @@ class _FileReader:
 
     def _look_for_beginning(self, raw: bytes, line: bytes, number: int, *, first: bool) -> None:
         """Note the first lines, and whether they come again behind a failure."""
-        alike = line.strip()
+        alike, head = line.strip(), raw[:120]
         known = alike in self._beginning
-        if not alike or ((first or known) and (_OF_USAGE.match(alike) or OF_KERNEL.search(text_of(raw[:120])))):
+        of_kernel = (first or known) and (b"[" in head or b"kernel" in head) and OF_KERNEL.search(text_of(head))
+        if not alike or of_kernel or ((first or known) and _OF_USAGE.match(alike)):
             return
         if first and not self.events.all and not self._tracebacks.waiting:
             self._beginning.add(alike)
@@ -577,7 +578,7 @@ class _FileReader:
             took = self._text(text_of(part), number, reads=shape.reads) or took
         if changes == self._changes and not took:
             self._ordinary += shape.ordinary
-            self._idle[id(shape)] += 1
+            self._idle[shape] += 1
         if shape.tells:
             self._told(shape, raw, number)
         if shape.world and self._job.world is None and (found := WORLD.search(text_of(raw))):

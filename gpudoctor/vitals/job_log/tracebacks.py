@@ -9,10 +9,9 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
 from gpudoctor.model.signs.job_log import LogFrame
-from gpudoctor.vitals.job_log.lines import PrefixedLine, without_level
+from gpudoctor.vitals.job_log.lines import HEADER, PrefixedLine, without_level
 from gpudoctor.vitals.job_log.progress import has_result, step_of
 
-_HEADER = re.compile(r"Traceback \(most recent call last\)")
 _HEADING = re.compile(r"(?:-{5,80} ?)?(\w{1,80}(?:Error|Exception|Interrupt|Exit))(?::? {1,80})Traceback")
 """A notebook's header, and the exception of a loader's worker, whose message begins with its traceback."""
 _CAUGHT = re.compile(r"^(\w{1,80}): Caught \1 in [A-Za-z]")
@@ -29,12 +28,16 @@ _NOTEBOOK_FRAME = re.compile(
 )
 _RICH_FRAME = re.compile(r"^[│|]\s*(?:[❱>]\s*)?(\S{1,400}\.py):(\d{1,8}) in (\S{1,120})")
 _NAME = r"(?:[A-Za-z_]\w*\.)*[A-Za-z_]\w*"
-_KNOWN = (
-    r"(?:Error|Exception|Exit|Interrupt|Timeout|Failure|Fault|Failed|Warning|Iteration|Aborted|Died|Refused|"
+ENDINGS = (
+    r"(?:Error|Exception|Exit|Interrupt|Timeout|Failure|Fault|Failed|Iteration|Aborted|Died|Refused|"
     r"Unavailable|Missing|NotFound|Invalid|Unsupported|Violation|Rejected)"
 )
+"""How names of exceptions end."""
+_KNOWN = rf"(?:{ENDINGS}|Warning)"
 _RAISED = re.compile(
-    rf"^(?P<type>(?:{_NAME}{_KNOWN}\w*|(?:builtins\.)?Exception)(?:\(\w{{1,80}}\))?)(?:: ?(?P<message>.*))?$", re.DOTALL
+    rf"^(?=[\w.]+[:(]|[\w.]+$)(?P<type>(?:{_NAME}{_KNOWN}\w*|(?:builtins\.)?Exception)(?:\(\w{{1,80}}\))?)"
+    r"(?:: ?(?P<message>.*))?$",
+    re.DOTALL,
 )
 _OWN_TYPE = re.compile(r"^(?P<type>(?:\w+\.)*[A-Z][a-z0-9]+(?:[A-Z][a-z0-9]*)+)(?:: (?P<message>.*))?$")
 """An exception whose name says nothing of an error: counted right behind a frame only."""
@@ -233,7 +236,7 @@ class Tracebacks:
             text = text[margin.end() :] if margin else text
         if any(part in text for part in _OF_UNHEEDED) and _UNHEEDED.search(text):
             self._announced[key] = text, number
-        if _HEADER.search(text):
+        if HEADER in text:
             return self._begin(line, number, text, level)
         if opened is None:
             return []

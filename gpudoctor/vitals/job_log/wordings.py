@@ -14,7 +14,7 @@ from gpudoctor.model.log_message import PLAIN, Bearing, LogMessage
 from gpudoctor.model.message_cues import cues_of, cues_of_pattern
 from gpudoctor.vitals.job_log.lines import Prefixes, of_low_level, text_of
 from gpudoctor.vitals.job_log.progress import DONE_CUES, has_result, says_done, step_of
-from gpudoctor.vitals.job_log.tracebacks import GOES_ON
+from gpudoctor.vitals.job_log.tracebacks import ENDINGS, GOES_ON
 
 _DIGITS = re.compile(r"\d[\d.,:e+-]*")
 _LONGEST = 4000
@@ -27,8 +27,7 @@ _MOST_SHAPES, _LONGEST_ALIKE = 50_000, 1_000
 _BEFORE_SYMPTOMS = 0.5
 """Behind the causes: a kill for memory counts, whoever reports it."""
 _NAMED = re.compile(
-    r"(?:Error|Exception|Exit|Interrupt|Timeout|Failure|Fault|Failed|Iteration|Aborted|Died|Refused|Unavailable|Missing|"
-    r"NotFound|Invalid|Unsupported|Violation|Rejected)\w*(?:\(\w{1,80}\))?(?::|\s*$|\(['\"])|"
+    rf"{ENDINGS}(?=(\w*))\1(?:\(\w{{1,80}}\))?(?::|\s*$|\(['\"])|"  # gives no letters back: linear
     r"(?i:traceback \(most recent call last\)|exception (?:ignored )?in|error in atexit|what\(\):|"
     r"\(most recent call first\)|thread \S+ \((?:idle|active)|^process \d{1,10}: |--- logging error|"
     r"^\W{0,80}(?:re)?(?:attempt|start|try)(?: no\.?| number)?\W{0,3}\d{1,3}\b|^status:\s{2,20}\w+\s*$|"

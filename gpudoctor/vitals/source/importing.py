@@ -40,11 +40,10 @@ class Importer:
         if not module.name:
             module.name = os.path.splitext(os.path.basename(module.file))[0]
 
-    def load(self, name: str, by: Module, level: int = 0) -> Module | None:
+    def load(self, name: str, by: Module) -> Module | None:
         """The module a dotted name means where `by` imports it; None for a library's."""
         if not name or len(name) > 300:
             return None
-        del level
         key = (name, os.path.dirname(by.file))
         if key not in self._found:
             self._found[key] = None  # a cycle meets this

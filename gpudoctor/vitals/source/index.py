@@ -3,7 +3,7 @@
 import ast
 from collections.abc import Iterator
 
-from gpudoctor.analysis.source.syntax import children, last_name
+from gpudoctor.analysis.source.syntax import children
 from gpudoctor.vitals.source.importing import relative_name
 from gpudoctor.vitals.source.values import Binding, ClassSymbol, Function, Module, Scope
 
@@ -191,8 +191,3 @@ def holders(module: Module, node: ast.AST) -> Iterator[tuple[ast.AST, ast.AST]]:
         if item in module.scopes:
             return
         inside = item
-
-
-def is_property(function: Function) -> bool:
-    """Whether reading it as an attribute calls it."""
-    return function.is_property or any(last_name(item) == "cached_property" for item, _ in function.decorators)

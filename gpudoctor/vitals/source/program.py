@@ -601,8 +601,11 @@ class SourceLookup:
         return None
 
     def fields(self, klass: ClassSymbol) -> dict[str, AbstractValue]:
-        """Fields of a dataclass with their defaults, inherited ones first."""
+        """Fields of a dataclass with their defaults, inherited ones first; a class that holds itself meets a part."""
+        if ("fields", klass) in self.memory:
+            return self.memory["fields", klass]  # type: ignore[return-value]
         merged: dict[str, AbstractValue] = {}
+        self.memory["fields", klass] = merged
         for one in reversed(klass.lineage()):
             for statement in one.node.body if one.data else ():
                 if isinstance(statement, ast.AnnAssign) and isinstance(statement.target, ast.Name):

@@ -136,6 +136,8 @@ def test_mutated_scripts(seed: int, mutations: int) -> None:
         "\n".join(" " * i + "def f():" for i in range(95)) + " pass",
         "\n".join(f"def f{i}(): return f{i + 1}()" for i in range(600)) + "\nf0()",
         "\n".join(f"def f{i}(x): f{i + 1}(x); f{i + 1}(x)" for i in range(60)) + "\nfor i in y: f0(i)",
+        "from dataclasses import dataclass\n@dataclass\nclass Node:\n a: 'Node' = None\n b: 'Node' = None\n"
+        " lr: float = 0.1\ndef f(x: Node): y = x.lr\n",
         "\n".join(f"class C{i + 1}(C{i}): pass" for i in range(400)),
         "class A(A): pass\nclass B(A, B): pass\nA().x()",
         "x = {}\n" + "\n".join(f"x['k{i}'] = {i}" for i in range(3000)),

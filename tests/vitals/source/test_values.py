@@ -142,6 +142,19 @@ def test_assignments_to_the_namespace_are_followed() -> None:
         (
             """
             from dataclasses import dataclass
+            @dataclass
+            class Node:
+                child: Node = None
+                other: "Node" = None
+                lr: float = 0.1
+            node = Node()
+            probe(node.lr)
+            """,
+            0.1,
+        ),
+        (
+            """
+            from dataclasses import dataclass
             from transformers import HfArgumentParser, TrainingArguments
             @dataclass
             class Config:
