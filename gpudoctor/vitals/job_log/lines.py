@@ -448,7 +448,7 @@ _LONGEST_PREFIX, _MOST_PREFIXES = 300, 8
 _OF_GROUP = re.compile(r"(?:(?<! ) {2,80}[+|] )?(?:Exception Group )?$")
 _FRAME = re.compile(r' {0,4}[|+]? {1,3}File \\?".')
 _LEVEL_WORD = r"(?:DEBUG|INFO|NOTICE|WARNING|WARN|ERROR|CRITICAL|FATAL)"
-_VARYING = re.compile(rf" *\d+|\b{_LEVEL_WORD} *")
+_VARYING = re.compile(rf"(?<! ) +\d+|\d+|\b{_LEVEL_WORD} *")
 _RANK_WORD = re.compile(r"(?i)(?<![a-z])(?:global[ _-]?)?rank[ =:_#-]{0,2}(\d{1,6})(?!\d)|^\s*\[(\d{1,5})\]:?\s*$")
 _TIMES_OF_PREFIX = re.compile(r"\d{1,4}[-/.:]\d\d[-/.:][\d:.,TZ ]+|:\d+\]|\b\d{10,19}\b")
 
