@@ -9,8 +9,7 @@ from typing import Any
 
 from gpudoctor.model.signs.flight_recorder import FlightRecords
 from gpudoctor.vitals.flight_recorder.child import answer
-from gpudoctor.vitals.flight_recorder.condense import Dictionary
-from gpudoctor.vitals.flight_recorder.read_dumps import DumpsRead
+from gpudoctor.vitals.flight_recorder.read_dumps import records_of
 
 START = 1_795_000_000_000_000_000
 TIMEOUT_MS = 600_000
@@ -131,7 +130,4 @@ def write(folder: Path, ranks: Iterable[Rank], *, after: float = 600.0, name: st
 
 def read_here(paths: Sequence[str]) -> FlightRecords:
     """What `read_flight_records` gives, read in this process: these dumps are our own."""
-    found, dictionary = DumpsRead(), Dictionary()
-    for number, path in enumerate(paths):
-        found.take(number, answer(path, dictionary))
-    return found.records(paths)
+    return records_of(paths, map(answer, paths))

@@ -6,7 +6,7 @@ from pathlib import Path
 from log_samples import SAMPLES
 from some import some
 
-from gpudoctor.analysis.job_log.handled import BEFORE_THE_PROGRAM
+from gpudoctor.analysis.job_log.overcome import BEFORE_THE_PROGRAM
 from gpudoctor.engine.registry import load_registry
 from gpudoctor.engine.runner import run_checks
 from gpudoctor.model import Finding, Found, Patient, Sign

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from gpudoctor.analysis.job_log.evidence_needed import evidence_needed
+from gpudoctor.analysis.job_log.failing_rank import evidence_needed
 from gpudoctor.analysis.job_log.findings import log_evidence
 from gpudoctor.analysis.job_log.first_cause import LogRole, first_cause
 from gpudoctor.analysis.job_log.unexplained import decided_elsewhere

@@ -15,24 +15,30 @@ from gpudoctor.analysis.job_log.consequences import ABORTED, PEER, UNHEEDED
 from gpudoctor.analysis.job_log.first_cause import FirstCause, LogRole, first_cause
 from gpudoctor.analysis.memo import once
 from gpudoctor.lang import say
+from gpudoctor.lang.message import concatenated
 from gpudoctor.model import LogLine
 from gpudoctor.model.signs.job_log import JobLog, LogEvent, RankExit
 from gpudoctor.text import capitalised, ranks
 
 _FEW = 3
 """One in so many ranks may be the odd ones; more are no odd ones."""
-_SHOWN = 100
-"""Characters of a last line that a sentence quotes."""
+_SHOWN, _PLACES_SHOWN, _SILENT_SHOWN = 100, 4, 8
+"""Characters of a last line that a sentence quotes; places and silent ranks that it names."""
 _STOPPED = re.compile(
     r"(?i)early[- ]stopp|\b(?:is|are|was|training|epochs?|loop|all|run|work|rank|worker) (?:is )?"
     r"(?:done|finished|completed?|exhausted|over)\b|out of (?:data|batches|samples)|stopiteration|"
     r"end of (?:the )?(?:epoch|data|training|file)|no more (?:data|batches|samples)|exhausted|\bgoodbye\b"
 )
 """Last words of a rank that left by itself."""
-_FINGERPRINT = re.compile(r"Rank (\d{1,6}) is running collective: CollectiveFingerPrint\((.{1,200}?)\)")
+_FINGERPRINT = re.compile(
+    r"Rank (\d{1,6}) is running collective: CollectiveFingerPrint\([^)]{0,120}?"
+    r"OpType=(\w+)(?:, TensorShape=(\[[^\]]*\]))?"
+)
+_LOCAL_RANK = re.compile(r"local_rank: (\d+)")
 _ENDED_BY_OTHERS = frozenset({-15, -2, -1, 143, 130})
 """Exit codes of ranks that the launcher ended because of another one."""
 _KILLED_BY = {-9: "SIGKILL", -11: "SIGSEGV", -6: "SIGABRT", -7: "SIGBUS", -4: "SIGILL", -8: "SIGFPE"}
+_HARD = frozenset({*_KILLED_BY, *(128 - code for code in _KILLED_BY)})
 
 
 class RankSign(Enum):
@@ -43,7 +49,7 @@ class RankSign(Enum):
     NAMED = "named"
     """A message of the others names it."""
     KILLED = "killed"
-    """Its launcher says that a signal ended it."""
+    """Its launcher says how it ended."""
     ENDED = "ended"
     """It ended without an error before the others."""
     SILENT = "silent"
@@ -75,37 +81,28 @@ def failing_rank(log: JobLog) -> FailingRank | None:
     if cause is None:
         return None
     root = cause.root
-    named = _named(cause)
-    if named is not None:
+    if named := _named(cause):
         return named
     if root is not None and root.rank is not None and not root.waits:
         return FailingRank((root.rank,), RankSign.OWN)
     reporters = _reporters(cause)
     if root is not None and not root.waits:
-        return _by_launcher(log, root, reporters)
-    killed = _killed(log, reporters) or (_exited_first(log, reporters) if root is None else None)
-    if killed is not None:
-        return killed
-    members = _members(log, reporters)
-    silent = tuple(rank for rank in members if rank not in reporters)
-    waited = root is not None
+        return _of_cause(log, root, reporters)
+    exited = _by_exit(log, reporters, hard=True) or (_by_exit(log, reporters) if root is None else None)
+    if exited is not None:
+        return exited
+    silent = [rank for rank in _members(log, reporters) if rank not in reporters]
     apart = _apart(reporters) if root is not None else None
     if not silent or len(silent) > max(1, len(reporters) // _FEW):
         return apart
-    ended = _ended(log, silent, waited=waited)
-    if ended is not None:
-        return ended
-    if len(silent) > 1 and apart is not None:
-        return apart
-    return _silent(log, silent, waited=waited)
+    ended = _ended(log, silent, waited=root is not None)
+    return ended or (apart if len(silent) > 1 else None) or _silent(log, silent, waited=root is not None)
 
 
 def left_early(log: JobLog) -> FailingRank | None:
     """The ranks that ended without an error while the others trained, where the log names no cause."""
     cause = first_cause(log)
-    if cause is None or cause.root is not None:
-        return None
-    rank = failing_rank(log)
+    rank = failing_rank(log) if cause is not None and cause.root is None else None
     return rank if rank is not None and rank.sign is RankSign.ENDED else None
 
 
@@ -114,12 +111,8 @@ def _reporters(cause: FirstCause) -> dict[int, LogEvent]:
     found: dict[int, LogEvent] = {}
     for event, role in cause.roles:
         own = event.exception or event.fatal or event.kind in (PEER, ABORTED)
-        if (
-            role not in (LogRole.HARMLESS, LogRole.HANDLED)
-            and event.rank is not None
-            and own
-            and event.kind != UNHEEDED
-        ):
+        counts = own and event.kind != UNHEEDED and role not in (LogRole.HARMLESS, LogRole.HANDLED)
+        if counts and event.rank is not None:
             found.setdefault(event.rank, event)
     return found
 
@@ -135,102 +128,130 @@ def _members(log: JobLog, reporters: Mapping[int, LogEvent]) -> Sequence[int]:
     return range(most)
 
 
+# What messages say
+
+
 def _named(cause: FirstCause) -> FailingRank | None:
     """By a message that names ranks: a monitored barrier, or the check of collectives in debug mode."""
-    for event, role in cause.roles:
-        missing = dict(event.values).get("missing", "")
-        if missing and role in (LogRole.ROOT, LogRole.SAME, LogRole.CASCADE):
-            return FailingRank(tuple(int(item) for item in re.findall(r"\d+", missing)), RankSign.NAMED)
-    calls: dict[int, str] = {}
-    for event, role in cause.roles:
-        if role in (LogRole.ROOT, LogRole.SAME):
-            calls.update((int(rank), call) for rank, call in _FINGERPRINT.findall(event.text))
-    odd = _odd(calls)
-    if not odd:
+    dead = [(event, role) for event, role in cause.roles if role not in (LogRole.HARMLESS, LogRole.HANDLED)]
+    missing = next(filter(None, (dict(event.values).get("missing", "") for event, _ in dead)), "")
+    if missing:
+        return FailingRank(tuple(map(int, re.findall(r"\d+", missing))), RankSign.NAMED)
+    calls = {
+        int(rank): say("{found}{of}", found=name, of=say(" of {found}", found=shape) if shape else "")
+        for event, role in dead
+        if role is not LogRole.CASCADE
+        for rank, name, shape in _FINGERPRINT.findall(event.text)
+    }
+    if not (odd := _odd(calls)):
         return None
-    others = next(call for rank, call in calls.items() if rank not in odd)
     words = say(
         "{ranks} called {operation}, and the others {other}.",
         ranks=capitalised(ranks(odd)),
-        operation=_operation(calls[odd[0]]),
-        other=_operation(others),
+        operation=calls[odd[0]],
+        other=next(call for rank, call in calls.items() if rank not in odd),
     )
     return FailingRank(odd, RankSign.NAMED, words)
-
-
-def _operation(fingerprint: str) -> str:
-    found = re.search(r"OpType=(\w+)(?:, TensorShape=(\[[^\]]*\]))?", fingerprint)
-    return (
-        say("{found}{of}", found=found[1], of=say(" of {found}", found=found[2]) if found[2] else "")
-        if found
-        else say("something else")
-    )
 
 
 def _odd(places: Mapping[int, str]) -> tuple[int, ...]:
     """The ranks that differ from most others, all at one place; nobody where there is no clear most."""
     counts = Counter(places.values())
-    if len(counts) < 2:
+    if len(counts) != 2:
         return ()
     common, times = counts.most_common(1)[0]
     odd = tuple(sorted(rank for rank, place in places.items() if place != common))
-    few = len(counts) == 2 and len(odd) <= max(1, len(places) // _FEW) and times > 1
-    return odd if few else ()
+    return odd if len(odd) <= max(1, len(places) // _FEW) and times > 1 else ()
 
 
-def _by_launcher(log: JobLog, root: LogEvent, reporters: Mapping[int, LogEvent]) -> FailingRank | None:
-    """The rank of a cause that names none, by how the launcher says that the ranks ended."""
-    killed = _killed(log, {})  # that rank may have printed its fault, too
-    if killed is not None and not root.exception:
-        return killed
-    local = dict(root.values).get("local_rank", "")
-    raised = [
-        item for item in log.exits if item.code not in _ENDED_BY_OTHERS and item.code and item.rank not in reporters
-    ]
-    if not root.exception or root.kind in (PEER, ABORTED):
-        raised = []
-    first = next((item for item in raised if item.first or item.launcher in ("spawn", "mpirun")), None)
-    alone = raised[0] if len({item.rank for item in raised}) == 1 else first
-    if alone is not None:
-        return FailingRank((alone.rank,), RankSign.KILLED, _exit_words(alone), (_exit_line(alone),))
-    if local and not log.exits and (log.world is None or max(log.ranks, default=0) < log.world):
-        return FailingRank((int(local),), RankSign.OWN)
-    return None
-
-
-def _killed(log: JobLog, reporters: Mapping[int, LogEvent]) -> FailingRank | None:
-    """The rank that a signal ended which no launcher sends to the others."""
-    hard = [item for item in log.exits if item.code in _KILLED_BY or item.code - 128 in (9, 11, 6, 7, 4, 8)]
-    hard = [item for item in hard if item.rank not in reporters]
-    if not hard:
+def _apart(reporters: Mapping[int, LogEvent]) -> FailingRank | None:
+    """Ranks that waited at another line, or in another collective, than most others."""
+    places = {
+        rank: place
+        for rank, event in reporters.items()
+        if (event.waits or (event.kind == PEER and event.exception)) and (place := _place(event))
+    }
+    if not (odd := _odd(places)):
         return None
-    first = next((item for item in hard if item.first), hard[0])
-    if len({item.rank for item in hard}) > 1 and not first.first:
-        return None  # a launcher that lost patience ends all of them so
-    return FailingRank((first.rank,), RankSign.KILLED, _exit_words(first), (_exit_line(first),))
-
-
-def _exited_first(log: JobLog, reporters: Mapping[int, LogEvent]) -> FailingRank | None:
-    """The rank whose end the launcher saw first, if it printed no error itself."""
-    first = next((item for item in log.exits if item.first and item.code not in _ENDED_BY_OTHERS), None)
-    if first is None or not first.code or first.rank in reporters:
-        return None
-    return FailingRank((first.rank,), RankSign.KILLED, _exit_words(first), (_exit_line(first),))
-
-
-def _exit_words(item: RankExit) -> str:
-    how = (
-        say("by {killed_by}", killed_by=_KILLED_BY[item.code])
-        if item.code in _KILLED_BY
-        else say("with exit code {code}", code=item.code)
+    common = sorted(set(places).difference(odd))
+    words = say(
+        "{ranks} waited {places}, and {most} {others}.",
+        ranks=capitalised(ranks(odd)),
+        places=places[odd[0]],
+        most=ranks(common) if len(common) < 2 * _FEW else say("{common} others", common=len(common)),
+        others=places[common[0]],
     )
-    return say("{launcher} says that rank {rank} ended {how}.", launcher=item.launcher, rank=item.rank, how=how)
+    return FailingRank(odd, RankSign.APART, words)
+
+
+def _place(event: LogEvent) -> str:
+    """Where a rank waited: its line, else the collective and its number."""
+    if event.frame is not None:
+        name = event.frame.path.replace("\\", "/").rpartition("/")[2]
+        return say("at {name}:{line} ({function})", name=name, line=event.frame.line, function=event.frame.function)
+    name, number = _collective(event)
+    return say("in {operation}{number}", operation=name, number=number) if name else ""
+
+
+def _collective(event: LogEvent) -> tuple[str, str]:
+    values = dict(event.values)
+    number = say(" number {sequence}", sequence=values["sequence"]) if values.get("sequence") else ""
+    return values.get("operation", ""), number
+
+
+def disagreement(cause: FirstCause) -> str:
+    """A sentence about ranks that waited in another collective; "" for none."""
+    if cause.root is None or not cause.root.waits:
+        return ""
+    first: dict[int, LogEvent] = {}
+    for item, _ in cause.roles:
+        if item.waits and item.rank is not None:  # the first timeout of a rank says where it was
+            first.setdefault(item.rank, item)
+    places: dict[tuple[str, str], list[int]] = defaultdict(list)
+    for rank, item in sorted(first.items()):
+        places[_collective(item)].append(rank)
+    parts = [
+        say("{ranks} in {name}{number}", ranks=ranks(found), name=name, number=number)
+        for (name, number), found in places.items()
+        if name
+    ]
+    if len(parts) < 2:
+        return ""
+    shown = concatenated("; ", parts[:_PLACES_SHOWN])
+    return say(" The ranks waited in different collectives: {parts}.", parts=shown)
+
+
+# How ranks ended
+
+
+def _of_cause(log: JobLog, root: LogEvent, reporters: Mapping[int, LogEvent]) -> FailingRank | None:
+    """The rank of a cause that names none, by how the launcher says that the ranks ended."""
+    found = _by_exit(log, {}, hard=True) if not root.exception else None  # that rank may have printed its fault, too
+    if root.exception and root.kind not in (PEER, ABORTED):
+        found = _by_exit(log, reporters)
+    local = dict(root.values).get("local_rank", "")
+    if found is None and local and not log.exits and (log.world is None or max(log.ranks, default=0) < log.world):
+        return FailingRank((int(local),), RankSign.OWN)
+    return found
+
+
+def _by_exit(log: JobLog, reporters: Mapping[int, LogEvent], *, hard: bool = False) -> FailingRank | None:
+    """The rank that printed no error and ended first by its launcher; `hard`: by a signal that none sends."""
+    ends = [item for item in log.exits if item.code and item.code not in _ENDED_BY_OTHERS]
+    ends = [item for item in ends if item.rank not in reporters and (item.code in _HARD or not hard)]
+    one = ends[0] if len({item.rank for item in ends}) == 1 else None
+    first = one or next((item for item in ends if item.first or item.launcher in ("spawn", "mpirun")), None)
+    if first is None:
+        return None  # a launcher that lost patience ends all of them
+    code = say("with exit code {code}", code=first.code)
+    how = say("by {killed_by}", killed_by=_KILLED_BY[first.code]) if first.code in _KILLED_BY else code
+    words = say("{launcher} says that rank {rank} ended {how}.", launcher=first.launcher, rank=first.rank, how=how)
+    return FailingRank((first.rank,), RankSign.KILLED, words, (_exit_line(first),))
 
 
 def _exit_line(item: RankExit) -> LogLine:
-    return LogLine(
-        origin=item.path, text=say("rank {rank}: exit code {code}", rank=item.rank, code=item.code), line=item.line
-    )
+    text = say("rank {rank}: exit code {code}", rank=item.rank, code=item.code)
+    return LogLine(origin=item.path, text=text, line=item.line)
 
 
 def _ended(log: JobLog, silent: Sequence[int], *, waited: bool) -> FailingRank | None:
@@ -239,10 +260,10 @@ def _ended(log: JobLog, silent: Sequence[int], *, waited: bool) -> FailingRank |
     Others wait for a rank that hangs until they time out; of one that has ended they lose the connection.
     """
     listed = {item.rank for item in log.exits}
-    ended = tuple(rank for rank in silent if rank not in listed) if len(listed) > 1 and not waited else ()
-    if not ended:
-        said = {item.rank: item.text for item in log.last_words}
-        ended = tuple(rank for rank in silent if rank not in listed and _STOPPED.search(said.get(rank, "")))
+    said = {item.rank: item.text for item in log.last_words}
+    unlisted = [rank for rank in silent if rank not in listed]
+    goodbye = [rank for rank in unlisted if _STOPPED.search(said.get(rank, ""))]
+    ended = tuple(unlisted if unlisted and len(listed) > 1 and not waited else goodbye)
     if not ended:
         return None
     words = say("{ranks} ended without an error before the others did.", ranks=capitalised(ranks(ended)))
@@ -251,37 +272,20 @@ def _ended(log: JobLog, silent: Sequence[int], *, waited: bool) -> FailingRank |
 
 def _silent(log: JobLog, silent: Sequence[int], *, waited: bool) -> FailingRank:
     """Ranks that printed no error: a rank that hangs, or one that was ended without a trace."""
-    left = silent
-    if not waited:  # those that the launcher ended had no time to print one
-        stopped = {item.rank for item in log.exits if item.code in _ENDED_BY_OTHERS}
-        left = tuple(rank for rank in silent if rank not in stopped) or silent
-    left = _odd_words(log, left) or left
+    stopped = {item.rank for item in log.exits if item.code in _ENDED_BY_OTHERS and not waited}
+    left = tuple(rank for rank in silent if rank not in stopped) or tuple(silent)  # these had no time to print one
     codes = [item for item in log.exits if item.rank in left and item.code not in _ENDED_BY_OTHERS]
     what = say("no timeout") if waited else say("no error")
     words = say("{ranks} reported {what}: look there first.", ranks=capitalised(ranks(left)), what=what)
     if len(left) == 1 and codes:
         words = say("Rank {left} ended with exit code {code} and printed no error.", left=left[0], code=codes[0].code)
-    return FailingRank(tuple(left), RankSign.SILENT, words + _last(log, left), _last_lines(log, left))
-
-
-def _odd_words(log: JobLog, left: Sequence[int]) -> tuple[int, ...]:
-    """The one of several whose last line is like that of no other rank: it was busy with something else."""
-    alike = {item.rank: re.sub(r"\d[\d.,:e+-]*", "0", item.text) for item in log.last_words}
-    counts = Counter(alike.values())
-    common = counts.most_common(1)[0] if counts else ("", 0)
-    odd = tuple(rank for rank in left if rank in alike and counts[alike[rank]] == 1)
-    others = all(alike.get(rank) == common[0] for rank in left if rank not in odd)
-    return odd if len(odd) == 1 < len(left) and others and common[1] > len(alike) // 2 else ()
+    return FailingRank(left, RankSign.SILENT, words + _last(log, left), _last_lines(log, left))
 
 
 def _last(log: JobLog, who: Sequence[int]) -> str:
     """A sentence with the last line of the one rank; "" where it is not known."""
-    if len(who) != 1:
-        return ""
-    said = next((item for item in log.last_words if item.rank == who[0]), None)
-    return (
-        say(" Its last line: {text}.", text=said.text[:_SHOWN].rstrip(". ")) if said is not None and said.text else ""
-    )
+    said = next((item.text for item in log.last_words if len(who) == 1 and item.rank == who[0]), "")
+    return say(" Its last line: {text}.", text=said[:_SHOWN].rstrip(". ")) if said else ""
 
 
 def _last_lines(log: JobLog, who: Sequence[int]) -> tuple[LogLine, ...]:
@@ -292,40 +296,27 @@ def _last_lines(log: JobLog, who: Sequence[int]) -> tuple[LogLine, ...]:
     )
 
 
-def _apart(reporters: Mapping[int, LogEvent]) -> FailingRank | None:
-    """Ranks that waited at another line, or in another collective, than most others."""
-    waiting = {
-        rank: event for rank, event in reporters.items() if event.waits or (event.kind == PEER and event.exception)
-    }
-    places = {rank: place for rank, event in waiting.items() if (place := _place(event))}
-    odd = _odd(places)
-    if not odd:
-        return None
-    groups: dict[str, list[int]] = defaultdict(list)
-    for rank, place in sorted(places.items()):
-        groups[place].append(rank)
-    common = max(groups.values(), key=len)
-    words = say(
-        "{ranks} waited {places}, and {most} {others}.",
-        ranks=capitalised(ranks(odd)),
-        places=places[odd[0]],
-        most=_most(common),
-        others=places[common[0]],
-    )
-    return FailingRank(odd, RankSign.APART, words)
-
-
-def _most(common: Sequence[int]) -> str:
-    return ranks(common) if len(common) < 2 * _FEW else say("{common} others", common=len(common))
-
-
-def _place(event: LogEvent) -> str:
-    """Where a rank waited: its line, else the collective and its number."""
-    if event.frame is not None:
-        name = event.frame.path.replace("\\", "/").rpartition("/")[2]
-        return say("at {name}:{line} ({function})", name=name, line=event.frame.line, function=event.frame.function)
-    values = dict(event.values)
-    number = say(" number {sequence}", sequence=values["sequence"]) if values.get("sequence") else ""
-    return (
-        say("in {operation}{number}", operation=values["operation"], number=number) if values.get("operation") else ""
-    )
+def evidence_needed(log: JobLog, cause: FirstCause) -> tuple[str, ...]:
+    """Which evidence would decide where a log shows only consequences: sentences, the most telling first."""
+    found: list[str] = []
+    who = failing_rank(log)
+    if who is not None and who.words:
+        whole = "{words} The whole output of {names} would decide: torchrun --log-dir logs --tee 3."
+        found.append(say(whole, words=who.words, names=ranks(who.ranks)))
+    cascade = cause.of(LogRole.CASCADE)
+    local = sorted({int(failed[1]) for item in cascade if (failed := _LOCAL_RANK.search(item.text))})
+    printed = any(item.first and item.rank in log.ranks for item in log.exits)  # its output is here
+    if local and not found and not printed:
+        names = ", ".join(map(str, local[:_PLACES_SHOWN]))
+        kept = "The output of local rank {names} would decide: torchrun --tee 3 --log-dir logs keeps it."
+        found.append(say(kept, names=names))
+    silent = sorted(set(range(log.world or 0)) - set(log.ranks)) if log.ranks else []
+    if 0 < len(silent) <= _SILENT_SHOWN:
+        found.append(say("Rank {ranks} printed nothing here: read its own log.", ranks=", ".join(map(str, silent))))
+    if not {item.kind for item in cascade}.isdisjoint((PEER, ABORTED)):
+        lost = "A rank lost its connection to another one: the log of the rank that left first would decide."
+        found.append(say(lost))
+    nodes = {item.node for item in cascade if item.node}
+    where = say(" of {nodes}", nodes=min(nodes)) if len(nodes) == 1 else say(" of each node")
+    kernel = "The kernel's log{where} would show a kill for memory: dmesg -T | grep -i 'killed process'."
+    return (*found, say(kernel, where=where))

@@ -4,10 +4,9 @@ import re
 from collections.abc import Iterable, Iterator
 
 from gpudoctor.analysis.job_log.beside import guilty_line, settings_of
-from gpudoctor.analysis.job_log.disagreement import disagreement
-from gpudoctor.analysis.job_log.failing_rank import FailingRank, failing_rank
+from gpudoctor.analysis.job_log.failing_rank import FailingRank, disagreement, failing_rank
 from gpudoctor.analysis.job_log.first_cause import FirstCause, LogRole, first_cause
-from gpudoctor.analysis.job_log.handled import done_line
+from gpudoctor.analysis.job_log.overcome import done_line
 from gpudoctor.lang import say
 from gpudoctor.lang.message import concatenated
 from gpudoctor.model import (

@@ -1,56 +1,67 @@
 """The first cause among what all ranks wrote, and what only followed from it.
 
 A log of a job that died is mostly consequences: the launcher's summary, the watchdogs of the other ranks,
-closed connections. The loudest line is seldom the cause. A message that names a cause outranks one that names a
-symptom, wherever it is; among equals the first counts. An exception is handled if its rank trains on after it.
+closed connections. The loudest line is seldom the cause. First, what the program went on after is left out
+(`overcome.py`). Of the rest a cause outranks a symptom, wherever it is; among equals the first counts, unless
+another one explains it. Where nothing explains the death, what a rank said before it may.
 """
 
 import re
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from enum import Enum
+from typing import NamedTuple
 
-from gpudoctor.analysis.job_log.consequences import OF_A_GOOD_END, PEER
-from gpudoctor.analysis.job_log.event_order import earliest, may_be_together
-from gpudoctor.analysis.job_log.handled import (
+from gpudoctor.analysis.job_log.consequences import OF_A_GOOD_END, PEER, UNHEEDED
+from gpudoctor.analysis.job_log.overcome import (
+    NOT_THERE,
     TO_END,
-    WENT_ON,
+    WHILE_IMPORTING,
     is_last,
-    kept_by_its_actor,
     last_death,
-    of_an_earlier_program,
-    overcome_with,
-    was_handled,
+    overcome,
+    same_failure,
 )
-from gpudoctor.analysis.job_log.said_before import of_absent_ranks, said_before, waited_for_others
 from gpudoctor.analysis.memo import once
 from gpudoctor.model.log_message import PLAIN, Bearing
 from gpudoctor.model.signs.job_log import JobLog, LogEvent
 
-_OF_A_WORKER = "worker-killed"
-"""The kind of a loader worker that a signal ended."""
-_CANCELLED = "cancelled"
-"""The kind of a whole job that somebody cancelled: what its processes raise behind that follows from it."""
+_HALF_A_DAY, _SAME_MOMENT = 43_200.0, 90.0
+"""Seconds: two clocks without a day that differ by more have midnight between; ranks die together within the other."""
 _CRASHES = frozenset({"segfault", "abort", "heap", "illegal-instruction", "fpe"})
-"""Kinds of crashes in native code."""
-_HARD = frozenset({-9, -11, -7, -4, -8, 137, 139, 135, 132, 136})
-"""Exit codes of ranks that a signal ended which no waiting rank sends to itself."""
-_BY_SRUN = "sigterm"
-"""The kind of tasks that srun ends as one has failed."""
-_OF_NODE, _OF_STORAGE = "node-failure", "storage"
-"""Kinds of a node that failed, and of errors of its files, which may come before its record."""
-_GONE, _OF_A_KERNEL = "off-the-bus", "illegal-access"
-"""Kinds of a GPU that fell off the bus, and of the errors that programs on it get, and may print before."""
-_OF_A_JOB = re.compile(r"python|pt_|torchrun|ray|accelerate|deepspeed|mpirun|orted|julia|train", re.IGNORECASE)
-"""Programs of a job, as the kernel names what it kills; a browser may have been killed before."""
-_OF_POD = re.compile(r"(?:\S{1,80} {2,80})?(?:pod/)?(\S{1,120}) {2,80}\d{1,3}/\d{1,3} {2,40}[A-Z]")
-"""A row of `kubectl get pods`, with a namespace or without."""
-_OF_SUMMARY = 4
-"""Lines of a launcher's summary from a rank's exit code to its signal."""
 _AT_ONCE = 2
 """Ordinary lines between a signal and what a program raises by it, if no rank is named."""
+_HARD = frozenset({-9, -11, -7, -4, -8, 137, 139, 135, 132, 136})
+"""Exit codes of ranks that a signal ended which no waiting rank sends to itself."""
+_OF_A_JOB = re.compile(r"python|pt_|torchrun|ray|accelerate|deepspeed|mpirun|orted|julia|train", re.IGNORECASE)
+"""Programs of a job, as the kernel names what it kills; a browser may have been killed before."""
 _LONELY = 2
 """Ranks of a job that ends well which may lose a connection while they end."""
+_WAITING = frozenset(
+    {"unreachable", "rendezvous-timeout", "store-barrier", "heartbeat", "stalled", "ib-peer", "socket", "ib"}
+    | {"system-error", "warned", "mpi-unreachable"}
+)
+"""Kinds of symptoms between ranks, beside those of a rank that waited."""
+_OPTIONAL = NOT_THERE | {
+    "cannot-import", "missing-package", "no-module", "required", "requires", "removed-attribute", "operator",
+    "unknown-model", "401", "403", "404", "rate-limit", "offline", "tracker", "permission", "parse", "encoding",
+    "empty", "image",
+}  # fmt: skip
+"""Kinds of what a program often does without: a file, a package, the hub, a tracker, a row of the data."""
+_SOON, _OFTEN_SAID = 10, 3
+"""Ordinary lines between what a program caught and its death; times that it said the same."""
+_GAVE_UP = re.compile(
+    r"^\[?(?:ERROR|FATAL|CRITICAL|error|fatal)\b|(?i:\b(?:abort|g[ai]v\w{1,3} up|stopp(?:ed|ing)|leaving)\b)"
+)
+"""Words of a program that ends by what failed."""
+_WORDS = re.compile(r"[A-Z]?[a-z]{4,}|[A-Z]{5,}")
+_OF_ALL_ERRORS = frozenset(
+    {"error", "excep", "runti", "value", "index", "tenso", "devic", "objec", "modul", "train", "model", "batch"}
+    | {"attri", "faile", "expec", "argum", "messa", "torch", "found", "input", "state", "loadi", "loade", "which"}
+)
+_WRITES = re.compile(r"(?i)writ|sav(?:e|ing)|checkpoint|ckpt|snapshot|flush|upload|persist")
+"""Words of a death while something is written."""
 
 
 class LogRole(Enum):
@@ -88,141 +99,137 @@ class FirstCause:
 @once
 def first_cause(log: JobLog) -> FirstCause | None:
     """The first cause; None for a log in which nothing died."""
-    open_events = [
-        item for item in log.events if item.bearing not in (Bearing.HARMLESS, Bearing.HINT) and not item.mentioned
-    ]
-    passed = {item.order for item in open_events if item.last and not is_last(item, log)}
-    open_events = [item for item in open_events if item.order not in passed]
-    handled = passed | {
-        item.order
-        for item in open_events
-        if was_handled(item, log)
-        or of_an_earlier_program(item, open_events, log)
-        or kept_by_its_actor(item, open_events, log)
-    }
-    survived = [item for item in open_events if item.order in handled]
-    handled |= {item.order for item in open_events if overcome_with(item, survived, log)}
-    left = [item for item in open_events if item.order not in handled]
-    if not left or _only_noise(left, log):
+    told = [item for item in log.events if not (_means_nothing(item) or (item.last and not is_last(item, log)))]
+    left = [item for item in told if not overcome(item, told, log)]
+    if not left or _ended_well(left, log):
         return None
-    hints = [item for item in log.events if item.bearing is Bearing.HINT]
-    candidates = [item for item in left if item.fatal and not _ended_by_srun(item, log)]
-    root = _best(candidates) or _best([item for item in open_events if _recorded_before(item, left)])
-    handled -= {root.order} if root is not None else set()
-    if root is not None:
-        absent = of_absent_ranks(root, [item for item in open_events if item.order in handled])
-        handled -= {item.order for item in absent}
-        root = _best(absent) or root
-        root = _explaining(hints, root) or root
-        root = _killed_first(root, log, left) or root
-        went_on = root.exception != "" and (root.warned or root.goes_on)
-        unsure = went_on or _beside_other_pods(root, left)
-        root = replace(root, doubtful=True) if unsure else root
-    said = said_before(root, log, handled, left)
+    root = _first([item for item in left if item.fatal and not _ended_by_srun(item, log)])
+    if root is None:  # a record of a scheduler above a log that was pasted below it
+        records = [item for item in told if item.outside and item.fatal and not item.earlier]
+        root = _first([item for item in records if all(item.order < other.order for other in left)])
+    said = _said_before(root, log, left)
     if said is not None:
         root = replace(said, doubtful=True)
-        handled -= {said.order}
-    return FirstCause(root=root, roles=tuple((item, _role(item, root, handled)) for item in log.events))
+    elif root is not None:
+        explain = (item for item in log.events if item.bearing is Bearing.HINT and item.order < root.order)
+        hints = [item for item in explain if item.explains and re.search(item.explains, root.text)]
+        root = hints[-1] if hints else root
+        root = replace(root, doubtful=True) if root.exception and (root.warned or root.goes_on) else root
+    dead = {item.order for item in left}
+    return FirstCause(root=root, roles=tuple((item, _role(item, root, dead)) for item in log.events))
+
+
+def _means_nothing(event: LogEvent) -> bool:
+    return event.bearing in (Bearing.HARMLESS, Bearing.HINT) or event.mentioned
+
+
+def _role(event: LogEvent, root: LogEvent | None, dead: set[int]) -> LogRole:
+    if root is not None and event.order == root.order:
+        return LogRole.ROOT
+    if _means_nothing(event):
+        return LogRole.HARMLESS
+    if event.order not in dead:
+        return LogRole.HANDLED
+    if root is not None and (event.code, event.kind, event.exception) == (root.code, root.kind, root.exception):
+        return LogRole.SAME
+    return LogRole.CASCADE
 
 
 def _ended_by_srun(event: LogEvent, log: JobLog) -> bool:
     """Whether srun says that it ended tasks, and that another one had ended by itself with an error."""
-    return (
-        event.kind == _BY_SRUN
-        and event.text.startswith("srun: ")
-        and any(item.launcher == "srun" and (item.code > 0 or item.code in _HARD) for item in log.exits)
-    )
+    by_itself = any(item.launcher == "srun" and (item.code > 0 or item.code in _HARD) for item in log.exits)
+    return by_itself and event.kind == "sigterm" and event.text.startswith("srun: ")
 
 
-def _only_noise(events: Sequence[LogEvent], log: JobLog) -> bool:
+def _ended_well(events: Sequence[LogEvent], log: JobLog) -> bool:
     """Whether what is left is what a job prints while it ends well."""
     if any(item.fatal for item in events):
-        return log.finished and all(
-            (not item.exception or (_of_nccl(item) and last_death(log) < 0)) and item.bearing is not Bearing.CAUSE
-            for item in events
-        )
-    if len({item.rank for item in events if item.exception and item.kind == PEER}) > _LONELY and not log.finished:
-        return False
-    return all(item.kind in OF_A_GOOD_END for item in events) or log.finished
+        if not log.finished or any(item.bearing is Bearing.CAUSE for item in events):
+            return False
+        # a watchdog of NCCL is a thread in C++: what it prints was not raised in Python
+        of_threads = last_death(log) < 0
+        return all(not item.exception or (of_threads and item.exception.startswith("nccl")) for item in events)
+    lost = {item.rank for item in events if item.exception and item.kind == PEER}
+    return log.finished or (len(lost) <= _LONELY and all(item.kind in OF_A_GOOD_END for item in events))
 
 
-def _recorded_before(event: LogEvent, consequences: Sequence[LogEvent]) -> bool:
-    """Whether a record of a pod or a job stands before the consequences: the steps between are of a log."""
-    return (
-        event.outside
-        and event.fatal
-        and not event.earlier
-        and all(item.path == event.path and item.order > event.order for item in consequences)
-    )
+# Which of the rest came first
 
 
-def _of_nccl(event: LogEvent) -> bool:
-    """Whether it is a result of NCCL that a watchdog prints, a thread in C++: nothing was raised in Python."""
-    return event.exception.startswith("nccl")
+def earliest(events: Sequence[LogEvent]) -> LogEvent | None:
+    """The earliest: by time where both have one and it differs clearly, else as they stand."""
+    best: LogEvent | None = None
+    for item in events:
+        if best is None:
+            best = item
+        elif item.seconds is None or best.seconds is None:
+            best = item if item.order < best.order else best
+        elif item.path == best.path and 1e-6 < best.seconds - item.seconds < _HALF_A_DAY:
+            best = item
+    return best
 
 
-def _best(candidates: Sequence[LogEvent]) -> LogEvent | None:
+def _together(one: LogEvent, other: LogEvent) -> bool:
+    """Whether two events may be of the same moment."""
+    return one.seconds is None or other.seconds is None or abs(one.seconds - other.seconds) <= _SAME_MOMENT
+
+
+class _Explains(NamedTuple):
+    """What explains the cause that came first, if it was there at the same moment."""
+
+    of: Callable[[LogEvent], bool]
+    by: Callable[[LogEvent], bool]
+    before: bool
+    """Whether it must stand before it, in the same file."""
+    own: bool | None
+    """Whether it must be of the same rank, or of another one; None for any."""
+
+
+_EXPLAINED = (
+    _Explains(lambda item: item.exception != "", lambda item: item.kind == "cancelled", True, None),
+    _Explains(lambda item: item.exception != "", lambda item: item.kind == "worker-killed", True, True),
+    _Explains(lambda item: item.kind == "illegal-access", lambda item: item.kind == "off-the-bus", False, None),
+    _Explains(lambda item: item.kind == "storage", lambda item: item.kind == "node-failure", False, None),
+    _Explains(
+        lambda item: item.kind == PLAIN, lambda item: item.kind in _CRASHES and item.rank is not None, True, False
+    ),
+    _Explains(
+        lambda item: item.kind == PLAIN, lambda item: item.bearing is Bearing.CAUSE and item.kind != PLAIN, False, False
+    ),
+)
+
+
+def _first(events: Sequence[LogEvent]) -> LogEvent | None:
     """The cause that came first; a symptom only where no cause is named."""
-    causes = [item for item in candidates if item.bearing is Bearing.CAUSE]
-    symptoms = [item for item in candidates if item.bearing is Bearing.SYMPTOM]
-    if not causes:
-        return earliest(symptoms)
-    causes = [item for item in causes if not _of_a_signal(item, symptoms)] or symptoms
-    first = earliest(causes)
-    assert first is not None
-    cancelled = earliest([item for item in symptoms if item.kind == _CANCELLED and _behind_it(item, first)])
-    if cancelled is not None and first.exception:
-        return cancelled
-    killed = earliest([item for item in symptoms if item.kind == _OF_A_WORKER and _right_before(item, first)])
-    if killed is not None and first.exception:
-        return killed
-    if _killed_program(first) is False:
-        first = earliest([item for item in causes if _killed_program(item)]) or first
-    gone = earliest([item for item in causes if item.kind == _GONE and may_be_together(first, item)])
-    if gone is not None and first.kind == _OF_A_KERNEL:
-        return gone
-    if first.kind == _OF_STORAGE:
-        lost = earliest([item for item in causes if item.kind == _OF_NODE and may_be_together(first, item)])
-        first = lost or first
-    if first.kind == PLAIN:  # an exception of no known kind: another rank may name the cause at the same moment
-        named = [
-            item for item in causes if item.kind != PLAIN and item.rank != first.rank and may_be_together(first, item)
-        ]
-        own = {item.rank for item in causes}
-        crashed = [item for item in symptoms if _crashed(item) and item.order < first.order]
-        crashed = [item for item in crashed if item.rank not in own]
-        if crashed:
-            return crashed[0]
-        earlier = [item for item in symptoms if item.order < first.order and not may_be_together(item, first)]
-        if earlier and first.seconds is not None:
-            return earliest(earlier)
-        return earliest(named) or first
+    symptoms = [item for item in events if item.bearing is Bearing.SYMPTOM]
+    causes = [item for item in events if item.bearing is Bearing.CAUSE]
+    if any(map(_killed_program, causes)):
+        causes = [item for item in causes if _killed_program(item) is not False]
+    first = earliest([item for item in causes if not _by_signal(item, symptoms)] or symptoms)
+    if first is None or not causes:
+        return first
+    for row in _EXPLAINED:
+        if row.of(first):
+            found = [item for item in events if row.by(item) and _together(item, first)]
+            found = [item for item in found if row.own is None or row.own == (item.rank == first.rank)]
+            found = [item for item in found if not row.before or _before(item, first)]
+            if found:
+                return earliest(found)
     return first
 
 
-def _crashed(event: LogEvent) -> bool:
-    """Whether a rank crashed in native code, and was not ended by a thread that waited for others."""
-    return event.kind in _CRASHES and event.rank is not None and not event.earlier
+def _before(one: LogEvent, other: LogEvent) -> bool:
+    return one.path == other.path and one.order < other.order
 
 
-def _of_a_signal(event: LogEvent, symptoms: Sequence[LogEvent]) -> bool:
+def _by_signal(event: LogEvent, symptoms: Sequence[LogEvent]) -> bool:
     """Whether an exception of no known kind came as its process had said that it got a signal to end."""
     return event.kind == PLAIN and any(
         item.kind in TO_END
-        and _right_before(item, event)
+        and (item.rank == event.rank and _before(item, event) and _together(item, event))
         and (item.rank is not None or item.followed - event.followed <= _AT_ONCE)
         for item in symptoms
     )
-
-
-def _right_before(one: LogEvent, other: LogEvent) -> bool:
-    """Whether an event came before another one of the same rank, without a step between them."""
-    return one.rank == other.rank and _behind_it(one, other)
-
-
-def _behind_it(one: LogEvent, other: LogEvent) -> bool:
-    """Whether the second of two events of a file came behind the first, without a step between them."""
-    return one.path == other.path and one.order < other.order and one.progress < WENT_ON and may_be_together(one, other)
 
 
 def _killed_program(event: LogEvent) -> bool | None:
@@ -232,45 +239,67 @@ def _killed_program(event: LogEvent) -> bool | None:
     return _OF_A_JOB.match(program) is not None if event.kind == "oom-kernel" and program else None
 
 
-def _killed_first(root: LogEvent, log: JobLog, left: Sequence[LogEvent]) -> LogEvent | None:
-    """The kill of a rank that its launcher saw first, where the root is of ranks that lost it and waited."""
-    if root.bearing is not Bearing.SYMPTOM or not waited_for_others(root):
+# What a program said before a death that nothing else explains
+
+
+def waited_for_others(event: LogEvent) -> bool:
+    """Whether a rank that prints it may have lost, or waited for, one that failed by itself."""
+    return event.waits or event.kind in _WAITING
+
+
+def _said_before(root: LogEvent | None, log: JobLog, left: Sequence[LogEvent]) -> LogEvent | None:
+    """What the program mentioned, or caught and printed, before a death that nothing else explains.
+
+    A rank that did not come may have said why. A plain exception is explained by words of its own rank alone.
+    """
+    death = root or earliest([item for item in left if item.kind != UNHEEDED])
+    plain = root is not None and root.kind == PLAIN
+    if death is None or not (plain or root is None or waited_for_others(root)):
         return None
-    reporters = {item.rank for item in left if item.rank is not None}
-    lines = {
-        (item.path, item.line) for item in log.exits if item.first and item.code in _HARD and item.rank not in reporters
-    }
-    kills = [item for item in left if item.bearing is Bearing.SYMPTOM and not waited_for_others(item)]
-    near = (
-        item for item in kills for path, line in lines if path == item.path and 0 <= item.line - line <= _OF_SUMMARY
-    )
-    return next(near, None)
-
-
-def _beside_other_pods(root: LogEvent, left: Sequence[LogEvent]) -> bool:
-    """Whether it is the row of one pod in a table in which another pod failed in another way."""
-    own = _OF_POD.match(root.text)
-    rows = ((item, _OF_POD.match(item.text)) for item in left if item.path == root.path)
-    return own is not None and any(
-        row is not None and row[1] != own[1] and (item.code, item.kind) != (root.code, root.kind) for item, row in rows
-    )
-
-
-def _explaining(hints: Sequence[LogEvent], root: LogEvent) -> LogEvent | None:
-    """A warning before the root that explains a failure of its kind."""
-    values = [
-        item for item in hints if item.order < root.order and item.explains and re.search(item.explains, root.text)
+    dead = {item.order for item in left}
+    found = [
+        item
+        for item in log.events
+        if (item.mentioned or (item.order not in dead and _was_said(item, death)))
+        and (item.order < death.order or (not plain and item.path != death.path))
+        and (not plain or _together(item, death))
+        and not (item.kind in _OPTIONAL or item.exception in WHILE_IMPORTING)
     ]
-    return values[-1] if values else None
+    if plain:
+        own = [item for item in found if item.path == death.path and item.rank in (None, death.rank)]
+        times = Counter((item.code, item.kind) for item in own for _ in range(item.count) if not item.progress)
+        own = [item for item in own if _explains(item, death, times[item.code, item.kind])]
+        return next((item for item in own if same_failure(item, own[-1])), None)
+    reporters = {item.rank for item in left if item.rank is not None}
+    found = [item for item in found if not item.progress and item.rank not in reporters]
+    return earliest([item for item in found if item.rank is not None or _GAVE_UP.search(item.text)])
 
 
-def _role(event: LogEvent, root: LogEvent | None, handled: set[int]) -> LogRole:
-    if root is not None and event.order == root.order:
-        return LogRole.ROOT
-    if event.bearing in (Bearing.HARMLESS, Bearing.HINT) or event.mentioned:
-        return LogRole.HARMLESS
-    if event.order in handled:
-        return LogRole.HANDLED
-    if root is not None and (event.code, event.kind, event.exception) == (root.code, root.kind, root.exception):
-        return LogRole.SAME
-    return LogRole.CASCADE
+def _was_said(event: LogEvent, death: LogEvent) -> bool:
+    """Whether the program caught a known failure and printed it, and died some lines later without a step."""
+    printed = event.quoted or event.warned or event.logged or event.goes_on
+    return (
+        (printed and event.bearing is Bearing.CAUSE and event.kind != PLAIN)
+        and not (event.earlier or event.progress or event.succeeded)
+        and event.path == death.path
+        and event.rank == death.rank
+        and event.followed - death.followed <= _SOON
+    )
+
+
+def _explains(said: LogEvent, death: LogEvent, times: int) -> bool:
+    """Whether what a program said explains the plain exception behind it, and was not merely overcome.
+
+    It gave up, or the same came again and again, or both speak of the same thing.
+    """
+    frame = death.frame
+    words = f"{death.text} {frame.function} {frame.text}" if frame is not None else death.text
+    if said.progress:
+        return _WRITES.search(words) is not None
+    gave_up = _GAVE_UP.search(said.text) is not None and not said.goes_on
+    return gave_up or times >= _OFTEN_SAID or not _stems(f"{said.before} {said.text}").isdisjoint(_stems(words))
+
+
+def _stems(text: str) -> set[str]:
+    """The beginnings of the longer words of a text; words of all errors are left out."""
+    return {word[:5].lower() for word in _WORDS.findall(text) if len(word) > 4} - _OF_ALL_ERRORS

@@ -23,11 +23,10 @@ from gpudoctor.analysis.memo import once
 from gpudoctor.lang import say
 from gpudoctor.lang.message import concatenated
 from gpudoctor.model import Confidence, LogLine, SourceSpan
-from gpudoctor.model.signs.flight_recorder import CallSite, CollectiveEntry, FlightRecords, GroupOperation
+from gpudoctor.model.signs.flight_recorder import CallSite, FlightRecords, GroupOperation, GroupTrace, RankDump
 from gpudoctor.text import capitalised, count, ranks
 
 _NO_OPERATION = GroupOperation(name=say("an operation"))
-_NOWHERE = CallSite()
 _SHOWN = 4
 """Places and ranks that evidence and sentences name."""
 
@@ -126,18 +125,14 @@ def undated(records: FlightRecords, seconds: float) -> str:
 
 def unproven(records: FlightRecords) -> tuple[str, ...]:
     """Sentences about what the dumps cannot show: rings that have nothing in common."""
-    said = []
-    for group in process_groups(records):
-        traces = [trace for trace in group.traces.values() if trace.last]
-        if traces and oldest_common(group) > min(trace.last for trace in traces) + 1:
-            said.append(
-                say(
-                    "The rings of {group_name} have no collective in common. Set TORCH_FR_BUFFER_SIZE to a "
-                    "larger value.",
-                    group_name=_group_name(group),
-                )
-            )
-    return tuple(said[:_SHOWN])
+    apart = [
+        _group_name(group)
+        for group in process_groups(records)
+        if oldest_common(group)
+        > min((trace.last for trace in group.traces.values() if trace.last), default=1 << 62) + 1
+    ]
+    words = "The rings of {group_name} have no collective in common. Set TORCH_FR_BUFFER_SIZE to a larger value."
+    return tuple(say(words, group_name=name) for name in apart[:_SHOWN])
 
 
 def _age(wait: Wait) -> tuple[bool, int]:
@@ -159,40 +154,27 @@ class _Words:
         """Ranks that did not enter what others wait in; and others, for which a second group waits."""
         peer = wait.launch.peer is not None
         few = not peer and len(wait.waiting) < len(absent)
-        who, site = ranks(absent), self._at(wait)
+        parts = {"ranks": ranks(wait.waiting), "named": self._named(wait), "site": self._at(wait), "who": ranks(absent)}
+        capitals = {**parts, "ranks": capitalised(parts["ranks"])}
         if peer:
-            first = say(
-                "{ranks} waited in {named}{site}, and {who} did not call the other side.",
-                ranks=capitalised(ranks(wait.waiting)),
-                named=self._named(wait),
-                site=site,
-                who=who,
-            )
+            said = [say("{ranks} waited in {named}{site}, and {who} did not call the other side.", **capitals)]
         elif few:
-            first = say(
-                "Only {ranks} entered {named}{site}; {who} did not.",
-                ranks=ranks(wait.waiting),
-                named=self._named(wait),
-                site=site,
-                who=who,
-            )
+            said = [say("Only {ranks} entered {named}{site}; {who} did not.", **parts)]
         else:
-            first = say("{who} did not enter {named}.", who=capitalised(who), named=self._named(wait))
-        there = (
-            "" if peer or few else say("{ranks} waited in it{site}.", ranks=capitalised(ranks(wait.waiting)), site=site)
-        )
+            who = capitalised(parts["who"])
+            said = [
+                say("{who} did not enter {named}.", who=who, named=parts["named"]),
+                say("{ranks} waited in it{site}.", ranks=capitals["ranks"], site=parts["site"]),
+            ]
+        said.append(self._last(absent))
+        if second is not None:
+            named = self._named(second)
+            said.append(say("{who} did not enter {named}, either.", who=capitalised(ranks(also)), named=named))
+        said.append(self._followers(wait, found, (*also, *second.waiting) if second is not None else ()))
         return FlightVerdict(
             kind=FlightKind.PEER if peer else FlightKind.ALONE if few else FlightKind.MISSING,
             ranks=wait.waiting if few else tuple(sorted({*absent, *also})),
-            sentences=_said(
-                first,
-                there,
-                self._last(absent),
-                say("{who} did not enter {named}, either.", who=capitalised(ranks(also)), named=self._named(second))
-                if second is not None
-                else "",
-                self._followers(wait, found, (*also, *second.waiting) if second is not None else ()),
-            ),
+            sentences=_said(*said),
             evidence=self._evidence([*absent[:_SHOWN], *wait.waiting[:_SHOWN]], wait),
             confidence=_sure(wait),
         )
@@ -200,28 +182,18 @@ class _Words:
     def unseen(self, wait: Wait, found: Sequence[Wait]) -> FlightVerdict:
         """Everybody whose dump could be read is in it, and somebody's could not."""
         absent = tuple(rank for rank in wait.unseen if rank not in self._dumps)
-        reasons = {item.rank: item.reason for item in self._records.unread}
-        known = sorted({reasons[rank] for rank in absent if rank in reasons})
-        why = say(" ({known})", known=known[0]) if len(known) == 1 else ""
+        known = sorted({item.reason for item in self._records.unread if item.rank in absent})
+        end = say("the ring of {ranks} no longer shows this group (TORCH_FR_BUFFER_SIZE)", ranks=ranks(wait.unseen))
         if absent:
-            end = say(
-                "{ranks} left no {readable}dump{why}",
-                ranks=ranks(absent),
-                readable=say("readable ") if known else "",
-                why=why,
-            )
-        else:
-            end = say("the ring of {ranks} no longer shows this group (TORCH_FR_BUFFER_SIZE)", ranks=ranks(wait.unseen))
+            why = say(" ({known})", known=known[0]) if len(known) == 1 else ""
+            readable = say("readable ") if known else ""
+            end = say("{ranks} left no {readable}dump{why}", ranks=ranks(absent), readable=readable, why=why)
+        who = capitalised(ranks(wait.waiting))
         return FlightVerdict(
             kind=FlightKind.UNSEEN,
             ranks=absent or wait.unseen,
             sentences=_said(
-                say(
-                    "{ranks} waited in {named}{at}.",
-                    ranks=capitalised(ranks(wait.waiting)),
-                    named=self._named(wait),
-                    at=self._at(wait),
-                ),
+                say("{ranks} waited in {named}{at}.", ranks=who, named=self._named(wait), at=self._at(wait)),
                 say("All ranks whose dumps show it entered it; {end}.", end=end),
                 self._followers(wait, found),
             ),
@@ -232,34 +204,26 @@ class _Words:
     def stalled(self, wait: Wait, found: Sequence[Wait]) -> FlightVerdict:
         """Everybody entered, and it does not complete."""
         suspects = wait.not_started or (wait.waiting if wait.completed else ())
+        end = ""
         if wait.completed:
-            end = say(
-                "It completed on {ranks} and not on {others}.", ranks=ranks(wait.completed), others=ranks(wait.waiting)
-            )
+            completed, others = ranks(wait.completed), ranks(wait.waiting)
+            end = say("It completed on {ranks} and not on {others}.", ranks=completed, others=others)
         elif wait.not_started:
-            end = say(
-                "It did not begin on the GPU of {ranks}: earlier work there has not ended.",
-                ranks=ranks(wait.not_started),
-            )
+            words = "It did not begin on the GPU of {ranks}: earlier work there has not ended."
+            end = say(words, ranks=ranks(wait.not_started))
         elif wait.started:
             end = say("It began on every GPU: a link, a network or a GPU failed, and not the program.")
-        else:
-            end = ""
+        entered = say(
+            "All {ranks} entered {named}{at}, and {completed} completed it.",
+            ranks=count(len(wait.group.dumped), "rank"),
+            named=self._named(wait),
+            at=self._at(wait),
+            completed=say("not all") if wait.completed else say("none"),
+        )
         return FlightVerdict(
             kind=FlightKind.STALLED,
             ranks=suspects,
-            sentences=_said(
-                say(
-                    "All {ranks} entered {named}{at}, and {completed} completed it.",
-                    ranks=count(len(wait.group.dumped), "rank"),
-                    named=self._named(wait),
-                    at=self._at(wait),
-                    completed=say("not all") if wait.completed else say("none"),
-                ),
-                end,
-                self._ring(wait.group),
-                self._followers(wait, found),
-            ),
+            sentences=_said(entered, end, self._ring(wait.group), self._followers(wait, found)),
             evidence=self._evidence((*suspects[:_SHOWN], *wait.waiting[:_SHOWN]), wait),
             confidence=_sure(wait),
         )
@@ -270,12 +234,12 @@ class _Words:
         clauses = [
             say(
                 "{rank_words} waited in {named}{at} for {ranks}",
-                rank_words=rank_words,
+                rank_words=ranks(wait.waiting),
                 named=self._named(wait),
                 at=self._at(wait),
                 ranks=ranks(wait.missing),
             )
-            for wait, rank_words in ((wait, ranks(wait.waiting)) for wait in circle[:_SHOWN])
+            for wait in circle[:_SHOWN]
         ]
         people = tuple(sorted({rank for wait in circle for rank in wait.waiting}))
         return FlightVerdict(
@@ -331,16 +295,13 @@ class _Words:
     def _named(self, wait: Wait) -> str:
         """`all_reduce number 58 of group tp (ranks 4-7)`, `recv from rank 2`."""
         operation = self._records.operations.get(wait.launch.operation)
-        name = operation.name if operation else say("collective")
-        if wait.launch.peer is not None:
-            places = [wait.group.members[place] for place in wait.launch.peer]
-            side = (
-                say("to rank {places}", places=places[1])
-                if wait.waiting == (places[0],)
-                else say("from rank {places}", places=places[0])
-            )
-            return say("{name} {side}{of}", name=name, side=side, of=self._of(wait.group))
-        return say("{name} number {number:,}{of}", name=name, number=wait.number, of=self._of(wait.group))
+        name, of = operation.name if operation else say("collective"), self._of(wait.group)
+        if wait.launch.peer is None:
+            return say("{name} number {number:,}{of}", name=name, number=wait.number, of=of)
+        source, target = (wait.group.members[place] for place in wait.launch.peer)
+        sends = wait.waiting == (source,)
+        side = say("to rank {places}", places=target) if sends else say("from rank {places}", places=source)
+        return say("{name} {side}{of}", name=name, side=side, of=of)
 
     def _of(self, group: ProcessGroup) -> str:
         return say(" of {group_name}", group_name=_group_name(group)) if self._many else ""
@@ -356,30 +317,24 @@ class _Words:
         latest = {self._latest(rank) for rank in people}
         if len(latest) != 1:
             return ""
-        [last] = latest
-        who = capitalised(ranks(people))
+        last, who = latest.pop(), capitalised(ranks(people))
+        if not last:
+            return say("{who} entered no operation at all.", who=who)
         whose = f"{who}'s" if len(people) == 1 else say("Of {ranks} the", ranks=ranks(people))
-        return (
-            say("{whose} last operation was {last}.", whose=whose, last=last)
-            if last
-            else say("{who} entered no operation at all.", who=who)
-        )
+        return say("{whose} last operation was {last}.", whose=whose, last=last)
 
     def _latest(self, rank: int) -> str:
         dump = self._dumps.get(rank)
         if dump is None or dump.latest is None:
             return ""
         name, launch = dump.latest
-        operation = self._records.operations.get(launch.operation, _NO_OPERATION)
-        group = next(
-            (item for item in process_groups(self._records) if item.name == name and rank in item.traces), None
-        )
-        of = self._of(group) if group else ""
+        groups = (item for item in process_groups(self._records) if item.name == name and rank in item.traces)
+        group = next(groups, None)
         return say(
             "{name} number {sequence:,}{of}{site}",
-            name=operation.name,
+            name=self._records.operations.get(launch.operation, _NO_OPERATION).name,
             sequence=launch.sequence,
-            of=of,
+            of=self._of(group) if group else "",
             site=_site(self._records.sites.get(launch.site)),
         )
 
@@ -406,35 +361,31 @@ class _Words:
             dump, trace = self._dumps.get(rank), wait.group.traces.get(rank)
             if dump is None:
                 continue
-            launch: CollectiveEntry | None = None
-            key, site = (trace.operation(number), trace.site(number)) if trace and number else (0, 0)
-            if not key:
-                launch = trace.pending[0] if trace and trace.pending else dump.latest[1] if dump.latest else None
-                if wait.launch.peer is not None and rank in wait.waiting:
-                    launch = wait.launch
-                if launch is None:
-                    lines.append(LogLine(origin=dump.path, text=say("rank {rank}: no operation", rank=rank)))
-                    continue
-                key, site = launch.operation, launch.site
-            operation = self._records.operations.get(key, _NO_OPERATION)
-            place = self._records.sites.get(site, _NOWHERE)
-            if place.path:
-                spans.append(SourceSpan(path=place.path, line=place.line))
-            state = say(", {state}", state=launch.state) if launch is not None and launch.state else ""
-            which = number or (launch.sequence if launch is not None else 0)
-            lines.append(
-                LogLine(
-                    origin=dump.path,
-                    text=say(
-                        "rank {rank}: {name} number {which}{state}",
-                        rank=rank,
-                        name=operation.name,
-                        which=which,
-                        state=state,
-                    ),
+            text = say("rank {rank}: no operation", rank=rank)
+            if where := self._where(dump, trace, wait, number):
+                key, place, which, state = where
+                text = say(
+                    "rank {rank}: {name} number {which}{state}",
+                    rank=rank,
+                    name=self._records.operations.get(key, _NO_OPERATION).name,
+                    which=which,
+                    state=say(", {state}", state=state) if state else "",
                 )
-            )
+                site = self._records.sites.get(place)
+                spans += [SourceSpan(path=site.path, line=site.line)] if site is not None and site.path else []
+            lines.append(LogLine(origin=dump.path, text=text))
         return (*dict.fromkeys(spans), *lines[: 2 * _SHOWN])
+
+    def _where(
+        self, dump: RankDump, trace: GroupTrace | None, wait: Wait, number: int
+    ) -> tuple[int, int, int, str] | None:
+        """Keys of a rank's operation and its site, its number and state; None for a rank that entered none."""
+        if trace and number and trace.operation(number):
+            return trace.operation(number), trace.site(number), number, ""
+        launch = trace.pending[0] if trace and trace.pending else dump.latest[1] if dump.latest else None
+        if wait.launch.peer is not None and dump.rank in wait.waiting:
+            launch = wait.launch
+        return (launch.operation, launch.site, number or launch.sequence, launch.state) if launch else None
 
 
 _SHIFTS = {
@@ -457,11 +408,8 @@ def _group_name(group: ProcessGroup) -> str:
     if group.default:
         return say("the default group")
     name = group.description if group.description not in ("", "undefined") else group.name
-    return (
-        say("group {name} ({ranks})", name=name, ranks=ranks(group.members))
-        if group.members
-        else say("group {name}", name=name)
-    )
+    whose = say("group {name} ({ranks})", name=name, ranks=ranks(group.members))
+    return whose if group.members else say("group {name}", name=name)
 
 
 def _site(site: CallSite | None) -> str:
@@ -469,32 +417,21 @@ def _site(site: CallSite | None) -> str:
     if site is None or not site.path:
         return ""
     function = "" if site.function in ("", "<module>") else f" ({site.function.rpartition('.')[2]})"
-    return say(
-        " at {file}:{line}{function}",
-        file=site.path.replace(chr(92), "/").rpartition("/")[2],
-        line=site.line,
-        function=function,
-    )
+    file = site.path.replace(chr(92), "/").rpartition("/")[2]
+    return say(" at {file}:{line}{function}", file=file, line=site.line, function=function)
 
 
 def _described(operation: GroupOperation, among: Sequence[GroupOperation]) -> str:
     """An operation by what tells it from the others: its name, else its elements or types too."""
     if len({item.name for item in among}) == len(among):
         return operation.name
-    shape = ", ".join("x".join(map(str, size)) or "scalar" for size in operation.sizes[:2])
+    sizes = ", ".join("x".join(map(str, size)) or "scalar" for size in operation.sizes[:2])
+    shape = say(" ({shape})", shape=sizes) if sizes else ""
     if len({(item.name, item.elements) for item in among}) == len(among) and operation.elements is not None:
-        return say(
-            "{name} of {elements}{shape}",
-            name=operation.name,
-            elements=count(operation.elements, "element"),
-            shape=say(" ({shape})", shape=shape) if shape else "",
-        )
-    return say(
-        "{name} of {dtypes}{shape}",
-        name=operation.name,
-        dtypes=" and ".join(operation.dtypes) or say("no tensor"),
-        shape=say(" ({shape})", shape=shape) if shape else "",
-    )
+        elements = count(operation.elements, "element")
+        return say("{name} of {elements}{shape}", name=operation.name, elements=elements, shape=shape)
+    dtypes = " and ".join(operation.dtypes) or say("no tensor")
+    return say("{name} of {dtypes}{shape}", name=operation.name, dtypes=dtypes, shape=shape)
 
 
 def _circle(found: Sequence[Wait]) -> list[Wait]:

@@ -7,10 +7,10 @@ as ranks enqueue ahead of their devices: only what has waited long counts.
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from gpudoctor.analysis.memo import once
-from gpudoctor.model.signs.flight_recorder import CollectiveEntry, FlightRecords, GroupTrace, RankDump
+from gpudoctor.model.signs.flight_recorder import CollectiveEntry, FlightRecords, GroupTrace
 
 STUCK_SECONDS = 10.0
 """Seconds in one operation that are a wait: a collective takes seconds at most."""
@@ -91,38 +91,20 @@ class CollectiveMismatch:
 @once
 def process_groups(records: FlightRecords) -> tuple[ProcessGroup, ...]:
     """All process groups that a dump names."""
-    known: dict[tuple[str, int], list[tuple[RankDump, GroupTrace]]] = defaultdict(list)
-    loose: dict[tuple[str, str], list[tuple[RankDump, GroupTrace]]] = defaultdict(list)
+    entries: dict[tuple[str, str, int], dict[int, GroupTrace]] = defaultdict(dict)
     for dump in records.ranks:
         for trace in dump.groups:
-            if trace.members:
-                known[trace.name, id(trace.members)].append((dump, trace))  # equal members are one object
-            else:
-                loose[trace.name, trace.description].append((dump, trace))
-    found = [_group(records, entries, entries[0][1].members) for entries in known.values()]
-    everyone = tuple(sorted({dump.rank for dump in records.ranks} | _unread_ranks(records)))
-    for (_, description), entries in loose.items():
-        own = tuple(sorted(dump.rank for dump, _ in entries))
-        found.append(_group(records, entries, everyone if description == "default_pg" else own))
+            loose = trace.description if not trace.members else ""
+            entries[trace.name, loose, id(trace.members)][dump.rank] = trace  # equal members are one object
+    everyone = {dump.rank for dump in records.ranks} | {item.rank for item in records.unread if item.rank is not None}
+    found = []
+    for traces in entries.values():
+        first = next(iter(traces.values()))
+        members = first.members or tuple(sorted(everyone if first.description == "default_pg" else traces))
+        inside = set(members).difference(traces)
+        idle = (dump.rank for dump in records.ranks if dump.rank in inside and not dump.wrapped)
+        found.append(ProcessGroup(first.name, first.description, members, traces, frozenset(idle)))
     return tuple(found)
-
-
-def _group(
-    records: FlightRecords, entries: list[tuple[RankDump, GroupTrace]], members: tuple[int, ...]
-) -> ProcessGroup:
-    traces = {dump.rank: trace for dump, trace in entries}
-    inside = set(members)
-    idle = frozenset(
-        dump.rank
-        for dump in (records.ranks if len(traces) < len(inside) else ())
-        if dump.rank in inside and dump.rank not in traces and not dump.wrapped
-    )
-    first = entries[0][1]
-    return ProcessGroup(first.name, first.description, members, traces, idle)
-
-
-def _unread_ranks(records: FlightRecords) -> set[int]:
-    return {item.rank for item in records.unread if item.rank is not None}
 
 
 class _Written:
@@ -130,8 +112,9 @@ class _Written:
 
     def __init__(self, records: FlightRecords) -> None:
         self._files = {dump.rank: dump.written for dump in records.ranks}
-        lasts = [entry for dump in records.ranks for trace in dump.groups for entry in _ends(trace)]
-        self.latest = max((entry.created for entry in lasts), default=0)
+        traces = [trace for dump in records.ranks for trace in dump.groups]
+        ends = (entry for trace in traces for entry in (*trace.pending, *trace.peers, trace.newest) if entry)
+        self.latest = max((entry.created for entry in ends), default=0)
         """When a rank entered an operation last, of all that the dumps show."""
 
     def __contains__(self, rank: int) -> bool:
@@ -143,13 +126,6 @@ class _Written:
         age = (written - launch.created) / 1e9
         longest = 2 * (launch.timeout or _USUAL_TIMEOUT) + _LONGEST_DUMP
         return None if age > longest or written < self.latest else age
-
-
-def _ends(trace: GroupTrace) -> Iterator[CollectiveEntry]:
-    yield from trace.pending
-    yield from trace.peers
-    if trace.newest is not None:
-        yield trace.newest
 
 
 @once
@@ -216,23 +192,13 @@ def _waits_at(trace: GroupTrace | None, number: int) -> CollectiveEntry | None:
 
 def _at(group: ProcessGroup, inside: Mapping[int, CollectiveEntry], number: int) -> CollectiveEntry | None:
     """A launch with this number: one that waits, else what the ring of one still says of it."""
-    for launch in inside.values():
-        if launch.sequence == number:
-            return launch
-    for rank, launch in inside.items():
-        operation = group.traces[rank].operation(number)
-        if operation:
-            return CollectiveEntry(
-                number,
-                operation,
-                group.traces[rank].site(number),
-                launch.state,
-                False,
-                launch.timed_out,
-                0,
-                launch.timeout,
-            )
-    return None
+    here = next((launch for launch in inside.values() if launch.sequence == number), None)
+    rings = ((launch, group.traces[rank]) for rank, launch in inside.items())
+    known = ((launch, ring) for launch, ring in rings if ring.operation(number))
+    for launch, ring in known if here is None else ():
+        keys = {"operation": ring.operation(number), "site": ring.site(number)}
+        return replace(launch, sequence=number, done=False, created=0, peer=None, **keys)
+    return here
 
 
 def _waited(inside: Mapping[int, CollectiveEntry], written: _Written, seconds: float) -> tuple[bool | None, bool]:
@@ -296,18 +262,11 @@ def first_mismatch(records: FlightRecords, group: ProcessGroup) -> CollectiveMis
     if len(traces) < 2:
         return None
     longest = max(traces, key=lambda trace: trace.last)
-    earliest: int | None = None
-    seen: set[tuple[int, int, bytes]] = set()
-    for trace in traces:
-        key = (trace.first, trace.last, trace.operations.tobytes())
-        if key in seen:
-            continue
-        seen.add(key)
-        until = earliest if earliest is not None else trace.last + 1
-        found = _first_difference(longest, trace, until)
-        earliest = found if found is not None else earliest
-    if earliest is None:
+    rings = {(trace.first, trace.last, trace.operations.tobytes()): trace for trace in traces}
+    differing = [number for trace in rings.values() if (number := _first_difference(longest, trace)) is not None]
+    if not differing:
         return None
+    earliest = min(differing)
     callers: dict[int, list[int]] = defaultdict(list)
     for rank, trace in sorted(group.traces.items()):
         operation = trace.operation(earliest)
@@ -322,19 +281,13 @@ def first_mismatch(records: FlightRecords, group: ProcessGroup) -> CollectiveMis
     )
 
 
-def _first_difference(one: GroupTrace, other: GroupTrace, until: int) -> int | None:
-    """The first number below `until` under which two rings differ."""
-    begin, end = max(one.first, other.first), min(one.last, other.last, until - 1)
-    if begin > end:
-        return None
-    left = one.operations[begin - one.first : end - one.first + 1]
-    right = other.operations[begin - other.first : end - other.first + 1]
-    if left == right:
-        return None
-    for number, (mine, its) in enumerate(zip(left, right, strict=True), begin):
-        if mine != its and mine and its:
-            return number
-    return None
+def _first_difference(one: GroupTrace, other: GroupTrace) -> int | None:
+    """The first number under which two rings differ."""
+    begin, end = max(one.first, other.first), min(one.last, other.last)
+    left = one.operations[begin - one.first : max(begin, end + 1) - one.first]
+    right = other.operations[begin - other.first : max(begin, end + 1) - other.first]
+    pairs = enumerate(zip(left, right, strict=True), begin) if left != right else ()
+    return next((number for number, (mine, its) in pairs if mine != its and mine and its), None)
 
 
 def _shift(group: ProcessGroup, sequence: int, by_operation: list[tuple[int, list[int]]]) -> str:

@@ -16,7 +16,7 @@ from typing import Any
 from gpudoctor.model.external_files import is_packed, open_unpacked, unpacked_most
 from gpudoctor.model.read_limits import FLIGHT_DUMP, FLIGHT_READER
 from gpudoctor.text import size
-from gpudoctor.vitals.flight_recorder.condense import Dictionary, condense
+from gpudoctor.vitals.flight_recorder.condense import condense
 from gpudoctor.vitals.plain_pickle import NotPlain
 
 LENGTH = struct.Struct("<I")
@@ -24,21 +24,23 @@ LENGTH = struct.Struct("<I")
 
 def main() -> int:
     """Answer each line of the standard input until it ends."""
-    _limit()
+    with suppress(ImportError, ValueError, OSError):  # Windows has no such limit
+        import resource
+
+        resource.setrlimit(resource.RLIMIT_AS, (FLIGHT_READER.most, resource.getrlimit(resource.RLIMIT_AS)[1]))
+        resource.setrlimit(resource.RLIMIT_CORE, (0, resource.getrlimit(resource.RLIMIT_CORE)[1]))
     gc.disable()  # the values of a dump form no circles
-    dictionary = Dictionary()
     for line in sys.stdin.buffer:
-        data = marshal.dumps(answer(json.loads(line), dictionary))
-        sys.stdout.buffer.write(LENGTH.pack(len(data)))
-        sys.stdout.buffer.write(data)
+        data = marshal.dumps(answer(json.loads(line)))
+        sys.stdout.buffer.write(LENGTH.pack(len(data)) + data)
         sys.stdout.buffer.flush()
     return 0
 
 
-def answer(path: str, dictionary: Dictionary) -> Any:
-    """What a dump holds and what its numbers mean, or a clause why it cannot be read."""
+def answer(path: str) -> Any:
+    """What a dump holds, or a clause why it cannot be read."""
     try:
-        found = condense(_bytes(path), dictionary)
+        return condense(_bytes(path))
     except OSError as error:
         return error.strerror or str(error)
     except NotPlain as error:
@@ -47,7 +49,6 @@ def answer(path: str, dictionary: Dictionary) -> Any:
         return f"reading it needs more memory than {size(FLIGHT_READER.most)}"
     except RecursionError:
         return "it nests too deep"
-    return (found, *dictionary.take_new())
 
 
 def _bytes(path: str) -> bytes:
@@ -60,11 +61,3 @@ def _bytes(path: str) -> bytes:
     if len(data) > most:
         raise NotPlain(f"it is {FLIGHT_DUMP.words}")
     return data
-
-
-def _limit() -> None:
-    with suppress(ImportError, ValueError, OSError):  # Windows has no such limit
-        import resource
-
-        resource.setrlimit(resource.RLIMIT_AS, (FLIGHT_READER.most, resource.getrlimit(resource.RLIMIT_AS)[1]))
-        resource.setrlimit(resource.RLIMIT_CORE, (0, resource.getrlimit(resource.RLIMIT_CORE)[1]))

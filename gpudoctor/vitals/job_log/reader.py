@@ -12,7 +12,7 @@ from types import MappingProxyType
 from typing import IO
 
 from gpudoctor.analysis.job_log.consequences import OF_A_DEATH, PEER, UNHEEDED
-from gpudoctor.analysis.job_log.handled import WENT_ON
+from gpudoctor.analysis.job_log.overcome import WENT_ON
 from gpudoctor.lang import say
 from gpudoctor.lang.message import concatenated
 from gpudoctor.model.log_message import PLAIN, Bearing, LogMessage

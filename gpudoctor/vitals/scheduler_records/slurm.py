@@ -2,9 +2,9 @@
 
 import re
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 
 from gpudoctor.text import size
-from gpudoctor.vitals.scheduler_records.record import SchedulerRecord
 
 _COLUMNS = frozenset({
     "account", "alloccpus", "derivedexitcode", "elapsed", "end", "exitcode", "jobid", "jobidraw", "jobname",
@@ -35,6 +35,29 @@ _HELD = (
 """Slurm's reasons of a job that waits, which do not pass by themselves."""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SlurmRecord:
+    """What Slurm says of a job or a step."""
+
+    job: str
+    """Its number; what belongs to one job has the same."""
+    head: bool
+    """Whether it is the row of the job itself, which its steps follow."""
+    line: int
+    """1-based."""
+    text: str
+    """The record as it stands, in one line."""
+    kind: str
+    """The wording of a death that it is (`time-limit`); "" for one that tells of none."""
+    healthy: bool
+    """Whether it ended well."""
+    node: str
+    stamp: str
+    """ISO 8601, where the record has its end."""
+    values: Mapping[str, str]
+    """Named parts for the wording: `limit`, `used`, `when`, `who`."""
+
+
 def is_sacct(lines: list[str]) -> bool:
     """Whether a text is a table of sacct and nothing else; blank lines left out before."""
     cut = _cutter(lines)
@@ -56,19 +79,20 @@ def is_scontrol(lines: list[str]) -> bool:
     return bool(lines) and lines[0].startswith("JobId=") and all(_SETTING.match(line) for line in lines[-5:])
 
 
-def of_sacct(lines: list[tuple[int, str]]) -> Iterator[SchedulerRecord]:
-    """Its rows, the numbers of their lines given."""
-    header = lines[0][1]
-    cut = _cutter([text for _, text in lines])
-    assert cut is not None
-    for number, text in lines[1:]:
-        if not _RULE.match(text) and text != header:
-            row = _cells(header, cut, text)
-            name = row.get("jobid") or row.get("jobidraw") or row.get("jobname") or ""
-            yield _record(row, name, number, " ".join(text.split()))
+def records(lines: list[tuple[int, str]]) -> Iterator[SlurmRecord]:
+    """The records of one of these two texts, its blank lines left out; none of another text."""
+    texts = [text for _, text in lines]
+    if is_scontrol(texts):
+        yield from _of_scontrol(lines)
+    elif is_sacct(texts) and (cut := _cutter(texts)) is not None:
+        for number, text in lines[1:]:
+            if not _RULE.match(text) and text != texts[0]:
+                row = _cells(texts[0], cut, text)
+                name = row.get("jobid") or row.get("jobidraw") or row.get("jobname") or ""
+                yield _record(row, name, number, " ".join(text.split()))
 
 
-def of_scontrol(lines: list[tuple[int, str]]) -> Iterator[SchedulerRecord]:
+def _of_scontrol(lines: list[tuple[int, str]]) -> Iterator[SlurmRecord]:
     """Its jobs, which begin with JobId."""
     blocks: list[list[tuple[int, str]]] = []
     for number, text in lines:
@@ -110,7 +134,7 @@ def _cells(header: str, cut: str | list[tuple[int, int]], line: str) -> dict[str
     return {header[begin:end].strip().lower(): line[begin:end].strip() for begin, end in cut}
 
 
-def _record(row: Mapping[str, str], name: str, line: int, text: str) -> SchedulerRecord:
+def _record(row: Mapping[str, str], name: str, line: int, text: str) -> SlurmRecord:
     state = row.get("state", "").upper()
     end = row.get("end", "")
     kind = next((kind for beginning, kind in _STATES if state.startswith(beginning)), "")
@@ -132,15 +156,17 @@ def _record(row: Mapping[str, str], name: str, line: int, text: str) -> Schedule
         "who": f"user {asked[1]}" if asked else "",
     }
     nodes = row.get("nodelist", "")
-    return SchedulerRecord(
-        job=re.split(r"\.", name, maxsplit=1)[0],
+    job = name.partition(".")[0]
+    return SlurmRecord(
+        job=job,
+        head=job == name != "",
         line=line,
         text=text,
         kind=kind,
         healthy=state.startswith("COMPLETED"),
         node=nodes if re.fullmatch(r"[\w.-]+", nodes) and nodes != "None" else "",
         stamp=values["when"],
-        values=tuple((key, value) for key, value in values.items() if value),
+        values={key: value for key, value in values.items() if value},
     )
 
 
