@@ -445,7 +445,7 @@ PROBES = (
         ("Failed", [("Preempted", "Preempted by lab/big on node gpu-3")], "preempted the job"),
         ("Running", [("Killing", "Container fit failed liveness probe, will be restarted")], "its liveness probe failed"),
         ("Failed", [("DeadlineExceeded", "Job was active longer than specified deadline")], "at its time limit"),
-        ("Failed", [("SystemOOM", "System OOM encountered, victim process: fit, pid: 31")], "process 31 (fit) because"),
+        ("Failed", [("SystemOOM", "System OOM encountered, victim process: fit, pid: 31")], "killed fit because"),
         ("Running", [("OOMKilling", "Memory cgroup out of memory: Kill process 31 (fit) score 9")], "process 31 (fit) because"),
     ],
 )  # fmt: skip

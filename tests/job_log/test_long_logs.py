@@ -358,30 +358,6 @@ def test_a_traceback_that_absl_logs():
     assert named(STEPS + absl.format(1) + "TypeErrors are counted\n") is None
 
 
-CAUGHT = (
-    "10:00:00 | INFO | fit:main:9 - Trial ended\n" + raised("json.decoder.JSONDecodeError: Expecting value: line 1")
-    + "".join(f"reading shard {name} of the corpus\n" for name in ("alpha", "beta", "gamma", "delta") * 75)
-)  # fmt: skip
-JOINED = raised(
-    "torch.distributed.DistStoreError: Timed out after 1801 seconds waiting for clients. {}/4 clients joined."
-)
-
-
-@pytest.mark.parametrize(
-    ("text", "code"),
-    [
-        (CAUGHT + JOINED.format(3), "FAIL016"),
-        (JOINED.format(3), "FAIL007"),
-        (CAUGHT + JOINED.format(4), "FAIL007"),  # as many came as were expected
-        (CAUGHT + CAUGHT.replace("line 1", "row 7") + JOINED.format(3), "FAIL007"),  # more than are missing
-        (CAUGHT, None),
-        (CAUGHT + raised("KeyError: 'speaker'"), "FAIL001"),
-    ],
-)
-def test_why_ranks_did_not_join(text, code):
-    assert named(text) == code
-
-
 WATCHDOG = (
     "[rank{n}]:[E321 02:17:08.408271257 ProcessGroupNCCL.cpp:607] [Rank {n}] Watchdog caught collective operation "
     "timeout: WorkNCCL(SeqNum=9, OpType=ALLREDUCE, Timeout(ms)=600000) ran for 600060 milliseconds before timing out.\n"

@@ -208,10 +208,10 @@ def disagreement(cause: FirstCause) -> str:
         if item.waits and item.rank is not None:  # the first timeout of a rank says where it was
             first.setdefault(item.rank, item)
     places: dict[tuple[str, str], list[int]] = defaultdict(list)
-    for rank, item in sorted(first.items()):
+    for rank, item in first.items():
         places[_collective(item)].append(rank)
     parts = [
-        say("{ranks} in {name}{number}", ranks=ranks(found), name=name, number=number)
+        say("{ranks} in {name}{number}", ranks=ranks(sorted(found)), name=name, number=number)
         for (name, number), found in places.items()
         if name
     ]

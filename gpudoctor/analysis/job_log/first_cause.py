@@ -15,8 +15,10 @@ from typing import NamedTuple
 
 from gpudoctor.analysis.job_log.consequences import OF_A_GOOD_END, PEER, UNHEEDED
 from gpudoctor.analysis.job_log.overcome import (
+    NO_END,
     NOT_THERE,
     TO_END,
+    WENT_ON,
     WHILE_IMPORTING,
     is_last,
     last_death,
@@ -34,6 +36,8 @@ _AT_ONCE = 2
 """Ordinary lines between a signal and what a program raises by it, if no rank is named."""
 _HARD = frozenset({-9, -11, -7, -4, -8, 137, 139, 135, 132, 136})
 """Exit codes of ranks that a signal ended which no waiting rank sends to itself."""
+_OF_SUMMARY = 4
+"""Lines of a launcher's summary from a rank's exit code to its signal."""
 _OF_A_JOB = re.compile(r"python|pt_|torchrun|ray|accelerate|deepspeed|mpirun|orted|julia|train", re.IGNORECASE)
 """Programs of a job, as the kernel names what it kills; a browser may have been killed before."""
 _LONELY = 2
@@ -100,13 +104,16 @@ class FirstCause:
 def first_cause(log: JobLog) -> FirstCause | None:
     """The first cause; None for a log in which nothing died."""
     told = [item for item in log.events if not (_means_nothing(item) or (item.last and not is_last(item, log)))]
-    left = [item for item in told if not overcome(item, told, log)]
+    gone = {item.order for item in told if overcome(item, told, log)}
+    survived = {_said(item) for item in told if item.order in gone and item.progress >= WENT_ON}
+    left = [item for item in told if item.order not in gone and not _survived_elsewhere(item, survived, log)]
     if not left or _ended_well(left, log):
         return None
     root = _first([item for item in left if item.fatal and not _ended_by_srun(item, log)])
     if root is None:  # a record of a scheduler above a log that was pasted below it
         records = [item for item in told if item.outside and item.fatal and not item.earlier]
         root = _first([item for item in records if all(item.order < other.order for other in left)])
+    root = _killed_first(root, log, left) or root
     said = _said_before(root, log, left)
     if said is not None:
         root = replace(said, doubtful=True)
@@ -133,6 +140,26 @@ def _role(event: LogEvent, root: LogEvent | None, dead: set[int]) -> LogRole:
     if root is not None and (event.code, event.kind, event.exception) == (root.code, root.kind, root.exception):
         return LogRole.SAME
     return LogRole.CASCADE
+
+
+def _said(event: LogEvent) -> tuple[str, str, str]:
+    return event.code, event.kind, event.text.partition("\n")[0]
+
+
+def _survived_elsewhere(event: LogEvent, survived: set[tuple[str, str, str]], log: JobLog) -> bool:
+    """Whether another rank raised the same and trained on: often only rank 0 prints steps."""
+    silent = event.exception != "" and event.rank is not None and event.followed > NO_END
+    return silent and last_death(log) < 0 and _said(event) in survived
+
+
+def _killed_first(root: LogEvent | None, log: JobLog, left: Sequence[LogEvent]) -> LogEvent | None:
+    """The kill of a rank that its launcher saw first, where the root is of ranks that lost it and waited."""
+    if root is None or root.bearing is Bearing.CAUSE or not waited_for_others(root):
+        return None
+    reporters = {item.rank for item in left if item.rank is not None}
+    ends = [item for item in log.exits if item.first and item.code in _HARD and item.rank not in reporters]
+    kills = (item for item in left if item.bearing is Bearing.SYMPTOM and not waited_for_others(item))
+    return next((item for item in kills for end in ends if 0 <= item.line - end.line <= _OF_SUMMARY), None)
 
 
 def _ended_by_srun(event: LogEvent, log: JobLog) -> bool:

@@ -10,7 +10,7 @@ from gpudoctor.model.signs.job_log import JobLog, LogEvent, LogFile
 
 WENT_ON = 3
 """Steps printed after a failure that show that it was handled: one or two are other ranks' last ones."""
-_NO_END, _OF_SHELL, _OF_A_QUOTE, _OF_A_WARNING = 150, 25, 5, 2
+NO_END, _OF_SHELL, _OF_A_QUOTE, _OF_A_WARNING = 150, 25, 5, 2
 """Ordinary lines behind a failure which show that the program went on.
 
 Behind an exception: a program that ends writes at most its buffer of 8 KiB. Behind a line of the shell; behind a line
@@ -56,7 +56,7 @@ def _went_on(event: LogEvent, log: JobLog) -> bool:
     """Whether enough stands behind it: the more its program shows that it had caught it, the less is asked."""
     steps, lines = WENT_ON, float("inf")
     if event.closing or (event.exception and event.rank is None):
-        lines = _OF_SHELL if event.closing else _NO_END
+        lines = _OF_SHELL if event.closing else NO_END
     said = event.quoted or event.warned or event.goes_on
     if last_death(log) < event.order or (event.progress > 0 and _raised_later(event, log)):
         if said or event.logged or event.habitual:

@@ -63,7 +63,7 @@ def with_scheduler_records(log: JobLog, paths: Sequence[str], messages: Iterable
             if not own:
                 text = kubernetes.as_description(load_json(text)) if of_json else text
                 found += _of_kubernetes(path, text, messages, numbered=not of_json)
-                healthy = healthy or kubernetes.goes_well(text)
+                healthy = healthy or kubernetes.good_status(text) == "Succeeded"
         except OSError as error:
             problems.append(say("{path}: cannot be read: {reason}", path=path, reason=error.strerror or error))
         except ValueError as error:
@@ -98,10 +98,10 @@ def _of_kubernetes(
         return []
     log = read_job_log([path], messages, contents={path: text.encode()})
     events = [item if numbered else replace(item, line=1, last_line=1) for item in log.events]
-    if kubernetes.goes_well(text):  # what it tells of earlier is overcome
+    if kubernetes.good_status(text):  # what it tells of earlier is overcome, and its node may be ready again
         crashes = "CrashLoopBackOff" in text
         events = [item for item in events if item.bearing is not Bearing.CONSEQUENCE or crashes]
-        events = [item for item in events if item.kind != "node-failure"]
+        events = [item for item in events if "NodeNotReady" not in item.text]
     told = [item for item in events if item.kind in _ORDER and not item.succeeded]
     if not told:
         return events

@@ -10,7 +10,7 @@ from typing import Any
 KINDS = ("Pod", "PodList", "Job", "JobList", "Event", "EventList", "List")
 _EVENTS = re.compile(r"(?:NAMESPACE\s+)?LAST SEEN\s+(?:.*\s)?TYPE\s+REASON\s+(?:OBJECT|(?:KIND\s+)?SOURCE\s+MESSAGE)\b")
 """Since Kubernetes 1.13, and before."""
-_WELL = re.compile(r"^Status:\s+(?:Running|Succeeded)\b", re.MULTILINE)
+_STATUS = re.compile(r"^Status:\s+(Running|Succeeded)\b", re.MULTILINE)
 _LIMIT = re.compile(r"^\s+Limits:\n(?:\s{6,40}\S.*\n)*?\s+memory:\s+(\S+)", re.MULTILINE)
 
 
@@ -26,9 +26,10 @@ def is_description(lines: list[str]) -> bool:
     )
 
 
-def goes_well(text: str) -> bool:
-    """Whether a description or its rows say that the pod runs, or has ended well: a node may be ready again."""
-    return _WELL.search(text) is not None
+def good_status(text: str) -> str:
+    """`Running` or `Succeeded`, where a description or its rows say so; else ""."""
+    found = _STATUS.search(text)
+    return found[1] if found else ""
 
 
 def memory_limit(text: str) -> str:
