@@ -120,7 +120,7 @@ class {klass}(Check):
 
 from collections.abc import Iterator
 
-from gpudoctor.analysis.run.cost_attribution import price
+from gpudoctor.analysis import of_run
 from gpudoctor.analysis.run.steady_run import demanded
 from gpudoctor.model import Check, Code, Finding, Patient, Reads, Severity, Threshold
 
@@ -129,7 +129,7 @@ class {klass}(Check):
 {page}
     def examine(self, patient: Patient) -> Iterator[Finding]:
         run = demanded(patient)  # the steady steps; too few of them skip the check with that reason
-        seen = price(patient, run, wanted=lambda site: site.what == "torch.save")
+        seen = of_run.price(patient, run, wanted=lambda site: site.what == "torch.save")
         severity = seen.level(self)  # by share_noted and share_warned
         if severity is not None:
             yield seen.finding(

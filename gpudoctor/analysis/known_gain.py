@@ -2,13 +2,12 @@
 
 from dataclasses import replace
 
-from gpudoctor.analysis.live.stack_shares import blind, watched
-from gpudoctor.analysis.run.steady_run import recorded, run_of
+from gpudoctor.analysis import of_run
+from gpudoctor.analysis.run.steady_run import recorded, run_of, watched
 from gpudoctor.lang import say
 from gpudoctor.model.finding import Finding, Whose
 from gpudoctor.model.patient import Patient
 from gpudoctor.model.remedy import EffectOrigin, Remedy
-from gpudoctor.model.signs.recording import Recording
 
 UNSEEN = say("neither the device's clock nor its utilisation was recorded")
 """Why it is not known for a recording, as a clause."""
@@ -22,7 +21,7 @@ def speedup(share: float) -> float:
     return 1.0 / (1.0 - min(max(share, 0.0), 0.99))
 
 
-def unknown_in(recording: Recording) -> str:
+def unknown_in(recording: "of_run.Recording") -> str:
     """Why it is not known what the waits of a recorded run cost, as a clause; "" where it is."""
     run = run_of(recording)
     return UNSEEN if run is not None and run.blind else ""
@@ -32,7 +31,7 @@ def unknown(patient: Patient) -> str:
     """The same of a patient, recorded or watched."""
     window = watched(patient)
     if window is not None:
-        return blind(window)
+        return of_run.blind(window)
     recording = recorded(patient)
     return unknown_in(recording) if recording is not None else ""
 

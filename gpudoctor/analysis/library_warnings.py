@@ -4,19 +4,18 @@ import re
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
-from gpudoctor.analysis.run.line_costs import LinePlace
+from gpudoctor.analysis import of_run
 from gpudoctor.analysis.run.steady_run import recorded, spots
 from gpudoctor.lang import term
 from gpudoctor.model import Check, Confidence, Cost, Evidence, Finding, LogLine, Patient, Severity
 from gpudoctor.model.log_message import Bearing, LibraryDetail, LibraryWarning
 from gpudoctor.model.run import Warned
-from gpudoctor.model.signs.recording import Recording
 from gpudoctor.model.unavailable import optional
 
 _NUMBER = re.compile(r"\d+")
 
 
-def said_in(recording: Recording) -> tuple[Warned, ...]:
+def said_in(recording: "of_run.Recording") -> tuple[Warned, ...]:
     """The warnings of a run, each text once: of the first rank that had it, with the counts of all."""
     found: dict[tuple[str, str], Warned] = {}
     for process in recording.ranks:
@@ -40,7 +39,7 @@ def library_findings(check: Check, patient: Patient) -> Iterator[Finding]:
             for told in said_in(recording):
                 if re.search(row.pattern, told.text):
                     line = LogLine(origin=told.library or "Python", text=told.text.split("\n")[0][:300])
-                    place = LinePlace(path=told.path, line=told.line or 0, function="") if told.path else None
+                    place = of_run.LinePlace(path=told.path, line=told.line or 0, function="") if told.path else None
                     yield _finding(check, row, (line, *spots(patient, place)))
                     break
         elif log := optional(lambda: patient.job_log):

@@ -6,15 +6,18 @@
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
-from gpudoctor.analysis.run.line_costs import Site
 from gpudoctor.lang.message import concatenated
 from gpudoctor.model.check import Check
 from gpudoctor.model.evidence import Evidence, Measurement, SourceSpan
 from gpudoctor.model.finding import Confidence, Cost, Detail, Finding, Severity, Whose
-from gpudoctor.model.signs.process import Place
-from gpudoctor.model.signs.recording import Recording
 from gpudoctor.model.unavailable import ReaderCrashed, Unavailable
+
+if TYPE_CHECKING:
+    from gpudoctor.analysis.run.line_costs import Site
+    from gpudoctor.model.signs.process import Place
+    from gpudoctor.model.signs.recording import Recording
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,17 +51,17 @@ class Observation:
     where: str
     """As a clause, with its blank: ` (train.py:41)`; "" where nobody knows."""
     spans: tuple[SourceSpan, ...]
-    recording: Recording | None = None
+    recording: "Recording | None" = None
     """The run; None for a watched process."""
     reproduce: str
     engine: str | None = None
     """The framework whose own loop the first place starts; None for the user's."""
     recurrence: Recurrence | None = None
-    places: tuple[Place, ...] = ()
+    places: "tuple[Place, ...]" = ()
     """What the stack samples show there, most first; empty for a run."""
     host: float = 0.0
     """The host's time in it (0..1), which may be more than the share: the device may work meanwhile."""
-    sites: tuple[Site, ...] = ()
+    sites: "tuple[Site, ...]" = ()
     """What hooks saw there, dearest first; empty for a watched process."""
     calls: float = 0.0
     """Calls a step."""

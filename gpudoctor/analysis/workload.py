@@ -5,11 +5,11 @@ Shared by checks and rules that hold the machine against the job. What nobody sa
 
 from dataclasses import dataclass, replace
 
-from gpudoctor.analysis.run.job_facts import torch_fact
-from gpudoctor.analysis.run.recorded_loaders import loaders_as_run
+from gpudoctor.analysis import of_run
+from gpudoctor.analysis.run.steady_run import processes
 from gpudoctor.analysis.source.device_tensors import Target, training_target
 from gpudoctor.analysis.source.environment_assignments import assigned
-from gpudoctor.analysis.source.loaders import Loader
+from gpudoctor.analysis.source.loaders import Loader, every_loader, made_to_train
 from gpudoctor.lang import say
 from gpudoctor.model.evidence import Evidence
 from gpudoctor.model.job_devices import ranks_here, without_gpus
@@ -26,6 +26,21 @@ def scripts_given(patient: Patient) -> Source:
     """The source, empty where none was given: a recording of elsewhere has remedies without edits."""
     found = optional(lambda: patient.source)
     return found if found is not None else Source(scripts=())
+
+
+def loaders_as_run(patient: Patient) -> tuple[Loader, ...]:
+    """Every loader of the source; where a run was recorded, with the arguments that it had there.
+
+    A default may be overridden by an option that the source does not show, so the recording goes before it.
+    """
+    found = every_loader(patient.source)
+    return of_run.as_run(patient, found) if processes(patient) else found
+
+
+def training_loaders(patient: Patient) -> tuple[Loader, ...]:
+    """The loaders of programs that train, as they ran; what ran need not be told from the source."""
+    found = loaders_as_run(patient)
+    return tuple(item for item in found if item.ran is not None or made_to_train(patient.source, item))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -101,7 +116,7 @@ def read_threads(patient: Patient) -> Threads:
 
 def _recorded_threads(patient: Patient) -> int | None:
     recording = optional(lambda: patient.recording)
-    found = [torch_fact(process, "threads") for process in recording.ranks] if recording is not None else []
+    found = [of_run.torch_fact(process, "threads") for process in recording.ranks] if recording is not None else []
     counts = [item for item in found if isinstance(item, int)]
     return max(counts, default=None)
 

@@ -6,9 +6,10 @@ from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
 from gpudoctor import __version__
+from gpudoctor.analysis import of_run
 from gpudoctor.analysis.known_gain import claimed, knowable, speedup
 from gpudoctor.analysis.library_warnings import unjudged
-from gpudoctor.analysis.run.unmeasured import as_note, as_notes, not_taken, unmeasured
+from gpudoctor.analysis.run.steady_run import recorded
 from gpudoctor.engine.claims import Examined, Ran, areas, unexamined
 from gpudoctor.engine.manual import named
 from gpudoctor.engine.ranking import Case, rank
@@ -211,9 +212,12 @@ def _measured(outcome: Found, patient: Patient) -> Found:
     once for each ailment.
     """
     findings = tuple(claimed(finding, patient) for finding in outcome.findings)
-    if unmeasured(patient):
-        return replace(outcome, findings=as_notes(findings))
-    return replace(outcome, findings=tuple(as_note(one) if not_taken(patient, one) else one for one in findings))
+    recording = recorded(patient)
+    if recording is not None and of_run.without_steps(recording):
+        findings = of_run.as_notes(findings)
+    elif recording is not None:
+        findings = tuple(of_run.as_note(one) if of_run.not_taken(patient, one) else one for one in findings)
+    return replace(outcome, findings=findings)
 
 
 def _prescribe(

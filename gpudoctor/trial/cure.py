@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from gpudoctor.analysis.run.memory_growth import readings, rise, tree_growth
+from gpudoctor.analysis.run.memory_growth import memory_readings, rise, tree_growth
 from gpudoctor.lang import say
 from gpudoctor.model import GROWTH, Confidence, Found, Passed, Ranked, Report, Skipped, Trait
 from gpudoctor.model.proof import BadStepDetail, Cure
@@ -114,7 +114,7 @@ def growth_rate(recording: Recording, traits: frozenset[Trait]) -> float | None:
     ranks = [process for process in recording.ranks if len(process.steps)]
     column = "rss"
     if Trait.DEVICE_MEMORY_GROWS in traits:
-        read = any(readings(process, "allocated") for process in ranks)
+        read = any(memory_readings(process, "allocated") for process in ranks)
         column = "allocated" if read or Trait.HOST_MEMORY_GROWS not in traits else "rss"
     found = [growth.per_step for process in ranks if (growth := rise(process, column)) is not None]
     tree = tree_growth(recording) if recording.workers and column == "rss" else None

@@ -3,8 +3,8 @@
 import ast
 from collections.abc import Iterator
 
+from gpudoctor.analysis import of_run
 from gpudoctor.analysis.memory_forecasts import change_words, command
-from gpudoctor.analysis.run.memory_headroom import HeadroomDetail
 from gpudoctor.lang import say
 from gpudoctor.model import Code, Effect, EffectOrigin, Effort, Finding, Patient, Remedy, Resource, answers
 from gpudoctor.model.proof import LeakDetail, LeakKind
@@ -177,7 +177,7 @@ def _estimated_batch(code: Code, job: JobMemory, patient: Patient) -> Iterator[R
 
 def _measured_batch(finding: Finding) -> Iterator[Remedy]:
     """The batch that a recording has room for; nothing where it does not tell."""
-    detail = finding.detail_of(HeadroomDetail)
+    detail = finding.detail_of(of_run.HeadroomDetail)
     factor, samples = detail.factor, detail.samples
     if factor < 2:
         return

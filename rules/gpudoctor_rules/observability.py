@@ -3,7 +3,6 @@
 import ast
 from collections.abc import Iterator
 
-from gpudoctor.analysis.run.trainer_engines import engine_setting
 from gpudoctor.analysis.source.call_frequency import option_of, step_period
 from gpudoctor.analysis.source.control_flow import enclosing, function_of, loop_node
 from gpudoctor.analysis.source.loop_counters import LoopCounter, counter_at
@@ -133,6 +132,33 @@ def _schedule() -> Remedy:
     )
 
 
+_ENGINE_SETTINGS = {
+    ("transformers.Trainer", "log"): ("logging_steps={every}", "TrainingArguments(logging_steps={every}, ...)"),
+    ("transformers.Trainer", "save"): ("save_steps={every}", "TrainingArguments(save_steps={every}, ...)"),
+    ("transformers.Trainer", "evaluate"): ("eval_steps={every}", "TrainingArguments(eval_steps={every}, ...)"),
+    ("lightning", "log"): (
+        "log_every_n_steps={every}",
+        "Trainer(log_every_n_steps={every}, ...); self.log(..., on_step=False, on_epoch=True) for what is read "
+        "once an epoch",
+    ),
+    ("lightning", "save"): (
+        "ModelCheckpoint(every_n_train_steps={every})",
+        "Trainer(callbacks=[ModelCheckpoint(every_n_train_steps={every})], ...)",
+    ),
+    ("lightning", "evaluate"): (
+        "val_check_interval={every}",
+        "Trainer(val_check_interval={every}, check_val_every_n_epoch=None, ...), or limit_val_batches=10",
+    ),
+}  # fmt: skip
+"""Engine and what it does too often to the setting, and to how it is written."""
+
+
+def _engine_setting(engine: str | None, what: str, every: int) -> tuple[str, str] | None:
+    """For an engine's own loop: the setting, and how it is written; `what` is log, save or evaluate."""
+    found = _ENGINE_SETTINGS.get((engine or "", what))
+    return (found[0].format(every=every), found[1].format(every=every)) if found else None
+
+
 _LOG_EVERY = 50
 """Steps between two writes: the upper end of the catalogue's 10 to 50, and Lightning's default."""
 
@@ -142,7 +168,7 @@ def logging_too_often(finding: Finding, patient: Patient) -> Iterator[Remedy]:
     """Write every 50 steps."""
     detail = finding.detail_of(LoggingTooOftenDetail)
     every, edits = transformers_period(patient, "log", _LOG_EVERY)
-    setting = engine_setting(detail.engine_loop, "log", every)
+    setting = _engine_setting(detail.engine_loop, "log", every)
     if setting is not None:
         yield _by_setting("OBS002", setting, "log", every, edits)
         return
@@ -229,7 +255,7 @@ def checkpoint_too_often(finding: Finding, patient: Patient) -> Iterator[Remedy]
     """Save every 500 steps; write in the background."""
     detail = finding.detail_of(CheckpointTooOftenDetail)
     every, edits = transformers_period(patient, "save", _SAVE_EVERY)
-    setting = engine_setting(detail.engine_loop, "save", every)
+    setting = _engine_setting(detail.engine_loop, "save", every)
     if setting is not None:
         yield _by_setting("OBS003", setting, "save", every, edits)
         return
@@ -277,7 +303,7 @@ def evaluation_too_often(finding: Finding, patient: Patient) -> Iterator[Remedy]
     """Evaluate every 500 steps, or a part of the set."""
     detail = finding.detail_of(EvaluationTooOftenDetail)
     every, edits = transformers_period(patient, "eval", _EVALUATE_EVERY)
-    setting = engine_setting(detail.engine_loop, "evaluate", every)
+    setting = _engine_setting(detail.engine_loop, "evaluate", every)
     if setting is not None:
         yield _by_setting("OBS004", setting, "eval", every, edits)
         return

@@ -4,10 +4,7 @@ import ast
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from gpudoctor.analysis.run.cost_attribution import seen_in_run
-from gpudoctor.analysis.run.data_waits import item_lines, waiting
-from gpudoctor.analysis.run.line_costs import relative
-from gpudoctor.analysis.run.recorded_statements import function_at
+from gpudoctor.analysis import of_run
 from gpudoctor.analysis.run.steady_run import Run, judged
 from gpudoctor.analysis.source.control_flow import bound_to
 from gpudoctor.analysis.source.syntax import names_in, walk
@@ -99,18 +96,18 @@ class DatasetReopens(Check):
     def _measured(self, run: Run, script: Script, suspected: Finding) -> Iterator[Finding]:
         """The share of the wait that falls on the function in which the file is opened."""
         process, span = run.lead.process, suspected.span
-        function = function_at(script, span.line) if span is not None else ""
-        wait = waiting(process).always
+        function = of_run.function_at(script, span.line) if span is not None else ""
+        wait = of_run.waiting(process).always
         inside = sum(
             item.share
-            for item in item_lines(run.recording, process)
+            for item in of_run.item_lines(run.recording, process)
             if item.place.function.rpartition(".")[2] == function
-            and relative(run.recording, item.place.path).endswith(script.path.removeprefix("./"))
+            and of_run.relative(run.recording, item.place.path).endswith(script.path.removeprefix("./"))
         )
         share = run.worth(wait * inside)
         if share < self.limit("wait_share"):
             return
-        yield seen_in_run(run, share).finding(
+        yield of_run.seen_in_run(run, share).finding(
             self,
             say(
                 "{message} Its function takes {inside} of the item time, and the training "

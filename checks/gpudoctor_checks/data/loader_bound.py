@@ -4,37 +4,14 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from statistics import median
 
-from gpudoctor.analysis.live.rank_positions import workers_stand_still
-from gpudoctor.analysis.live.stack_shares import (
-    INLINE,
-    device_busy,
-    hidden,
-    job_gpus,
-    most_workers,
-    waiting_live,
-    watched,
-    where,
-)
+from gpudoctor.analysis import of_run
 from gpudoctor.analysis.observation import Observation, suspicions
-from gpudoctor.analysis.run.cost_attribution import at, seen_in_run
-from gpudoctor.analysis.run.cpu_contention import CpuUse, cpu_use, crowd
-from gpudoctor.analysis.run.data_waits import (
-    LoaderFacts,
-    WorkerActivity,
-    item_lines,
-    training_loader,
-    waiting,
-    without_loader,
-    workers,
-)
-from gpudoctor.analysis.run.recorded_loaders import loader_call, loader_spans, training_loaders
-from gpudoctor.analysis.run.recorded_statements import callers, heads_loop
-from gpudoctor.analysis.run.steady_run import Run, judged_by_share, spot
+from gpudoctor.analysis.run.steady_run import Run, judged_by_share, spot, watched
 from gpudoctor.analysis.source.loaders import Loader, LoaderRole
 from gpudoctor.analysis.source.sample_cost import ItemWork, item_work
+from gpudoctor.analysis.workload import training_loaders
 from gpudoctor.lang import say
 from gpudoctor.model import Check, Code, Detail, Finding, Measurement, Patient, Reads, Severity, Threshold
-from gpudoctor.model.signs.process import ProcessWindow
 from gpudoctor.model.signs.source import Known
 from gpudoctor.text import count, duration, percent
 
@@ -172,15 +149,15 @@ class LoaderBound(Check):
         suspected = suspicions(lambda: self._in_source(patient), run)
         yield from self._measured(patient, run, suspected) if run else suspected
 
-    def _live(self, patient: Patient, window: ProcessWindow) -> Iterator[Finding]:
+    def _live(self, patient: Patient, window: "of_run.ProcessWindow") -> Iterator[Finding]:
         """The wait in the samples of a watched process: no call of it could be edited."""
-        if workers_stand_still(window):
+        if of_run.workers_stand_still(window):
             return  # a hang, or a disk that does not answer
-        seen = waiting_live(window)
+        seen = of_run.waiting_live(window)
         severity = seen.level(self)
         if severity is None:
             return
-        covered, busy = hidden(window), device_busy(window)
+        covered, busy = of_run.hidden(window), of_run.device_busy(window)
         cause = say("the GPU has work queued meanwhile, so little is lost") if covered else _cause(window, seen)
         how = "nvidia-smi dmon -s u"
         yield seen.finding(
@@ -190,7 +167,11 @@ class LoaderBound(Check):
             severity=Severity.NOTE if covered else severity,
             suspected=suspicions(lambda: self._in_source(patient), seen),
             detail=LoaderBoundDetail(
-                engine=False, settable=False, pinned=True, cuda=bool(job_gpus(window)), workers=most_workers(window)
+                engine=False,
+                settable=False,
+                pinned=True,
+                cuda=bool(of_run.job_gpus(window)),
+                workers=of_run.most_workers(window),
             ),
             numbers=()
             if busy is None
@@ -198,7 +179,7 @@ class LoaderBound(Check):
         )
 
     def _measured(self, patient: Patient, run: Run, suspected: list[Finding]) -> Iterator[Finding]:
-        waits = [waiting(state.process) for state in run.states]
+        waits = [of_run.waiting(state.process) for state in run.states]
         share = median(wait.always for wait in waits)
         each = median(wait.per_step for wait in waits)
         worth = run.worth(share, "data_wait")
@@ -206,12 +187,12 @@ class LoaderBound(Check):
         if severity is None:
             return
         process = run.lead.process
-        loader, busy = training_loader(process), workers(run.recording, process.rank)
+        loader, busy = of_run.training_loader(process), of_run.workers(run.recording, process.rank)
         idle = busy is not None and busy.busy < self.limit("workers_busy")
         light = share * run.lead.step_seconds < self.limit("wait_seconds") or idle
         quick = self._quick(loader, run, each, bool(suspected))
         alone = loader is not None and not loader.workers
-        if without_loader(process) and not suspected:
+        if of_run.without_loader(process) and not suspected:
             handed = OWN
         elif quick or (light and alone):
             handed = WHOLE
@@ -219,20 +200,20 @@ class LoaderBound(Check):
             # Where workers keep up and the training waits all the same: would it make the batch faster by itself?
             quicker = busy is not None and 0 < busy.batch_seconds < _CHEAP * each
             handed = (CHEAP if quicker else DEAR) if idle else ""
-        used = cpu_use(run.recording)
+        used = of_run.cpu_use(run.recording)
         few = used is not None and loader is not None and used.reach <= loader.workers
         shared = used if few and used is not None and (used.reach < 2 or used.job >= _FULL * used.reach) else None
         if shared and handed == DEAR:
             handed = ""
         if light or quick:
             severity = Severity.NOTE
-        makers = item_lines(run.recording, process, lambda place: heads_loop(patient, place))
+        makers = of_run.item_lines(run.recording, process, lambda place: of_run.heads_loop(patient, place))
         made_at = loader.place if loader is not None else None
-        spans = loader_spans(patient, made_at)
+        spans = of_run.loader_spans(patient, made_at)
         spans += [spot(patient, item.place) for item in makers if item.share >= _HOT][:3]
-        spans += callers(patient, spans[1:2])
-        call = loader_call(patient, made_at, "num_workers", "pin_memory")
-        yield seen_in_run(run, worth, spans).finding(
+        spans += of_run.callers(patient, spans[1:2])
+        call = of_run.loader_call(patient, made_at, "num_workers", "pin_memory")
+        yield of_run.seen_in_run(run, worth, spans).finding(
             self,
             say(
                 "The training waits for its next batch {share} of the time, "
@@ -241,8 +222,8 @@ class LoaderBound(Check):
                 share=percent(share),
                 each=duration(each),
                 step_seconds=duration(run.lead.step_seconds),
-                how=_how(loader, busy, shared, crowded=crowd(run.recording) is not None),
-                whose=at(spans[1:]),
+                how=_how(loader, busy, shared, crowded=of_run.crowd(run.recording) is not None),
+                whose=of_run.at(spans[1:]),
             ),
             name="data_wait_share",
             severity=severity,
@@ -263,7 +244,7 @@ class LoaderBound(Check):
             ),
         )
 
-    def _quick(self, loader: LoaderFacts | None, run: Run, seconds: float, works: bool) -> bool:
+    def _quick(self, loader: "of_run.LoaderFacts | None", run: Run, seconds: float, works: bool) -> bool:
         """Whether the items of a loader without workers cost what handing them over would.
 
         Where the source shows no work in them either, a busy machine is what makes them slow.
@@ -337,7 +318,13 @@ def _felt(loader: Loader, item: ItemWork) -> bool:
     return item.dear and not item.chosen and not (loader.engine and item.collated)
 
 
-def _how(loader: LoaderFacts | None, busy: WorkerActivity | None, shared: CpuUse | None, *, crowded: bool) -> str:
+def _how(
+    loader: "of_run.LoaderFacts | None",
+    busy: "of_run.WorkerActivity | None",
+    shared: "of_run.CpuUse | None",
+    *,
+    crowded: bool,
+) -> str:
     """Who prepares the batches, as a clause. `crowded`: other processes kept the CPUs busy; `shared`: the CPUs
     that the training and its workers kept busy themselves."""
     if loader is None:
@@ -381,17 +368,20 @@ def _how(loader: LoaderFacts | None, busy: WorkerActivity | None, shared: CpuUse
     )
 
 
-def _cause(window: ProcessWindow, seen: Observation) -> str:
+def _cause(window: "of_run.ProcessWindow", seen: Observation) -> str:
     """Why, as a clause: who makes the batches, and whether they are busy."""
-    inline = [place for place in seen.places if place.kind in INLINE]
+    inline = [place for place in seen.places if place.kind in of_run.INLINE]
     count = sum(place.count for place in seen.places)
     if sum(place.count for place in inline) * 2 >= count > 0:
-        return say("the process makes every item itself{where}", where=where(inline))
+        return say("the process makes every item itself{where}", where=of_run.where(inline))
     makers = [worker for rank in window.ranks for worker in rank.workers]
     if not makers:
-        return say("it stands{where}", where=where(seen.places))
+        return say("it stands{where}", where=of_run.where(seen.places))
     busy = [worker.cpu for worker in makers if worker.cpu == worker.cpu]
     load = say(", busy for {busy}", busy=percent(min(1.0, sum(busy) / len(busy)))) if busy else ""
     return say(
-        "{makers} workers make the items{load}{where}", makers=len(makers), load=load, where=where(window.worker_places)
+        "{makers} workers make the items{load}{where}",
+        makers=len(makers),
+        load=load,
+        where=of_run.where(window.worker_places),
     )

@@ -3,17 +3,11 @@
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from gpudoctor.analysis.live.rank_positions import standing_for, workers_stand_still
-from gpudoctor.analysis.live.stack_shares import by_hand, spans, watched
-from gpudoctor.analysis.run.data_waits import training_loader
-from gpudoctor.analysis.run.deaths import Death, death, user_place
-from gpudoctor.analysis.run.rank_positions import standing
-from gpudoctor.analysis.run.steady_run import measured, spot
+from gpudoctor.analysis import of_run
+from gpudoctor.analysis.run.steady_run import measured, spot, watched
 from gpudoctor.lang import say
 from gpudoctor.model import Check, Code, Confidence, Cost, Detail, Finding, Patient, Reads, Severity, Threshold
 from gpudoctor.model.evidence import LogLine, Measurement
-from gpudoctor.model.signs.process import ProcessWindow, Rank
-from gpudoctor.model.signs.recording import Recording
 from gpudoctor.text import capitalised, count, duration
 
 
@@ -68,9 +62,9 @@ class LoaderDead(Check):
             yield from self._live(window)
             return
         recording = patient.recorded_run
-        told = death(recording)
-        if told is not None and told.death is Death.WORKER:
-            place = user_place(told)
+        told = of_run.death(recording)
+        if told is not None and told.death is of_run.Death.WORKER:
+            place = of_run.user_place(told)
             places = [spot(patient, place[0])] if place is not None else []
             when = say(" at step {step}", step=told.step) if told.step is not None else ""
             memory = recording.end is not None and recording.end.oom_kills > 0
@@ -92,15 +86,15 @@ class LoaderDead(Check):
             return
         yield from self._waits(patient, recording)
 
-    def _live(self, window: ProcessWindow) -> Iterator[Finding]:
+    def _live(self, window: "of_run.ProcessWindow") -> Iterator[Finding]:
         """In a watched process: a worker that went away, or a wait for one batch that does not end."""
-        idle = workers_stand_still(window)
+        idle = of_run.workers_stand_still(window)
         for rank in window.ranks:
             waits = bool(rank.trail) and rank.trail[-1][1] == "data_wait"
             if rank.alive and rank.lost_workers:
                 yield self._lost(rank)
-            elif rank.alive and waits and (idle or standing_for(rank) >= self.limit("wait_seconds")):
-                waited, how = standing_for(rank), by_hand(window)
+            elif rank.alive and waits and (idle or of_run.standing_for(rank) >= self.limit("wait_seconds")):
+                waited, how = of_run.standing_for(rank), of_run.by_hand(window)
                 asleep = sum(worker.cpu < 0.02 for worker in rank.workers if worker.cpu == worker.cpu)
                 known = len(rank.workers)
                 surely = waited >= self.limit("wait_seconds")
@@ -114,7 +108,7 @@ class LoaderDead(Check):
                         else "",
                     ),
                     evidence=(
-                        *spans(rank.places[:1]),
+                        *of_run.spans(rank.places[:1]),
                         Measurement(name="wait_seconds", value=round(waited, 1), unit="s", reproduce=how),
                     ),
                     confidence=Confidence.CONFIRMED if surely else Confidence.PROBABLE,
@@ -124,7 +118,7 @@ class LoaderDead(Check):
                     detail=LoaderDeadDetail(hangs=True),
                 )
 
-    def _lost(self, rank: Rank) -> Finding:
+    def _lost(self, rank: "of_run.Rank") -> Finding:
         """Workers that died while the others run on."""
         pids = ", ".join(str(worker.pid) for worker in rank.lost_workers[:4])
         lost = len(rank.lost_workers)
@@ -142,13 +136,13 @@ class LoaderDead(Check):
             detail=LoaderDeadDetail(hangs=False),
         )
 
-    def _waits(self, patient: Patient, recording: Recording) -> Iterator[Finding]:
+    def _waits(self, patient: Patient, recording: "of_run.Recording") -> Iterator[Finding]:
         """A wait for data that had not ended when the recording did."""
-        for item in standing(recording):
+        for item in of_run.standing(recording):
             if item.phase != "data_wait" or item.silent < self.limit("wait_seconds"):
                 continue
             process = next(rank for rank in recording.ranks if rank.rank == item.rank)
-            loader = training_loader(process)
+            loader = of_run.training_loader(process)
             places = [place for place in (item.place, loader.place if loader else None) if place is not None]
             yield self.finding(
                 say(

@@ -2,13 +2,11 @@
 
 from collections.abc import Iterator
 
+from gpudoctor.analysis import of_run
 from gpudoctor.analysis.observation import confirmed
-from gpudoctor.analysis.run.curves import numerics
-from gpudoctor.analysis.run.line_costs import place_of
 from gpudoctor.analysis.run.steady_run import demanded, processes, spots
 from gpudoctor.lang import say
 from gpudoctor.model import Check, Code, Cost, Finding, Patient, Reads, Severity, Threshold
-from gpudoctor.model.signs.recording import Process, Record
 
 
 class NotShuffled(Check):
@@ -70,7 +68,7 @@ class NotShuffled(Check):
             losses, single = int(record.get("losses") or 0), int(record.get("found") or 0)
             if len(full) < 2 or single < self.limit("one_class_share") * losses:
                 continue
-            where = [place_of(item) for item in (loader, record)]
+            where = [of_run.place_of(item) for item in (loader, record)]
             yield confirmed(
                 self,
                 (),
@@ -88,9 +86,9 @@ class NotShuffled(Check):
             return
 
 
-def _labels(process: Process) -> tuple[Record, Record] | None:
+def _labels(process: "of_run.Process") -> "tuple[of_run.Record, of_run.Record] | None":
     """What was seen of the labels of a loader that goes through its set in order, and that loader."""
-    for record in numerics(process, "labels")[-1:]:
+    for record in of_run.numerics(process, "labels")[-1:]:
         for loader in process.of("loader")[::-1]:
             if loader.get("id") == record.get("loader"):
                 return (record, loader) if loader.get("order") == "sequential" else None

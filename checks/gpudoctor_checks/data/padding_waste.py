@@ -5,9 +5,8 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from gpudoctor.analysis import of_run
 from gpudoctor.analysis.observation import suspicions
-from gpudoctor.analysis.run.cost_attribution import seen_in_run
-from gpudoctor.analysis.run.data_waits import training_loader
 from gpudoctor.analysis.run.steady_run import Run, judged, spots
 from gpudoctor.analysis.source.control_flow import switched_off
 from gpudoctor.analysis.source.declared_settings import as_number
@@ -95,10 +94,10 @@ class PaddingWaste(Check):
         severity = self.level(share, "padding_noted", "padding_warned")
         if severity is None:
             return
-        loader = training_loader(run.lead.process)
+        loader = of_run.training_loader(run.lead.process)
         spans = spots(patient, loader.place) if loader is not None else []
         compute = run.share("forward", "backward")
-        yield seen_in_run(run, share * compute, spans, whose=Whose.DEVICE).finding(
+        yield of_run.seen_in_run(run, share * compute, spans, whose=Whose.DEVICE).finding(
             self,
             say(
                 "{share} of the tokens are padding: {tokens:,.0f} "

@@ -6,11 +6,9 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
+from gpudoctor.analysis import of_run
 from gpudoctor.analysis.memo import once
 from gpudoctor.analysis.observation import confirmed, suspicions
-from gpudoctor.analysis.run.line_costs import place_of
-from gpudoctor.analysis.run.line_ownership import by_parallelism
-from gpudoctor.analysis.run.recorded_statements import statement_at
 from gpudoctor.analysis.run.steady_run import Run, judged, script_at, sites_of, source_of, spots
 from gpudoctor.analysis.source.control_flow import enclosing, holds, switched_off
 from gpudoctor.analysis.source.entry_points import Program, training_programs
@@ -19,7 +17,6 @@ from gpudoctor.analysis.source.syntax import FunctionNode, keyword_value, walk, 
 from gpudoctor.lang import say
 from gpudoctor.model import Check, Code, Cost, Detail, Finding, Patient, Reads, Severity, Threshold
 from gpudoctor.model.evidence import SourceSpan
-from gpudoctor.model.signs.recording import Process, Recording
 from gpudoctor.model.signs.source import Call, Known, Loop, LoopRole, Script, Source
 
 _WRAPS = frozenset(
@@ -151,7 +148,10 @@ class SamplerMisuse(Check):
                 ranks=ranks,
                 steps=same,
             ),
-            evidence=(*spots(patient, *map(place_of, made)), run.measured("equal_losses", float(same), "{steps}")),
+            evidence=(
+                *spots(patient, *map(of_run.place_of, made)),
+                run.measured("equal_losses", float(same), "{steps}"),
+            ),
             severity=Severity.WARNING,
             cost=Cost(breaks=say("{ranks} ranks repeat the work of one", ranks=ranks)),
             detail=None if suspected else SamplerMisuseDetail(kind="unsplit"),
@@ -264,7 +264,7 @@ class SamplerMisuse(Check):
 
 
 @once
-def _same_steps(recording: Recording) -> int:
+def _same_steps(recording: "of_run.Recording") -> int:
     """Steps whose losses are equal on all ranks, bit for bit, where all common ones are: ranks with the same weights
     saw the same samples. 0 for one rank, and for a loss that mostly stands still and tells nothing.
     """
@@ -277,7 +277,7 @@ def _same_steps(recording: Recording) -> int:
     return len(common) if equal and varied else 0
 
 
-def _losses(process: Process) -> dict[int, float]:
+def _losses(process: "of_run.Process") -> dict[int, float]:
     """Step to loss, where a row is one step and the loss is finite."""
     rows = zip(*(process.steps.column(name) for name in ("index", "count", "loss")), strict=False)
     return {int(step): loss for step, count, loss in rows if count == 1 and math.isfinite(loss)}
@@ -309,9 +309,9 @@ def _by_data(patient: Patient, run: Run) -> bool:
             return False
         wrapped = wrapped or any(_parallel(program) for program in training_programs(source))
     for site in sites_of(run, "collective"):
-        if not by_parallelism(site) and site.steps > 1:
+        if not of_run.by_parallelism(site) and site.steps > 1:
             script = script_at(patient, site.place.path)
-            whole = statement_at(script, site.place.line) if script is not None else None
+            whole = of_run.statement_at(script, site.place.line) if script is not None else None
             if whole is None or not _GRADIENT.search(_text(whole)):
                 return False
     return wrapped

@@ -5,10 +5,8 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from gpudoctor.analysis import of_run
 from gpudoctor.analysis.observation import suspicions
-from gpudoctor.analysis.run.cost_attribution import at, seen_in_run
-from gpudoctor.analysis.run.data_waits import item_lines, training_loader, waiting, workers
-from gpudoctor.analysis.run.recorded_statements import callers, heads_loop
 from gpudoctor.analysis.run.steady_run import Run, judged, spot
 from gpudoctor.analysis.source.control_flow import function_of
 from gpudoctor.analysis.source.loaders import Loader, LoaderRole, loaders
@@ -111,10 +109,10 @@ class SlowPreprocessing(Check):
 
     def _measured(self, patient: Patient, run: Run, suspected: list[Finding]) -> Iterator[Finding]:
         process = run.lead.process
-        wait, loader = waiting(process), training_loader(process)
-        made = item_lines(run.recording, process, lambda place: heads_loop(patient, place))
+        wait, loader = of_run.waiting(process), of_run.training_loader(process)
+        made = of_run.item_lines(run.recording, process, lambda place: of_run.heads_loop(patient, place))
         own = sum(item.share for item in made)
-        busy = workers(run.recording, process.rank)
+        busy = of_run.workers(run.recording, process.rank)
         samples = run.lead.per_step("samples")
         if not samples and loader is not None and loader.batch_size:
             samples = loader.batch_size * max(1.0, run.lead.per_step("batches"))
@@ -127,8 +125,8 @@ class SlowPreprocessing(Check):
         idle = busy is not None and busy.busy < self.limit("workers_busy")
         share = run.worth(wait.always * own)
         spans = [spot(patient, item.place) for item in made if item.share >= _HOT * own][:3]
-        spans += callers(patient, spans[:1])
-        yield seen_in_run(run, share, spans).finding(
+        spans += of_run.callers(patient, spans[:1])
+        yield of_run.seen_in_run(run, share, spans).finding(
             self,
             say(
                 "Making an item takes {each}, {own} of it in the program's own "
@@ -136,7 +134,7 @@ class SlowPreprocessing(Check):
                 "The training waits for its data {always} of the time.",
                 each=duration(each),
                 own=percent(own),
-                at=at(spans),
+                at=of_run.at(spans),
                 always=percent(wait.always),
             ),
             name="preprocessing_share",

@@ -5,17 +5,14 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from gpudoctor.analysis import of_run
 from gpudoctor.analysis.observation import best_match, confirmed, suspicions
-from gpudoctor.analysis.run.cost_attribution import at
-from gpudoctor.analysis.run.line_costs import by_line, start
-from gpudoctor.analysis.run.recorded_statements import callers
 from gpudoctor.analysis.run.steady_run import judged, measured, processes, spot
 from gpudoctor.analysis.source.control_flow import switched_off
 from gpudoctor.analysis.source.entry_points import only_evaluates
 from gpudoctor.analysis.source.syntax import keyword_value, last_name, nodes
 from gpudoctor.lang import say
 from gpudoctor.model import Check, Code, Cost, Detail, Finding, Patient, Reads, Severity, Threshold, Whose
-from gpudoctor.model.signs.recording import Process
 from gpudoctor.model.signs.source import Call, Known, Script, Source
 from gpudoctor.text import duration, percent
 
@@ -106,17 +103,17 @@ class SlowStart(Check):
         suspected = suspicions(lambda: self._in_source(patient), judged(patient, 1))
         yield from suspected if process is None else self._measured(patient, process, suspected)
 
-    def _measured(self, patient: Patient, process: Process, suspected: list[Finding]) -> Iterator[Finding]:
+    def _measured(self, patient: Patient, process: "of_run.Process", suspected: list[Finding]) -> Iterator[Finding]:
         """The time before the first step, and what of it is the user's own doing."""
-        ends, own = process.steps.column("t"), start(process)
+        ends, own = process.steps.column("t"), of_run.start(process)
         whole, took = ends[-1], ends[0] - process.steps.column("duration")[0]
         long = took >= self.limit("start_noted")
         if not long and own.seconds < max(self.limit("start_floor"), self.limit("run_share") * whole):
             return
         took = took if long else own.seconds
-        lines = by_line(own.lines)[:3]
+        lines = of_run.by_line(own.lines)[:3]
         spans = [spot(patient, item.place) for item in lines]
-        spans += callers(patient, spans[:1])
+        spans += of_run.callers(patient, spans[:1])
         severity = Severity.WARNING if took >= self.limit("start_warned") else Severity.NOTE
         # A run that was stopped to look at it is not what one pays for; nor is a start among many steps.
         end = patient.recording.end
@@ -130,7 +127,7 @@ class SlowStart(Check):
                 "{took} pass before the first step, {share} of the run{at}.",
                 took=duration(took),
                 share=percent(took / whole),
-                at=at(spans),
+                at=of_run.at(spans),
             ),
             evidence=(*spans, measured("start_seconds", took, "s", patient.recording)),
             severity=severity,

@@ -2,13 +2,10 @@
 
 from collections.abc import Iterator
 
-from gpudoctor.analysis.live.stack_shares import hidden, waiting_live, watched
-from gpudoctor.analysis.run.cost_attribution import seen_in_run
-from gpudoctor.analysis.run.data_waits import disk_waits, training_loader, waiting
-from gpudoctor.analysis.run.steady_run import demanded, spots
+from gpudoctor.analysis import of_run
+from gpudoctor.analysis.run.steady_run import demanded, spots, watched
 from gpudoctor.lang import say
 from gpudoctor.model import Check, Code, Finding, Measurement, Patient, Reads, Severity, Threshold
-from gpudoctor.model.signs.process import ProcessWindow
 from gpudoctor.model.unavailable import Unavailable
 from gpudoctor.text import percent
 
@@ -67,17 +64,17 @@ class StorageBound(Check):
             return
         run = demanded(patient)
         process = run.lead.process
-        waits = disk_waits(run.recording)
+        waits = of_run.disk_waits(run.recording)
         if not waits:
             raise Unavailable(say("the recording has no samples of the machine"))
-        wait = waiting(process)
+        wait = of_run.waiting(process)
         disk, io = waits.get("workers_disk", 0.0), waits.get("io_wait", 0.0)
         slow = disk >= self.limit("disk_share") or io >= self.limit("io_wait")
         if run.worth(wait.share) < self.limit("wait_share") or not slow:
             return
-        loader = training_loader(process)
+        loader = of_run.training_loader(process)
         spans = spots(patient, loader.place) if loader is not None else []
-        yield seen_in_run(run, wait.share, spans).finding(
+        yield of_run.seen_in_run(run, wait.share, spans).finding(
             self,
             say(
                 "The training waits for its data {wait_share} of the time. Its workers wait for "
@@ -92,11 +89,11 @@ class StorageBound(Check):
             numbers=tuple(run.measured(name, value, "1") for name, value in waits.items()),
         )
 
-    def _live(self, window: ProcessWindow) -> Iterator[Finding]:
+    def _live(self, window: "of_run.ProcessWindow") -> Iterator[Finding]:
         """In a watched process: the workers sleep on a disk while the training waits."""
-        seen = waiting_live(window)
+        seen = of_run.waiting_live(window)
         workers = [worker for rank in window.ranks for worker in rank.workers]
-        if not seen.reaches(self.limit("wait_share")) or hidden(window):
+        if not seen.reaches(self.limit("wait_share")) or of_run.hidden(window):
             return
         disk = sum(worker.disk_share for worker in workers) / len(workers) if workers else 0.0
         own = sum(rank.state == "D" for rank in window.ranks) / len(window.ranks)

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from gpudoctor.analysis.run.cost_attribution import at, seen_in_run
+from gpudoctor.analysis import of_run
 from gpudoctor.analysis.run.steady_run import demanded, site_spans, sites_of
 from gpudoctor.lang import say
 from gpudoctor.model import Check, Code, Finding, Patient, Reads, Threshold, Trait, Whose
@@ -56,13 +56,15 @@ class TransferBound(Check):
             return
         spans = site_spans(patient, sites_of(run, "transfer")[:3])
         # Overlap hides copies behind the rest of the step; of more than that a smaller type takes half.
-        yield seen_in_run(run, share, spans, whose=Whose.DEVICE, worth=min(share, max(1.0 - share, share / 2))).finding(
+        yield of_run.seen_in_run(
+            run, share, spans, whose=Whose.DEVICE, worth=min(share, max(1.0 - share, share / 2))
+        ).finding(
             self,
             say(
                 "Copies to the device take {share} of the step by the device's clock, {per_step} a step{at}.",
                 share=percent(share),
                 per_step=duration(run.per_step("device_transfer")),
-                at=at(spans),
+                at=of_run.at(spans),
             ),
             name="device_transfer_share",
             severity=severity,

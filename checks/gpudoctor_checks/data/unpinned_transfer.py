@@ -4,10 +4,8 @@ import ast
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from gpudoctor.analysis import of_run
 from gpudoctor.analysis.observation import suspicions
-from gpudoctor.analysis.run.cost_attribution import seen_in_run
-from gpudoctor.analysis.run.data_waits import training_loader
-from gpudoctor.analysis.run.recorded_loaders import loader_call, loader_spans
 from gpudoctor.analysis.run.steady_run import Run, dear, judged, ran_on_cpu, site_spans, sites_of
 from gpudoctor.analysis.source.device_tensors import Target, training_target
 from gpudoctor.analysis.source.device_transfers import Transfer, batch_moves
@@ -113,15 +111,15 @@ class UnpinnedTransfer(Check):
         yield from self._measured(patient, run, suspected) if run else suspected
 
     def _measured(self, patient: Patient, run: Run, suspected: list[Finding]) -> Iterator[Finding]:
-        loader = training_loader(run.lead.process)
+        loader = of_run.training_loader(run.lead.process)
         on_device = any(state.known("device_forward") for state in run.states)
         severity = self.level(run.worth(run.share("transfer")))
         if severity is None or not on_device or loader is None or (loader.pinned and not suspected):
             return
-        spans = loader_spans(patient, loader.place)
+        spans = of_run.loader_spans(patient, loader.place)
         spans += site_spans(patient, dear(sites_of(run, "transfer")))
         how = say("is off") if not loader.pinned else say("is on, but the copy still blocks")
-        yield seen_in_run(run, run.share("transfer"), spans).finding(
+        yield of_run.seen_in_run(run, run.share("transfer"), spans).finding(
             self,
             say(
                 "Copying batches to the device takes {share} of the time, {per_step} a step; pin_memory {how}.",
@@ -135,7 +133,7 @@ class UnpinnedTransfer(Check):
             detail=UnpinnedTransferDetail(
                 kind="blocking" if loader.pinned else "unpinned",
                 workers=loader.workers,
-                settable=loader_call(patient, loader.place, "pin_memory").settable,
+                settable=of_run.loader_call(patient, loader.place, "pin_memory").settable,
             ),
         )
 

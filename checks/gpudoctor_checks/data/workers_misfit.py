@@ -3,14 +3,12 @@
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from gpudoctor.analysis import of_run
 from gpudoctor.analysis.observation import suspicions
-from gpudoctor.analysis.run.cost_attribution import at, seen_in_run
-from gpudoctor.analysis.run.data_waits import training_loader, waiting
-from gpudoctor.analysis.run.recorded_loaders import loader_call, loader_spans, training_loaders
 from gpudoctor.analysis.run.steady_run import Run, judged
 from gpudoctor.analysis.source.device_tensors import Target, training_target
 from gpudoctor.analysis.source.loaders import Loader
-from gpudoctor.analysis.workload import optional
+from gpudoctor.analysis.workload import optional, training_loaders
 from gpudoctor.lang import say
 from gpudoctor.model import Check, Code, Confidence, Cost, Detail, Finding, Patient, Reads, Severity, Threshold
 from gpudoctor.model.evidence import Measurement, Provenance
@@ -107,7 +105,7 @@ class WorkersMisfit(Check):
     def _gaps(self, patient: Patient, run: Run) -> Iterator[Finding]:
         """Waits at the start of each epoch, for workers that are started for it."""
         process = run.lead.process
-        wait, loader = waiting(process), training_loader(process)
+        wait, loader = of_run.waiting(process), of_run.training_loader(process)
         severity = self.level(run.worth(wait.starts), "gap_noted", "gap_warned")
         if severity is None or wait.epochs < self.limit("starts"):
             return
@@ -115,12 +113,12 @@ class WorkersMisfit(Check):
             return
         if loader.persistent:
             severity = Severity.NOTE  # they live on; it is the short epochs that cost
-        spans = loader_spans(patient, loader.place)
+        spans = of_run.loader_spans(patient, loader.place)
         often = say("step") if wait.each_step else say("epoch")
         one = loader.workers == 1
         started = count(loader.workers, "worker")
-        call = loader_call(patient, loader.place)
-        yield seen_in_run(run, wait.starts, spans).finding(
+        call = of_run.loader_call(patient, loader.place)
+        yield of_run.seen_in_run(run, wait.starts, spans).finding(
             self,
             (
                 say(
@@ -144,7 +142,7 @@ class WorkersMisfit(Check):
                 ": {starts} of the time, {epochs} times{at}.",
                 starts=percent(wait.starts),
                 epochs=wait.epochs,
-                at=at(spans),
+                at=of_run.at(spans),
             ),
             name="epoch_start_share",
             severity=severity,

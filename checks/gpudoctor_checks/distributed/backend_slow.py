@@ -5,9 +5,9 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from gpudoctor.analysis import of_run
 from gpudoctor.analysis.memo import once
 from gpudoctor.analysis.observation import confirmed, suspicions
-from gpudoctor.analysis.run.job_facts import on_gpu, torch_fact
 from gpudoctor.analysis.run.steady_run import judged, ran_on_cpu
 from gpudoctor.analysis.source.control_flow import enclosing
 from gpudoctor.analysis.source.device_tensors import Target
@@ -69,11 +69,11 @@ class BackendSlow(Check):
     def examine(self, patient: Patient) -> Iterator[Finding]:
         run = judged(patient)
         suspected = suspicions(lambda: self._suspected(patient), run, refuted=ran_on_cpu(patient))
-        backend = str(torch_fact(run.lead.process, "backend") or "") if run is not None else ""
-        if run is None or not backend or on_gpu(run.lead.process) is None:
+        backend = str(of_run.torch_fact(run.lead.process, "backend") or "") if run is not None else ""
+        if run is None or not backend or of_run.on_gpu(run.lead.process) is None:
             yield from suspected
             return
-        if "gloo" not in backend or "nccl" in backend or not on_gpu(run.lead.process):
+        if "gloo" not in backend or "nccl" in backend or not of_run.on_gpu(run.lead.process):
             return
         yield confirmed(
             self,

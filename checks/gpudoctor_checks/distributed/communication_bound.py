@@ -3,8 +3,7 @@
 from collections.abc import Iterator
 from statistics import fmean
 
-from gpudoctor.analysis.run.aligned_ranks import STEP_ON_DEVICE, aligned, straggler
-from gpudoctor.analysis.run.cost_attribution import seen_in_run
+from gpudoctor.analysis import of_run
 from gpudoctor.analysis.run.steady_run import Run, demanded
 from gpudoctor.lang import say
 from gpudoctor.model import Check, Code, Finding, Patient, Reads, Threshold, Whose
@@ -56,9 +55,9 @@ class CommunicationBound(Check):
             raise Unavailable(say("the recording has no device times of collectives"))
         seconds, share = _of_all(run) or (run.per_step("device_collective"), run.share("device_collective"))
         severity = self.level(share)
-        if severity is None or straggler(run.recording) is not None:
+        if severity is None or of_run.straggler(run.recording) is not None:
             return
-        yield seen_in_run(run, share, whose=Whose.DEVICE).finding(
+        yield of_run.seen_in_run(run, share, whose=Whose.DEVICE).finding(
             self,
             say(
                 "Exposed (non-overlapped) collectives take {share} of the step, {seconds} a step on {ranks}.",
@@ -76,10 +75,10 @@ def _of_all(run: Run) -> tuple[float, float] | None:
     what others wait beyond that is its lateness. None where the ranks have no timed steps in common, and in a
     trace of few steps.
     """
-    table = None if run.traced else aligned(run.recording)
+    table = None if run.traced else of_run.aligned(run.recording)
     timed = table.on_device() if table is not None else None
     if timed is None or not timed.steps:
         return None
     seconds = fmean(map(min, zip(*timed.column("device_collective"), strict=True)))
-    whole = sum(fmean(mine) for name in STEP_ON_DEVICE for mine in timed.column(name)) / len(timed.ranks)
+    whole = sum(fmean(mine) for name in of_run.STEP_ON_DEVICE for mine in timed.column(name)) / len(timed.ranks)
     return (seconds, min(1.0, seconds / whole)) if whole > 0 else None

@@ -5,9 +5,8 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from gpudoctor.analysis import of_run
 from gpudoctor.analysis.observation import confirmed, suspicions
-from gpudoctor.analysis.run.job_facts import gpus_here, wrapped
-from gpudoctor.analysis.run.line_costs import place_of
 from gpudoctor.analysis.run.steady_run import judged, ran_on_cpu, spots
 from gpudoctor.analysis.source.control_flow import callers, never_runs
 from gpudoctor.analysis.source.device_tensors import Target
@@ -87,7 +86,7 @@ class Dataparallel(Check):
         if run is None or not run.lead.process.of("model"):
             yield from suspected
             return
-        model, gpus = wrapped(run.lead.process, "DataParallel"), gpus_here(run.recording)
+        model, gpus = of_run.wrapped(run.lead.process, "DataParallel"), of_run.gpus_here(run.recording)
         if model is None or gpus < self.limit("gpus"):
             return
         yield confirmed(
@@ -99,7 +98,7 @@ class Dataparallel(Check):
                 model=model.get("name"),
                 gpus=gpus,
             ),
-            evidence=(*spots(patient, place_of(model)), run.measured("gpus", gpus, "{gpus}")),
+            evidence=(*spots(patient, of_run.place_of(model)), run.measured("gpus", gpus, "{gpus}")),
             severity=Severity.WARNING,
             detail=DataparallelDetail(),
         )

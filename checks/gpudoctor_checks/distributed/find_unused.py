@@ -2,9 +2,8 @@
 
 from collections.abc import Iterator
 
+from gpudoctor.analysis import of_run
 from gpudoctor.analysis.observation import confirmed
-from gpudoctor.analysis.run.job_facts import torch_fact, wrapped
-from gpudoctor.analysis.run.line_costs import place_of
 from gpudoctor.analysis.run.steady_run import demanded, spots
 from gpudoctor.lang import say
 from gpudoctor.model import Check, Code, Finding, Patient, Reads, Severity
@@ -38,10 +37,10 @@ class FindUnused(Check):
     def examine(self, patient: Patient) -> Iterator[Finding]:
         run = demanded(patient)
         process = run.lead.process
-        if torch_fact(process, "find_unused") is not True or torch_fact(process, "unused") is not False:
+        if of_run.torch_fact(process, "find_unused") is not True or of_run.torch_fact(process, "unused") is not False:
             return
-        model = wrapped(process, "DDP")
-        where = place_of(model) if model is not None else None
+        model = of_run.wrapped(process, "DDP")
+        where = of_run.place_of(model) if model is not None else None
         yield confirmed(
             self,
             (),

@@ -5,21 +5,17 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+from gpudoctor.analysis import of_run
 from gpudoctor.analysis.job_log.flight_verdict import flight_verdict
 from gpudoctor.analysis.job_log.group_positions import STUCK_SECONDS
 from gpudoctor.analysis.job_log.stack_positions import odd_rank, shown, standings, told
 from gpudoctor.analysis.job_log.stack_positions import stands_still as dumps_stand_still
-from gpudoctor.analysis.live.rank_positions import WAITS, seen, standing_for, stands_still, works
-from gpudoctor.analysis.live.stack_shares import by_hand, spans, watched
-from gpudoctor.analysis.run.rank_positions import RankPosition, odd_one, standing
-from gpudoctor.analysis.run.steady_run import measured, spot
+from gpudoctor.analysis.run.steady_run import measured, spot, watched
 from gpudoctor.lang import say
 from gpudoctor.lang.message import concatenated
 from gpudoctor.model import Check, Code, Confidence, Cost, Detail, Finding, Patient, Reads, Severity, Threshold, Trait
 from gpudoctor.model.evidence import Measurement
 from gpudoctor.model.signs.job_log import JobLog
-from gpudoctor.model.signs.process import ProcessWindow, Rank
-from gpudoctor.model.signs.recording import Recording
 from gpudoctor.model.unavailable import Unavailable, optional
 from gpudoctor.text import capitalised, count, duration
 from gpudoctor.text import ranks as named
@@ -28,7 +24,7 @@ _BUSY = frozenset({"evaluation", "checkpoint"})
 """Phases that rightly take long."""
 _BUSY_LIVE = frozenset({"checkpoint", "compile", "start"})
 """What may stand for long with idle CPUs and devices: disks, compilers of their own, a rendezvous."""
-_CROSSED = frozenset({*WAITS, "backward"})
+_CROSSED = frozenset({*of_run.WAITS, "backward"})
 """Phases in which a rank whose main thread takes no CPU time waits for other ranks."""
 _STILL_SECONDS = 60.0
 """WATCH-PREFLIGHT: the same stack for a minute; long evaluations and saves have their own limit."""
@@ -98,8 +94,8 @@ class Hang(Check):
         recording = patient.recorded_run
         if not recording.ranks:
             raise Unavailable(say("no rank reported"))
-        everyone = standing(recording)
-        odd = odd_one(everyone)
+        everyone = of_run.standing(recording)
+        odd = of_run.odd_one(everyone)
         limit = self._limit(recording, everyone, odd)
         still = [
             item
@@ -144,16 +140,16 @@ class Hang(Check):
             detail=HangDetail(odd_rank(log)),
         )
 
-    def _live(self, window: ProcessWindow) -> Iterator[Finding]:
+    def _live(self, window: "of_run.ProcessWindow") -> Iterator[Finding]:
         """In a watched job: nothing moves on any rank; who stands where, merged, and who stands elsewhere."""
         ranks = [rank for rank in window.ranks if rank.alive]
         if not ranks or any(not rank.samples for rank in ranks):
             raise Unavailable(say("not every rank's stack can be read"))
         groups = Counter(_leaf(rank) for rank in ranks)
-        surely = all(standing_for(rank) >= self._live_limit(rank) for rank in ranks)
+        surely = all(of_run.standing_for(rank) >= self._live_limit(rank) for rank in ranks)
         # Ranks that wait for others at several places: nobody computes, so nobody will come.
         crossed = len(groups) > 1 and all(rank.trail and rank.trail[-1][1] in _CROSSED for rank in ranks)
-        if not (surely or (crossed and stands_still(window))) or works(window, ranks):
+        if not (surely or (crossed and of_run.stands_still(window))) or of_run.works(window, ranks):
             return
         if len(ranks) == 1 and ranks[0].trail[-1][1] == "data_wait":
             return  # the loader's ailment
@@ -168,17 +164,17 @@ class Hang(Check):
         stands = say("{title} stands", title=odd[0].title) if alone else say("{names} stand", names=_names(odd))
         who = say("; {stands} elsewhere", stands=stands) if odd else ""
         shown = [*odd, *(rank for rank in ranks if rank not in odd)][:4]
-        silent, how = min(map(standing_for, ranks)), by_hand(window)
+        silent, how = min(map(of_run.standing_for, ranks)), of_run.by_hand(window)
         yield self.finding(
             say(
                 "{seen} for {silent} on any rank{who}: {places}.",
-                seen=seen(ranks),
+                seen=of_run.seen(ranks),
                 silent=duration(silent),
                 who=who,
                 places=concatenated("; ", places),
             ),
             evidence=(
-                *(span for rank in shown for span in spans(rank.places[:1], most=1)),
+                *(span for rank in shown for span in of_run.spans(rank.places[:1], most=1)),
                 Measurement(name="seconds_without_a_sign", value=round(silent, 1), unit="s", reproduce=how),
             ),
             confidence=Confidence.CONFIRMED if surely else Confidence.PROBABLE,
@@ -188,13 +184,18 @@ class Hang(Check):
             detail=HangDetail(odd[0].rank if odd and odd[0].rank is not None else -1),
         )
 
-    def _live_limit(self, rank: Rank) -> float:
+    def _live_limit(self, rank: "of_run.Rank") -> float:
         """Seconds of standing still that are too many in what it does."""
         phase = rank.trail[-1][1] if rank.trail else ""
         step = rank.steps.seconds if rank.steps and rank.steps.seconds == rank.steps.seconds else 0.0
         return self.limit("busy_seconds") if phase in _BUSY_LIVE else max(_STILL_SECONDS, 10 * step)
 
-    def _limit(self, recording: Recording, everyone: Sequence[RankPosition], odd: RankPosition | None) -> float:
+    def _limit(
+        self,
+        recording: "of_run.Recording",
+        everyone: "Sequence[of_run.RankPosition]",
+        odd: "of_run.RankPosition | None",
+    ) -> float:
         """Seconds without a step that are a hang here."""
         asked = recording.settings.get("hang_after")
         ended = recording.end.stopped_by if recording.end is not None else None
@@ -215,18 +216,18 @@ def _recorded(patient: Patient) -> bool:
     return dumps is not None and flight_verdict(dumps, STUCK_SECONDS) is not None
 
 
-def _waited_for(everyone: Sequence[RankPosition], odd: RankPosition) -> bool:
+def _waited_for(everyone: "Sequence[of_run.RankPosition]", odd: "of_run.RankPosition") -> bool:
     """Whether all others wait in a collective, and that one does not."""
     return not odd.waits and all(item.waits for item in everyone if item is not odd)
 
 
-def _crossed(everyone: Sequence[RankPosition]) -> bool:
+def _crossed(everyone: "Sequence[of_run.RankPosition]") -> bool:
     """Whether all ranks wait in collectives, and not in the same one: nobody computes, so nobody will come."""
     places = {item.place for item in everyone}
     return all(item.communicates for item in everyone) and None not in places and len(places) > 1
 
 
-def _who(everyone: Sequence[RankPosition], odd: RankPosition | None) -> str:
+def _who(everyone: "Sequence[of_run.RankPosition]", odd: "of_run.RankPosition | None") -> str:
     """Who stands where, ranks at the same place together."""
     if len(everyone) == 1:
         return say(" ({everyone})", everyone=everyone[0].words)
@@ -246,7 +247,7 @@ def _who(everyone: Sequence[RankPosition], odd: RankPosition | None) -> str:
     return say(" on any rank; {who} ({places})", who=who, places=places)
 
 
-def _leaf(rank: Rank) -> str:
+def _leaf(rank: "of_run.Rank") -> str:
     """Where it stands: the library's function that it waits in, and the user's line."""
     place = rank.places[0] if rank.places else None
     if place is None:
@@ -254,7 +255,7 @@ def _leaf(rank: Rank) -> str:
     return say("{via} at {place}", via=place.via, place=place.label) if place.via else place.label
 
 
-def _names(ranks: Sequence[Rank]) -> str:
+def _names(ranks: "Sequence[of_run.Rank]") -> str:
     """`ranks 0-6`, `rank 7`."""
     numbers = sorted(rank.rank for rank in ranks if rank.rank is not None)
     if not numbers:

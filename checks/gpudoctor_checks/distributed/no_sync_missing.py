@@ -4,8 +4,8 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from gpudoctor.analysis import of_run
 from gpudoctor.analysis.observation import confirmed, suspicions
-from gpudoctor.analysis.run.job_facts import wrapped
 from gpudoctor.analysis.run.steady_run import judged
 from gpudoctor.analysis.source.entry_points import Program, training_programs
 from gpudoctor.analysis.source.parallelism import DDP, wrappers
@@ -68,7 +68,11 @@ class NoSyncMissing(Check):
             yield from suspected
             return
         backwards = run.per_step("backwards")
-        if wrapped(run.lead.process, "DDP") is None or backwards < self.limit("backwards_per_step") or not suspected:
+        if (
+            of_run.wrapped(run.lead.process, "DDP") is None
+            or backwards < self.limit("backwards_per_step")
+            or not suspected
+        ):
             return
         for finding in suspected:
             yield confirmed(

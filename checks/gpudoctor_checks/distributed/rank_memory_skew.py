@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from statistics import median
 
-from gpudoctor.analysis.run.run_numbers import rank_memory
+from gpudoctor.analysis import of_run
 from gpudoctor.analysis.run.steady_run import demanded
 from gpudoctor.lang import say
 from gpudoctor.model import Check, Code, Confidence, Cost, Detail, Finding, Patient, Reads, Threshold
@@ -52,7 +52,7 @@ class RankMemorySkew(Check):
 
     def examine(self, patient: Patient) -> Iterator[Finding]:
         run = demanded(patient, 1)
-        known = [item for item in map(rank_memory, run.recording.ranks) if item.peak and item.device]
+        known = [item for item in map(of_run.rank_memory, run.recording.ranks) if item.peak and item.device]
         if len(known) < 2:
             raise Unavailable(say("fewer than two ranks recorded device memory"))
         usual = median(item.peak or 0.0 for item in known)

@@ -4,19 +4,15 @@ import ast
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-from gpudoctor.analysis.live.rank_positions import LEAST_LOOKS, WAITS, phase_share
-from gpudoctor.analysis.live.stack_shares import seen_live, watched, where
+from gpudoctor.analysis import of_run
 from gpudoctor.analysis.observation import suspicions
-from gpudoctor.analysis.run.cost_attribution import price
-from gpudoctor.analysis.run.line_ownership import LineOwner, by_parallelism
-from gpudoctor.analysis.run.steady_run import judged
+from gpudoctor.analysis.run.steady_run import judged, watched
 from gpudoctor.analysis.source.call_frequency import brief, step_period
 from gpudoctor.analysis.source.entry_points import training_programs
 from gpudoctor.analysis.source.parallelism import wraps_ddp
 from gpudoctor.analysis.source.syntax_places import lines_at
 from gpudoctor.lang import say, template
 from gpudoctor.model import Check, Code, Confidence, Detail, Finding, Patient, Reads, Severity, Threshold, Whose
-from gpudoctor.model.signs.process import ProcessWindow
 from gpudoctor.model.signs.source import Event, GuardKind, Loop, Script
 
 _OBJECTS = frozenset({"all_gather_object", "gather_object", "broadcast_object_list", "scatter_object_list"})
@@ -80,9 +76,9 @@ class RedundantCollectives(Check):
         if run is None or len(run.states) < 2:
             yield from suspected  # one rank waits for nobody; but the program may be started on more
             return
-        seen = price(
-            patient, run, phases=("collective",), owners=(LineOwner.COMMUNICATION,),
-            wanted=lambda site: not by_parallelism(site) and site.steps > 1,  # not a meeting at the end
+        seen = of_run.price(
+            patient, run, phases=("collective",), owners=(of_run.LineOwner.COMMUNICATION,),
+            wanted=lambda site: not of_run.by_parallelism(site) and site.steps > 1,  # not a meeting at the end
         )  # fmt: skip
         severity = seen.level(self)
         if severity is None:
@@ -102,16 +98,16 @@ class RedundantCollectives(Check):
             detail=RedundantCollectivesDetail(kinds=_kinds(site.what for site in seen.sites)),
         )
 
-    def _live(self, patient: Patient, window: ProcessWindow) -> Iterator[Finding]:
+    def _live(self, patient: Patient, window: "of_run.ProcessWindow") -> Iterator[Finding]:
         """Collectives that the script calls itself; those of DDP and FSDP are no Python frames of it."""
         if len(window.ranks) < 2:
             return
         kinds = ("collective", "object-collective")
-        seen = seen_live(window, lambda place: place.kind in kinds, whose=Whose.DEVICE)
+        seen = of_run.seen_live(window, lambda place: place.kind in kinds, whose=Whose.DEVICE)
         severity = seen.level(self)
         if severity is None:
             return
-        waits = [phase_share(rank, *WAITS) for rank in window.ranks if rank.samples >= LEAST_LOOKS]
+        waits = [of_run.phase_share(rank, *of_run.WAITS) for rank in window.ranks if rank.samples >= of_run.LEAST_LOOKS]
         if len(waits) == len(window.ranks) and max(waits) - min(waits) > _UNEVEN:
             return  # they wait for one of them, not for the network
         yield seen.finding(
@@ -119,7 +115,7 @@ class RedundantCollectives(Check):
             say(
                 "The ranks wait in collectives that the script calls itself, {words}{where}.",
                 words=seen.words,
-                where=where(seen.places),
+                where=of_run.where(seen.places),
             ),
             name="collective_share",
             severity=severity,

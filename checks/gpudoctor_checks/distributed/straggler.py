@@ -4,17 +4,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from statistics import median
 
-from gpudoctor.analysis.live.rank_positions import LEAST_LOOKS, WAITS, phase_share, stands_still
-from gpudoctor.analysis.live.stack_shares import seen_at, watched, where
-from gpudoctor.analysis.run.aligned_ranks import FEW_STEPS, LEAST_STEPS, LONG, Straggler, aligned, straggler
-from gpudoctor.analysis.run.cost_attribution import at, seen_in_run
-from gpudoctor.analysis.run.line_costs import by_line, lines
-from gpudoctor.analysis.run.steady_run import Run, demanded, spot
-from gpudoctor.analysis.run.steady_state import OTHER
+from gpudoctor.analysis import of_run
+from gpudoctor.analysis.run.steady_run import Run, demanded, spot, watched
 from gpudoctor.lang import say
 from gpudoctor.model import Check, Code, Detail, Finding, Patient, Reads, Threshold, Whose
 from gpudoctor.model.evidence import SourceSpan
-from gpudoctor.model.signs.process import ProcessWindow, Rank
 from gpudoctor.model.unavailable import Unavailable
 from gpudoctor.text import capitalised, duration, percent
 
@@ -73,7 +67,7 @@ class StragglingRank(Check):
             yield from self._live(window)
             return
         run = demanded(patient)
-        table = aligned(run.recording)
+        table = of_run.aligned(run.recording)
         if table is None:
             raise Unavailable(say("the recording has one rank"))
         if not table.enough:
@@ -81,12 +75,12 @@ class StragglingRank(Check):
                 say(
                     "the ranks have {steps} steady steps in common; {least_steps} are needed, or {few_steps} in {long}",
                     steps=table.steps,
-                    least_steps=LEAST_STEPS,
-                    few_steps=FEW_STEPS,
-                    long=duration(LONG),
+                    least_steps=of_run.LEAST_ALIGNED,
+                    few_steps=of_run.FEW_STEPS,
+                    long=duration(of_run.LONG),
                 )
             )
-        late = straggler(run.recording)
+        late = of_run.straggler(run.recording)
         severity = self.level(late.share) if late else None
         if late is None or severity is None:
             return
@@ -95,13 +89,13 @@ class StragglingRank(Check):
         named = seconds >= self.limit("covered") * late.seconds
         spans = self._lines(patient, run, late, part) if named else []
         node = say(" on {node}", node=process.node) if len({rank.node for rank in run.recording.ranks}) > 1 else ""
-        place = say("in lines of its own") if part == OTHER else say("in {part}", part=part.replace("_", " "))
+        place = say("in lines of its own") if part == of_run.OTHER else say("in {part}", part=part.replace("_", " "))
         cause = (
             say("; the delay is {place}, {seconds} longer than the others'", place=place, seconds=duration(seconds))
             if named
             else ""
         )
-        yield seen_in_run(run, late.share, spans, whose=Whose.DEVICE).finding(
+        yield of_run.seen_in_run(run, late.share, spans, whose=Whose.DEVICE).finding(
             self,
             say(
                 "Rank {late_rank}{node} is late by {late_seconds} in every step, "
@@ -112,7 +106,7 @@ class StragglingRank(Check):
                 late_seconds=duration(late.seconds),
                 late_share=percent(late.share),
                 cause=cause,
-                at=at(spans),
+                at=of_run.at(spans),
             ),
             name="straggler_share",
             severity=severity,
@@ -120,26 +114,30 @@ class StragglingRank(Check):
             numbers=(run.measured("straggler_seconds", late.seconds, "s"), run.measured("straggler_p", late.p)),
         )
 
-    def _live(self, window: ProcessWindow) -> Iterator[Finding]:
+    def _live(self, window: "of_run.ProcessWindow") -> Iterator[Finding]:
         """In a watched job: the rank that waits least for the others, and what it does instead."""
         ranks = [rank for rank in window.ranks if rank.alive]
         if len(ranks) < 2:
             raise Unavailable(say("the job has one rank"))
-        if stands_still(window):
+        if of_run.stands_still(window):
             raise Unavailable("nothing moved on any rank: no rank is late")
         least = min(rank.samples for rank in ranks)
-        if least < LEAST_LOOKS:
+        if least < of_run.LEAST_LOOKS:
             raise Unavailable(
-                say("{least} of {least_looks} stack samples of each rank so far", least=least, least_looks=LEAST_LOOKS)
+                say(
+                    "{least} of {least_looks} stack samples of each rank so far",
+                    least=least,
+                    least_looks=of_run.LEAST_LOOKS,
+                )
             )
-        waits = {rank.pid: phase_share(rank, *WAITS) for rank in ranks}
+        waits = {rank.pid: of_run.phase_share(rank, *of_run.WAITS) for rank in ranks}
         late = min(ranks, key=lambda rank: waits[rank.pid])
         others = [rank for rank in ranks if rank is not late]
         lost = median(waits[rank.pid] for rank in others) - waits[late.pid]
         total = sum(rank.samples for rank in others)
         part, excess = _excess(late, others)
         places = tuple(place for place in late.places if place.phase == part)
-        seen = seen_at(window, places, lost, total, whose=Whose.DEVICE)
+        seen = of_run.seen_at(window, places, lost, total, whose=Whose.DEVICE)
         severity = seen.level(self)
         if severity is None:
             return
@@ -148,7 +146,7 @@ class StragglingRank(Check):
             "; it spends {excess} more of its time in {part}{where}",
             excess=percent(excess),
             part=part.replace("_", " "),
-            where=where(places),
+            where=of_run.where(places),
         )
         yield seen.finding(
             self,
@@ -163,13 +161,13 @@ class StragglingRank(Check):
             detail=StragglerDetail(rank=late.rank or 0, node="", part=part if named else ""),
         )
 
-    def _lines(self, patient: Patient, run: Run, late: Straggler, part: str) -> list[SourceSpan]:
+    def _lines(self, patient: Patient, run: Run, late: "of_run.Straggler", part: str) -> list[SourceSpan]:
         """Lines on which the late rank spends more of its samples than the others."""
         shares: dict[bool, dict[tuple[str, int], float]] = {True: {}, False: {}}
         places = {}
         for rank in run.recording.ranks:
             mine = shares[rank.rank == late.rank]
-            for item in by_line(lines(rank), part):
+            for item in of_run.by_line(of_run.lines(rank), part):
                 key = (item.place.path, item.place.line)
                 places[key] = item.place
                 mine[key] = max(mine.get(key, 0.0), item.share)
@@ -178,9 +176,12 @@ class StragglingRank(Check):
         return [spot(patient, places[key]) for key in found[:3]]
 
 
-def _excess(late: Rank, others: list[Rank]) -> tuple[str, float]:
+def _excess(late: "of_run.Rank", others: "list[of_run.Rank]") -> tuple[str, float]:
     """The phase that the late rank spends more time in than the others do, and how much more."""
-    phases = [phase for phase in late.phases if phase not in WAITS] or [OTHER]
-    more = {phase: phase_share(late, phase) - median(phase_share(rank, phase) for rank in others) for phase in phases}
+    phases = [phase for phase in late.phases if phase not in of_run.WAITS] or [of_run.OTHER]
+    more = {
+        phase: of_run.phase_share(late, phase) - median(of_run.phase_share(rank, phase) for rank in others)
+        for phase in phases
+    }
     part = max(more, key=lambda phase: more[phase])
     return part, more[part]

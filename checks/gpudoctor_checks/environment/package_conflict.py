@@ -8,6 +8,7 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any
 
+from gpudoctor.analysis import of_run
 from gpudoctor.analysis.run.steady_run import processes, recorded, trained_well
 from gpudoctor.analysis.source.target_versions import installed_version, meant_version
 from gpudoctor.lang import say
@@ -387,9 +388,8 @@ def _harmless(patient: Patient, finding: Finding) -> bool:
     recording = recorded(patient)
     if recording is None:
         return False
-    from gpudoctor.analysis.run.deaths import death
 
-    told = death(recording)
+    told = of_run.death(recording)
     if told is None or told.record is None or told.record.type != "exception":
         return False  # a native crash names nobody
     frames = list(told.record.get("frames") or ())

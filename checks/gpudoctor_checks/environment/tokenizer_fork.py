@@ -5,11 +5,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from gpudoctor.analysis.memo import once
-from gpudoctor.analysis.run.recorded_loaders import loaders_as_run
 from gpudoctor.analysis.source.environment_assignments import assigned
 from gpudoctor.analysis.source.loaders import Loader
 from gpudoctor.analysis.source.syntax import is_attribute, last_name, nodes
-from gpudoctor.analysis.workload import optional
+from gpudoctor.analysis.workload import loaders_as_run, optional
 from gpudoctor.lang import say
 from gpudoctor.model import Check, Code, Confidence, Detail, Finding, Patient, Reads, Severity
 from gpudoctor.model.cuda import numbers

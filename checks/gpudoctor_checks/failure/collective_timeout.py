@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
+from gpudoctor.analysis import of_run
 from gpudoctor.analysis.job_log.beside import in_named_script
 from gpudoctor.analysis.job_log.failing_rank import FailingRank, left_early
 from gpudoctor.analysis.job_log.findings import followers, log_evidence
@@ -10,8 +11,6 @@ from gpudoctor.analysis.job_log.first_cause import first_cause
 from gpudoctor.analysis.job_log.flight_verdict import FlightKind, FlightVerdict, flight_verdict, unproven
 from gpudoctor.analysis.job_log.group_positions import STUCK_SECONDS
 from gpudoctor.analysis.job_log.stack_positions import shown, standings, told
-from gpudoctor.analysis.run.deaths import Death
-from gpudoctor.analysis.run.rank_positions import odd_one, standing
 from gpudoctor.analysis.run.steady_run import measured, spot
 from gpudoctor.lang import say
 from gpudoctor.model import (
@@ -135,13 +134,13 @@ class CollectiveTimeout(Check):
         if log is not None and left is not None:
             yield self._left(log, left)
             return
-        found = told_death(patient, Death.COLLECTIVE)
+        found = told_death(patient, of_run.Death.COLLECTIVE)
         if found is None:
             return
         recording, death, _ = found
-        spans, everyone = found.spans, standing(recording)
+        spans, everyone = found.spans, of_run.standing(recording)
         mismatch = death.record is not None and death.record.type == "signal"
-        odd = odd_one(everyone) if not mismatch else None
+        odd = of_run.odd_one(everyone) if not mismatch else None
         if odd is not None and odd.place is not None:
             spans.insert(0, spot(patient, odd.place))
         who = (

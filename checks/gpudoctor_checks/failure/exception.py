@@ -3,8 +3,8 @@
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
+from gpudoctor.analysis import of_run
 from gpudoctor.analysis.job_log.first_cause import first_cause
-from gpudoctor.analysis.run.deaths import EXIT, Death, first_failed, user_place
 from gpudoctor.lang import say
 from gpudoctor.model import Check, Code, Confidence, Cost, Detail, Finding, Patient, Reads, Severity
 from gpudoctor.model.unavailable import optional
@@ -56,11 +56,11 @@ class Uncaught(Check):
     log_messages_file = "program_messages.toml"
 
     def examine(self, patient: Patient) -> Iterator[Finding]:
-        found = told_death(patient, Death.EXCEPTION, Death.SILENT)
+        found = told_death(patient, of_run.Death.EXCEPTION, of_run.Death.SILENT)
         if found is None or (not found.recording.ranks and _told_by_output(patient)):
             return
         _, told, span = found
-        place = user_place(told)
+        place = of_run.user_place(told)
         if span is not None and place is not None and not span.text:
             found = found._replace(place=replace(span, text=place[1]))
         cause = cause_of(told) if told.record is not None else None
@@ -96,7 +96,7 @@ def _message(found: ToldDeath, cause: CauseClass | None) -> str:
     first = found.first.removesuffix(".")
     why = say(" {cause}.", cause=cause.words) if cause is not None else ""
     shared = {"who": capitalised(found.who), "when": found.when, "where": found.where, "why": why, "echoes": echoes}
-    if told.kind == EXIT:
+    if told.kind == of_run.EXIT:
         said = say("by sys.exit: {first}", first=first)
         if first.lstrip("-").isdigit():
             said = say("with exit code {first}", first=first)
@@ -109,7 +109,7 @@ def _silence(found: ToldDeath, echoes: str) -> str:
     recording, told, _ = found
     code = recording.end.exit_code if recording.end is not None else None
     ended = say("The command ended with exit code {code}, and", code=code)
-    if not recording.ranks and (failed := first_failed(recording)):
+    if not recording.ranks and (failed := of_run.first_failed(recording)):
         return say("{failed}, before it imported torch. Its output holds the reason.", failed=capitalised(failed))
     if not recording.ranks:
         return say(

@@ -3,7 +3,7 @@
 import re
 from dataclasses import dataclass, replace
 
-from gpudoctor.analysis.run.deaths import DeathMessage
+from gpudoctor.analysis import of_run
 from gpudoctor.lang import say
 
 
@@ -153,7 +153,7 @@ _CAUSES = (
 )  # fmt: skip
 
 
-def cause_of(told: DeathMessage) -> CauseClass | None:
+def cause_of(told: "of_run.DeathMessage") -> CauseClass | None:
     """The class that an exception's words belong to; None where none is known. With numbers, where the recorder
     read which labels or indices it were.
     """
@@ -163,7 +163,7 @@ def cause_of(told: DeathMessage) -> CauseClass | None:
     return replace(found, words=outside[0], cure=outside[1]) if found and outside else found
 
 
-def beyond(told: DeathMessage) -> tuple[str, str] | None:
+def beyond(told: "of_run.DeathMessage") -> tuple[str, str] | None:
     """Labels or indices outside of what there is: which, as a clause, and what cures it; None where unknown."""
     seen = told.record.get("beyond") if told.record is not None else None
     if not seen:

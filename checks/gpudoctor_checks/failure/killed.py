@@ -3,11 +3,10 @@
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from gpudoctor.analysis.run.deaths import Death
+from gpudoctor.analysis import of_run
 from gpudoctor.analysis.run.steady_run import measured
 from gpudoctor.lang import say
 from gpudoctor.model import Check, Code, Confidence, Cost, Detail, Finding, LogLine, Patient, Reads, Severity, Threshold
-from gpudoctor.model.signs.recording import Recording
 from gpudoctor.text import capitalised, size
 from gpudoctor_checks.failure.told_death import told_death
 
@@ -60,7 +59,7 @@ class Killed(Check):
     )  # fmt: skip
 
     def examine(self, patient: Patient) -> Iterator[Finding]:
-        found = told_death(patient, Death.KILLED)
+        found = told_death(patient, of_run.Death.KILLED)
         if found is None:
             return
         (recording, told, _), end = found, found.recording.end
@@ -97,7 +96,7 @@ class Killed(Check):
         )
 
 
-def _memory(recording: Recording, node: str) -> tuple[float, float]:
+def _memory(recording: "of_run.Recording", node: str) -> tuple[float, float]:
     """Greatest bytes in use in the last samples of a node, and their limit; zeros where not known."""
     of_node = [item for item in recording.nodes if item.node == node]
     machine, facts = recording.machine, recording.machine_facts

@@ -3,10 +3,9 @@
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from gpudoctor.analysis.run.deaths import Death
+from gpudoctor.analysis import of_run
 from gpudoctor.lang import say
 from gpudoctor.model import Check, Code, Confidence, Cost, Detail, Finding, LogLine, Patient, Reads, Severity
-from gpudoctor.model.signs.recording import Process
 from gpudoctor.text import capitalised
 from gpudoctor_checks.failure.told_death import told_death
 
@@ -45,7 +44,7 @@ class NativeCrash(Check):
     log_messages_file = "end_messages.toml"
 
     def examine(self, patient: Patient) -> Iterator[Finding]:
-        found = told_death(patient, Death.NATIVE)
+        found = told_death(patient, of_run.Death.NATIVE)
         if found is None:
             return
         recording, told, _ = found
@@ -80,7 +79,7 @@ class NativeCrash(Check):
         )
 
 
-def _left_on(process: Process) -> bool:
+def _left_on(process: "of_run.Process") -> bool:
     """Whether a process had come to its end in Python, with a profiler that nobody had stopped."""
     end, window = process.last("end"), process.last("window")
     ended = end is not None and bool(end.get("clean"))

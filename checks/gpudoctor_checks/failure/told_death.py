@@ -2,18 +2,17 @@
 
 from typing import NamedTuple
 
-from gpudoctor.analysis.run.deaths import Death, DeathMessage, death, user_place
+from gpudoctor.analysis import of_run
 from gpudoctor.analysis.run.steady_run import measured, spot
 from gpudoctor.lang import say
 from gpudoctor.model import LogLine, Measurement, Patient, SourceSpan
-from gpudoctor.model.signs.recording import Recording
 
 
 class ToldDeath(NamedTuple):
     """A death of one of the kinds that were asked for."""
 
-    recording: Recording
-    told: DeathMessage
+    recording: "of_run.Recording"
+    told: "of_run.DeathMessage"
     place: SourceSpan | None
     """The user's innermost line."""
 
@@ -54,11 +53,11 @@ class ToldDeath(NamedTuple):
         return measured("exit_code", end.exit_code if end and end.exit_code is not None else -1, "1", self.recording)
 
 
-def told_death(patient: Patient, *kinds: Death) -> ToldDeath | None:
+def told_death(patient: Patient, *kinds: "of_run.Death") -> ToldDeath | None:
     """The death of a recorded run if it is of one of these kinds; raises `Unavailable` without a recording."""
     recording = patient.recorded_run
-    told = death(recording)
+    told = of_run.death(recording)
     if told is None or told.death not in kinds:
         return None
-    place = user_place(told)
+    place = of_run.user_place(told)
     return ToldDeath(recording, told, spot(patient, place[0]) if place is not None else None)

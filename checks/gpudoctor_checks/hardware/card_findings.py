@@ -3,14 +3,13 @@
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from gpudoctor.analysis.run.recorded_gpus import SampledGpu, numbers_here
+from gpudoctor.analysis import of_run
 from gpudoctor.analysis.run.steady_run import measured
 from gpudoctor.lang import say
 from gpudoctor.lang.message import concatenated
 from gpudoctor.model import Check, Confidence, Cost, Finding, Resource, Severity
 from gpudoctor.model.job_devices import CardsDetail, each_card
 from gpudoctor.model.signs.gpu import Gpu, LostGpu, list_gpus, name_gpus
-from gpudoctor.model.signs.recording import Recording
 
 Value = float | int | str | bool
 
@@ -49,10 +48,10 @@ def on_cards(
 def on_recorded_cards(
     check: Check,
     message: str,
-    rows: Sequence[tuple[SampledGpu, float | str]],
+    rows: "Sequence[tuple[of_run.SampledGpu, float | str]]",
     reading: str,
     unit: str,
-    recording: Recording,
+    recording: "of_run.Recording",
     *,
     severity: Severity | None = None,
     detail: type[CardsDetail] = CardsDetail,
@@ -66,11 +65,11 @@ def on_recorded_cards(
         confidence=Confidence.CONFIRMED,
         severity=severity,
         subject=", ".join(card.label for card in cards),
-        detail=detail(gpus=numbers_here(cards), **facts),
+        detail=detail(gpus=of_run.numbers_here(cards), **facts),
     )
 
 
-def listed(cards: Iterable[tuple[Gpu | SampledGpu, Iterable[str]]]) -> str:
+def listed(cards: "Iterable[tuple[Gpu | of_run.SampledGpu, Iterable[str]]]") -> str:
     """`GPU 0: a, b; GPU 3: a`: cards with what is to be said of each."""
     return concatenated(
         "; ", [say("{card}: {words}", card=card.label, words=concatenated(", ", words)) for card, words in cards]

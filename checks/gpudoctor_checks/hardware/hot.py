@@ -2,13 +2,12 @@
 
 from collections.abc import Iterator
 
-from gpudoctor.analysis.run.recorded_gpus import SampledGpu, cards, readings
+from gpudoctor.analysis import of_run
 from gpudoctor.analysis.run.steady_run import recorded
 from gpudoctor.lang import say
 from gpudoctor.model import Check, Code, Finding, Patient, Reads, Threshold, Unavailable
 from gpudoctor.model.job_devices import job_gpus
 from gpudoctor.model.signs.gpu import Gpu
-from gpudoctor.model.signs.recording import Recording
 from gpudoctor.model.unavailable import known
 from gpudoctor.text import percent
 from gpudoctor_checks.hardware.card_findings import listed, on_cards, on_recorded_cards
@@ -53,7 +52,7 @@ class Hot(Check):
 
     def examine(self, patient: Patient) -> Iterator[Finding]:
         recording = recorded(patient)
-        sampled = [card for card in cards(recording) if _told(recording, card)] if recording is not None else []
+        sampled = [card for card in of_run.cards(recording) if _told(recording, card)] if recording is not None else []
         if recording is not None and sampled:
             warm = [(card, words) for card in sampled if (words := self._was_hot(recording, card))]
             if warm:
@@ -74,7 +73,7 @@ class Hot(Check):
             command = "nvidia-smi -q -d TEMPERATURE -i {}"
             yield on_cards(self, say("{cards}.", cards=listed(hot)), rows, "temperature", "Cel", command)
 
-    def _was_hot(self, recording: Recording, card: SampledGpu) -> list[str]:
+    def _was_hot(self, recording: "of_run.Recording", card: "of_run.SampledGpu") -> list[str]:
         """What was hot about a card while the steps were steady."""
         words, core = [], _of(recording, card, "temperature")
         up_to = say("up to {highest:.0f} °C, ", highest=max(core)) if core else ""
@@ -130,15 +129,15 @@ class Hot(Check):
         return words
 
 
-def _told(recording: Recording, card: SampledGpu) -> bool:
+def _told(recording: "of_run.Recording", card: "of_run.SampledGpu") -> bool:
     """Whether a card was sampled, and its driver told the limits."""
     limits = ("temperature_slowdown", "temperature_max", "temperature_memory_max")
     sampled = _of(recording, card, "temperature") or _of(recording, card, "memory_temperature")
     return bool(sampled and (_of(recording, card, "margin") or any(card.fact(name) for name in limits)))
 
 
-def _of(recording: Recording, card: SampledGpu, name: str) -> list[float]:
-    return [value for _, value in readings(recording, card, name)]
+def _of(recording: "of_run.Recording", card: "of_run.SampledGpu", name: str) -> list[float]:
+    return [value for _, value in of_run.readings(recording, card, name)]
 
 
 def _above(values: list[float], most: float | None) -> float:

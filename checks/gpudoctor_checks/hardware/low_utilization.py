@@ -4,9 +4,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from statistics import mean
 
-from gpudoctor.analysis.live.stack_shares import ENOUGH, job_gpus, watched
-from gpudoctor.analysis.run.memory_headroom import BUSY, CAUSES, EXPLAINS, cards_in_use
-from gpudoctor.analysis.run.steady_run import demanded
+from gpudoctor.analysis import of_run
+from gpudoctor.analysis.run.steady_run import demanded, watched
 from gpudoctor.lang import say
 from gpudoctor.lang.message import concatenated
 from gpudoctor.model import Check, Code, Confidence, Detail, Finding, Measurement, Patient, Reads, Severity, Threshold
@@ -58,29 +57,33 @@ class LowUtilization(Check):
     thresholds = (
         *Threshold.note_and_warning(
             "Cards that are busy for less of the time are",
-            noted=BUSY,
+            noted=of_run.BUSY,
             warned=0.30,
             source="SageMaker 70 %",
             source_warned="TraceML 30 %",
             name="busy",
         ),
-        Threshold("explained", EXPLAINS, "1", "convention: a tenth of a step is a cause",
+        Threshold("explained", of_run.EXPLAINS, "1", "convention: a tenth of a step is a cause",
                   "A part of the step that takes this share explains idle cards."),
     )  # fmt: skip
 
     def examine(self, patient: Patient) -> Iterator[Finding]:
         if (window := watched(patient)) is not None:
-            used = [(gpu.index, gpu.activity.mean) for gpu in job_gpus(window) if len(gpu.activity.known()) >= ENOUGH]
+            used = [
+                (gpu.index, gpu.activity.mean)
+                for gpu in of_run.job_gpus(window)
+                if len(gpu.activity.known()) >= of_run.ENOUGH
+            ]
             if not used:
-                raise Unavailable(say("no {enough} readings of a GPU that the job uses", enough=ENOUGH))
-            looks = window.samples if window.samples >= ENOUGH else 0
+                raise Unavailable(say("no {enough} readings of a GPU that the job uses", enough=of_run.ENOUGH))
+            looks = window.samples if window.samples >= of_run.ENOUGH else 0
             parts = [(window.phases.get(phase, 0) / looks, words) for phase, words in _IDLING.items() if looks]
         else:
             run = demanded(patient)
-            used = [(gpu.index, share) for gpu, share in cards_in_use(run)]
+            used = [(gpu.index, share) for gpu, share in of_run.cards_in_use(run)]
             if not used:
                 raise Unavailable(say("the recording has no samples of a GPU"))
-            parts = [(run.share(name), words) for name, words in CAUSES.items()]
+            parts = [(run.share(name), words) for name, words in of_run.CAUSES.items()]
         busy = mean(share for _, share in used)
         if busy >= self.limit("busy_noted"):
             return

@@ -3,7 +3,8 @@
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from gpudoctor.analysis.live import stack_shares
+from gpudoctor.analysis import of_run
+from gpudoctor.analysis.run.steady_run import watched
 from gpudoctor.lang import say
 from gpudoctor.model import Absent, Check, Code, Finding, Patient, PatientKind, Reads, Resource, Severity, Threshold
 from gpudoctor.model.job_devices import CardsDetail, job_gpus, ranks_here
@@ -238,8 +239,8 @@ def _describe(process: GpuProcess) -> str:
 
 def _of_the_job(patient: Patient, gpus: tuple[Gpu, ...]) -> tuple[Gpu, ...]:
     """Of these GPUs those that the watched job holds memory on; all of them where nothing is watched."""
-    window = stack_shares.watched(patient)
+    window = watched(patient)
     if window is None:
         return gpus
-    used = {gpu.index for gpu in stack_shares.job_gpus(window)}
+    used = {gpu.index for gpu in of_run.job_gpus(window)}
     return tuple(gpu for gpu in gpus if gpu.index in used)

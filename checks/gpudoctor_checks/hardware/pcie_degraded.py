@@ -3,14 +3,13 @@
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from gpudoctor.analysis.run.recorded_gpus import SampledGpu, cards, readings
+from gpudoctor.analysis import of_run
 from gpudoctor.analysis.run.steady_run import recorded
 from gpudoctor.lang import say
 from gpudoctor.lang.message import concatenated
 from gpudoctor.model import Check, Code, Finding, Patient, Reads, Severity, Threshold, Unavailable
 from gpudoctor.model.job_devices import CardsDetail, job_gpus
 from gpudoctor.model.signs.gpu import Gpu, answering, is_grace, is_server_card
-from gpudoctor.model.signs.recording import Recording
 from gpudoctor.model.unavailable import known
 from gpudoctor.text import percent
 from gpudoctor_checks.hardware.card_findings import on_cards, on_recorded_cards
@@ -86,7 +85,9 @@ class PcieDegraded(Check):
 
     def examine(self, patient: Patient) -> Iterator[Finding]:
         recording = recorded(patient)
-        sampled = [card for card in cards(recording) if _is_sampled(recording, card)] if recording is not None else []
+        sampled = (
+            [card for card in of_run.cards(recording) if _is_sampled(recording, card)] if recording is not None else []
+        )
         if recording is not None and sampled:
             yield from self._recorded(recording, sampled)
             return
@@ -138,13 +139,13 @@ class PcieDegraded(Check):
             ratio=_ratio(what, links),
         )
 
-    def _severity(self, what: str, links: Sequence[tuple[Gpu | SampledGpu, int, float]]) -> Severity:
+    def _severity(self, what: str, links: "Sequence[tuple[Gpu | of_run.SampledGpu, int, float]]") -> Severity:
         """A note for desktop cards with half of their lanes: boards split them by design."""
         share = self.limit("desk_width_share")
         halved = all(not is_server_card(card.name) and now >= most * share for card, now, most in links)
         return Severity.NOTE if what == "width" and halved else Severity.WARNING
 
-    def _recorded(self, recording: Recording, sampled: list[SampledGpu]) -> Iterator[Finding]:
+    def _recorded(self, recording: "of_run.Recording", sampled: "list[of_run.SampledGpu]") -> Iterator[Finding]:
         """Links as they were while the steps were steady."""
         load = self.limit("load")  # an idle card saves power
         for what, share, often in (
@@ -153,7 +154,7 @@ class PcieDegraded(Check):
         ):
             found = []
             for card in sampled:
-                rows = readings(recording, card, *(("util",) if what == "generation" else ()), f"pcie_{what}")
+                rows = of_run.readings(recording, card, *(("util",) if what == "generation" else ()), f"pcie_{what}")
                 values = [int(row[-1]) for row in rows if row[-1] > 0 and (what == "width" or row[1] >= load)]
                 most = card.fact(f"pcie_{what}_max") or 0.0
                 low = [value for value in values if value < most * share]
@@ -179,7 +180,9 @@ class PcieDegraded(Check):
                 quantity="replays",
             )
 
-    def _seen(self, recording: Recording, what: str, found: list[tuple[SampledGpu, int, float, float]]) -> Finding:
+    def _seen(
+        self, recording: "of_run.Recording", what: str, found: "list[tuple[of_run.SampledGpu, int, float, float]]"
+    ) -> Finding:
         """The finding of links that can do more: each with what it did, and in which share of the samples."""
         links = [(card, now, most) for card, now, most, _ in found]
         return on_recorded_cards(
@@ -201,12 +204,12 @@ class PcieDegraded(Check):
         )
 
 
-def _ratio(what: str, links: Sequence[tuple[Gpu | SampledGpu, int, float]]) -> float:
+def _ratio(what: str, links: "Sequence[tuple[Gpu | of_run.SampledGpu, int, float]]") -> float:
     """How many times the bandwidth the worst link could have: a generation doubles it."""
     return max(most / now if what == "width" else 2.0 ** (most - now) for _, now, most in links)
 
 
-def _did(what: str, card: SampledGpu, now: int, most: float, share: float) -> str:
+def _did(what: str, card: "of_run.SampledGpu", now: int, most: float, share: float) -> str:
     words = (
         say("x{now} of x{most}", now=now, most=f"{most:.0f}")
         if what == "width"
@@ -216,15 +219,15 @@ def _did(what: str, card: SampledGpu, now: int, most: float, share: float) -> st
     return say("{card} ran at {words}{often}", card=card.label, words=words, often=often)
 
 
-def _is_sampled(recording: Recording, card: SampledGpu) -> bool:
+def _is_sampled(recording: "of_run.Recording", card: "of_run.SampledGpu") -> bool:
     """Whether a card's link was sampled; one that reaches its host over NVLink-C2C has none."""
     return not is_grace(card.name) and bool(
-        readings(recording, card, "pcie_width") or readings(recording, card, "util", "pcie_generation")
+        of_run.readings(recording, card, "pcie_width") or of_run.readings(recording, card, "util", "pcie_generation")
     )
 
 
-def _replays_per_minute(recording: Recording, card: SampledGpu) -> float:
+def _replays_per_minute(recording: "of_run.Recording", card: "of_run.SampledGpu") -> float:
     """Packets that were sent again; 0 where they were counted too shortly, or the driver was loaded again."""
-    rows = readings(recording, card, "pcie_replays")
+    rows = of_run.readings(recording, card, "pcie_replays")
     minutes, more = (rows[-1][0] - rows[0][0]) / 60 if rows else 0.0, rows[-1][1] - rows[0][1] if rows else 0.0
     return more / minutes if minutes >= _LEAST_MINUTES and more >= 0 else 0.0

@@ -6,18 +6,13 @@ from functools import reduce
 from operator import or_
 from typing import Any
 
-from gpudoctor.analysis.live import stack_shares
-from gpudoctor.analysis.live.stack_shares import watched
-from gpudoctor.analysis.run.recorded_gpus import SampledGpu, cards
-from gpudoctor.analysis.run.run_numbers import reasons
-from gpudoctor.analysis.run.steady_run import recorded
+from gpudoctor.analysis import of_run
+from gpudoctor.analysis.run.steady_run import recorded, watched
 from gpudoctor.lang import say
 from gpudoctor.lang.message import concatenated
 from gpudoctor.model import Check, Code, Confidence, Finding, Measurement, Patient, Reads, Threshold, Unavailable
 from gpudoctor.model.job_devices import CardsDetail, job_gpus
 from gpudoctor.model.signs.gpu import Gpu, answering
-from gpudoctor.model.signs.process import ProcessWindow
-from gpudoctor.model.signs.recording import Recording
 from gpudoctor.text import percent
 from gpudoctor_checks.hardware.card_findings import listed, on_cards, on_recorded_cards
 
@@ -74,7 +69,7 @@ class Throttled(Check):
 
     def examine(self, patient: Patient) -> Iterator[Finding]:
         window, recording = watched(patient), recorded(patient)
-        masks = reasons(recording) if recording is not None else {}
+        masks = of_run.reasons(recording) if recording is not None else {}
         if window is not None:
             yield from self._watched(window)
         elif recording is not None and masks:
@@ -82,12 +77,12 @@ class Throttled(Check):
         else:
             yield from self._now(job_gpus(patient), saved=patient.gpu_survey.saved)
 
-    def _watched(self, window: ProcessWindow) -> Iterator[Finding]:
+    def _watched(self, window: "of_run.ProcessWindow") -> Iterator[Finding]:
         """The share of a window's ticks in which a card was held down, by the worst reason."""
         if not window.gpus:
             raise Unavailable(say("no GPU answers"))
         sick: list[tuple[int, int, float]] = []
-        for gpu in stack_shares.job_gpus(window) or window.gpus:
+        for gpu in of_run.job_gpus(window) or window.gpus:
             bad = {bit: share for bit, share in gpu.reasons.items() if bit & int(self.limit("bad_reasons"))}
             if bad and max(bad.values()) >= self.limit("share"):
                 sick.append((gpu.index, sum(bad), max(bad.values())))
@@ -108,11 +103,11 @@ class Throttled(Check):
                 detail=ThrottledDetail(gpus=",".join(numbers), **_causes(bits for _, bits, _ in sick)),
             )
 
-    def _recorded(self, recording: Recording, masks: Mapping[int, Sequence[int]]) -> Iterator[Finding]:
+    def _recorded(self, recording: "of_run.Recording", masks: Mapping[int, Sequence[int]]) -> Iterator[Finding]:
         """The share of a run's samples in which a card was held down, its idle ones left out."""
         wanted = int(self.limit("bad_reasons"))
-        sick: list[tuple[SampledGpu, int, float]] = []
-        sampled = {card.column: card for card in cards(recording)}
+        sick: list[tuple[of_run.SampledGpu, int, float]] = []
+        sampled = {card.column: card for card in of_run.cards(recording)}
         for index, values in masks.items():
             busy = [mask for mask in values if not mask & _IDLE]
             bad = [mask & wanted for mask in busy if mask & wanted]

@@ -4,9 +4,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from statistics import median
 
-from gpudoctor.analysis.run.aligned_ranks import FLOOR
+from gpudoctor.analysis import of_run
 from gpudoctor.analysis.run.steady_run import demanded
-from gpudoctor.analysis.run.steady_state import Steady
 from gpudoctor.lang import say
 from gpudoctor.model import Check, Code, Confidence, Cost, Detail, Finding, Patient, Reads, Threshold, Whose
 from gpudoctor.model.unavailable import Unavailable
@@ -62,7 +61,7 @@ class Underperforms(Check):
         worst = max(range(len(times)), key=times.__getitem__)
         usual = median(times[:worst] + times[worst + 1 :])
         surely = times[worst] - states[worst].per_step("device_idle")  # it may have waited for its host meanwhile
-        slower = surely - usual >= FLOOR and usual / surely < self.limit("speed")
+        slower = surely - usual >= of_run.FLOOR and usual / surely < self.limit("speed")
         if usual <= 0 or not slower or not self._alike(states, worst):
             return
         process = states[worst].process
@@ -87,7 +86,7 @@ class Underperforms(Check):
             detail=UnderperformsDetail(process.node, process.rank),
         )
 
-    def _alike(self, states: Sequence[Steady], worst: int) -> bool:
+    def _alike(self, states: "Sequence[of_run.Steady]", worst: int) -> bool:
         """Whether that rank has no more to do than the others, as far as batches were counted."""
         for column in ("tokens", "samples"):
             if all(state.known(column) for state in states):

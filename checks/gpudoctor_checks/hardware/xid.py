@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cache
 
-from gpudoctor.analysis.live.stack_shares import watched
+from gpudoctor.analysis.run.steady_run import watched
 from gpudoctor.lang import say, term
 from gpudoctor.model import Check, Code, Confidence, Cost, Finding, LogDetail, Patient, Reads, Severity, Threshold
 from gpudoctor.model.evidence import LogLine, Measurement

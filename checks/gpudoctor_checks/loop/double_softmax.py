@@ -4,16 +4,12 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from gpudoctor.analysis import of_run
 from gpudoctor.analysis.observation import confirmed
-from gpudoctor.analysis.run.cost_attribution import at
-from gpudoctor.analysis.run.curves import numerics
-from gpudoctor.analysis.run.line_costs import LinePlace, place_of
-from gpudoctor.analysis.run.risky_operations import loss_lines
 from gpudoctor.analysis.run.steady_run import Run, demanded, spots
 from gpudoctor.analysis.source.probabilities import maker
 from gpudoctor.lang import say
 from gpudoctor.model import Check, Code, Cost, Detail, Finding, Patient, Reads, Severity, Threshold, Unavailable
-from gpudoctor.model.signs.recording import Record
 
 _MAKERS = {
     "softmax": ("torch.nn.Softmax", "torch.nn.Softmax2d"),
@@ -93,14 +89,14 @@ class DoubleSoftmax(Check):
     def examine(self, patient: Patient) -> Iterator[Finding]:
         run = demanded(patient, 1)
         yield from self._no_probabilities(patient, run)
-        for seen in numerics(run.lead.process, "normalised")[-1:]:
+        for seen in of_run.numerics(run.lead.process, "normalised")[-1:]:
             for how, count in seen.get("made_by") or ():
                 if int(count) >= self.limit("losses"):
                     yield self._measured(patient, run, seen, str(how), int(count))
 
-    def _measured(self, patient: Patient, run: Run, seen: Record, how: str, count: int) -> Finding:
+    def _measured(self, patient: Patient, run: Run, seen: "of_run.Record", how: str, count: int) -> Finding:
         applies = "sigmoid" if how == "sigmoid" else "softmax"
-        places = (*made_at(patient, how)[:_PLACES], *loss_lines(patient)[:_PLACES], place_of(seen))
+        places = (*made_at(patient, how)[:_PLACES], *of_run.loss_lines(patient)[:_PLACES], of_run.place_of(seen))
         spans = spots(patient, *places)
         wrong = how != "log_softmax"
         said = say("it applies it to probabilities") if wrong else say("the result is the same, computed twice")
@@ -116,7 +112,7 @@ class DoubleSoftmax(Check):
                 count=count,
                 seen=int(seen.get("losses") or 0),
                 said=said,
-                at=at(spans),
+                at=of_run.at(spans),
             ),
             evidence=(*list(dict.fromkeys(spans)), run.measured("losses_of_probabilities", count, "{steps}")),
             severity=Severity.ERROR if wrong else Severity.NOTE,
@@ -126,15 +122,15 @@ class DoubleSoftmax(Check):
 
     def _no_probabilities(self, patient: Patient, run: Run) -> Iterator[Finding]:
         """What `nll_loss` takes for log-probabilities, and what does not sum to one over the classes."""
-        for record in numerics(run.lead.process, "unnormalised")[-1:]:
+        for record in of_run.numerics(run.lead.process, "unnormalised")[-1:]:
             how, count = max(record.get("made_by") or (("", 0),), key=lambda item: int(item[1]))
             of = int(record.get("losses") or 0)
             if count < self.limit("losses") or 2 * count < of or how not in _TAKEN:
                 continue
             maker_of = {"dimension": "log_softmax", "softmax": "softmax"}.get(how)
             places = made_at(patient, maker_of)[:_PLACES] if maker_of else []
-            places += loss_lines(patient)[:_PLACES]
-            spans = list(dict.fromkeys(spots(patient, *places, place_of(record))))
+            places += of_run.loss_lines(patient)[:_PLACES]
+            spans = list(dict.fromkeys(spots(patient, *places, of_run.place_of(record))))
             what, breaks = _TAKEN[how]
             yield confirmed(
                 self,
@@ -144,7 +140,7 @@ class DoubleSoftmax(Check):
                     count=count,
                     of=of,
                     what=what,
-                    at=at(spans),
+                    at=of_run.at(spans),
                 ),
                 evidence=(*spans, run.measured("losses_without_probabilities", count, "{steps}")),
                 severity=Severity.ERROR,
@@ -160,14 +156,14 @@ def _breaks(kind: str) -> str:
     )
 
 
-def made_at(patient: Patient, how: str) -> list[LinePlace]:
+def made_at(patient: Patient, how: str) -> "list[of_run.LinePlace]":
     """Lines of the source that apply softmax, log-softmax or sigmoid outside of evaluations."""
     try:
         source = patient.source
     except Unavailable:
         return []
     return [
-        LinePlace(path=script.path, line=call.span.line)
+        of_run.LinePlace(path=script.path, line=call.span.line)
         for script in source.scripts
         for call in script.calls
         if not EVALUATES.search(call.function) and (maker(call) == how or call.name in _MAKERS[how])

@@ -5,8 +5,8 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from gpudoctor.analysis import of_run
 from gpudoctor.analysis.observation import confirmed, suspicions
-from gpudoctor.analysis.run.line_costs import place_of
 from gpudoctor.analysis.run.steady_run import Run, judged, spots
 from gpudoctor.analysis.source.autograd_flow import feeds_backward
 from gpudoctor.analysis.source.control_flow import bound, function_of, loop_node
@@ -24,7 +24,6 @@ from gpudoctor.analysis.source.train_eval_mode import (
 )
 from gpudoctor.lang import say
 from gpudoctor.model import Check, Code, Cost, Detail, Finding, Patient, Reads, Severity, Threshold, Trait
-from gpudoctor.model.signs.recording import Record
 from gpudoctor.model.signs.source import Event, Loop, LoopRole, Script, Source
 from gpudoctor.text import chained
 
@@ -143,10 +142,9 @@ class EvalModeMisuse(Check):
         if run is None:
             yield from suspected
             return
-        from gpudoctor.analysis.run.curves import newest
 
         seen: set[str] = set()
-        for reading in newest(run.lead.process, "mode"):
+        for reading in of_run.newest(run.lead.process, "mode"):
             how, steps = _HOW.get(str(reading.get("kind_of")), ""), int(reading.get("steps") or 0)
             if how and how not in seen and steps >= self.limit("forwards"):
                 seen.add(how)
@@ -166,8 +164,10 @@ class EvalModeMisuse(Check):
         share = run.share("evaluation")
         return run.worth(share * self.limit("graph_part")) if share else None
 
-    def _measured(self, patient: Patient, run: Run, reading: Record, how: str, suspected: list[Finding]) -> Finding:
-        where = place_of(reading)
+    def _measured(
+        self, patient: Patient, run: Run, reading: "of_run.Record", how: str, suspected: list[Finding]
+    ) -> Finding:
+        where = of_run.place_of(reading)
         spans = spots(patient, where)
         model, steps = str(reading.get("model") or "the model"), int(reading.get("steps") or 0)
         seen = max(steps, int(reading.get("of") or 0))  # more may have followed the reading

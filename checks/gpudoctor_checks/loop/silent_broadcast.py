@@ -3,10 +3,7 @@
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from gpudoctor.analysis.run.cost_attribution import at
-from gpudoctor.analysis.run.curves import numerics
-from gpudoctor.analysis.run.line_costs import place_of
-from gpudoctor.analysis.run.risky_operations import loss_lines
+from gpudoctor.analysis import of_run
 from gpudoctor.analysis.run.steady_run import measured, spots
 from gpudoctor.lang import say
 from gpudoctor.model import Check, Code, Confidence, Cost, Detail, Finding, Patient, Reads, Severity, Threshold
@@ -68,12 +65,12 @@ class SilentBroadcast(Check):
     def examine(self, patient: Patient) -> Iterator[Finding]:
         recording = patient.recorded_run
         for process in recording.ranks:
-            for record in numerics(process, "broadcast")[-1:]:
+            for record in of_run.numerics(process, "broadcast")[-1:]:
                 shapes = sorted(record.get("shapes") or (), key=lambda item: -int(item[2]))
                 losses = sum(int(item[2]) for item in shapes)
                 if losses >= self.limit("losses"):
-                    spans = list(dict.fromkeys(spots(patient, *loss_lines(patient), place_of(record))))
-                    message, detail = _what_met(*shapes[0], where=at(spans))
+                    spans = list(dict.fromkeys(spots(patient, *of_run.loss_lines(patient), of_run.place_of(record))))
+                    message, detail = _what_met(*shapes[0], where=of_run.at(spans))
                     yield self.finding(
                         message,
                         evidence=(*spans, measured("losses_of_all_pairs", losses, "{steps}", recording)),

@@ -4,10 +4,9 @@ import ast
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
+from gpudoctor.analysis import of_run
 from gpudoctor.analysis.observation import confirmed, suspicions
-from gpudoctor.analysis.run.line_costs import place_of
 from gpudoctor.analysis.run.steady_run import Run, judged, spots
 from gpudoctor.analysis.source.control_flow import bound_to, steady
 from gpudoctor.analysis.source.optimizers import optimizers
@@ -17,9 +16,6 @@ from gpudoctor.lang import say
 from gpudoctor.model import Check, Code, Detail, Finding, Patient, Reads, Severity, Threshold
 from gpudoctor.model.signs.source import Event, Source
 from gpudoctor.text import percent
-
-if TYPE_CHECKING:
-    from gpudoctor.analysis.run.untrained_models import Inner
 
 _TEACHER = re.compile(r"teacher", re.IGNORECASE)
 _FREEZES = re.compile(r"freeze|requires_grad|detach_model", re.IGNORECASE)
@@ -86,17 +82,16 @@ class TeacherTrained(Check):
         if run is None:
             yield from suspected
             return
-        from gpudoctor.analysis.run.untrained_models import inner_teacher, teachers
 
-        readings = teachers(patient, run.lead.process, self.limit("forwards"))
-        if not readings and (inner := inner_teacher(patient, run.lead.process)) is not None:
+        readings = of_run.teachers(patient, run.lead.process, self.limit("forwards"))
+        if not readings and (inner := of_run.inner_teacher(patient, run.lead.process)) is not None:
             yield self._inner(run, inner, suspected)
             return
         if not readings:
             yield from suspected
             return
         last = readings[-1]
-        where, steps = place_of(last), int(last.get("steps") or 0)
+        where, steps = of_run.place_of(last), int(last.get("steps") or 0)
         yield confirmed(
             self,
             suspected,
@@ -118,7 +113,7 @@ class TeacherTrained(Check):
         passes = run.share("forward") + run.share("backward")
         return Severity.WARNING if passes >= self.limit("passes") else Severity.NOTE
 
-    def _inner(self, run: Run, inner: "Inner", suspected: Sequence[Finding]) -> Finding:
+    def _inner(self, run: Run, inner: "of_run.Inner", suspected: Sequence[Finding]) -> Finding:
         """A part of the trained model: a module that distils holds teacher and student."""
         name = ast.unparse(inner.call.node.func)
         return confirmed(

@@ -2,9 +2,8 @@
 
 from collections.abc import Iterator
 
+from gpudoctor.analysis import of_run
 from gpudoctor.analysis.observation import confirmed
-from gpudoctor.analysis.run.curves import numerics
-from gpudoctor.analysis.run.line_costs import place_of
 from gpudoctor.analysis.run.steady_run import demanded, spots
 from gpudoctor.lang import say
 from gpudoctor.model import Check, Code, Cost, Finding, Patient, Reads, Severity, Threshold
@@ -54,7 +53,7 @@ class ZeroGradMissing(Check):
 
     def examine(self, patient: Patient) -> Iterator[Finding]:
         run = demanded(patient, 1)
-        readings = numerics(run.lead.process, "uncleared")
+        readings = of_run.numerics(run.lead.process, "uncleared")
         looked = int(readings[-1].get("steps") or 0) if readings else 0
         found = int(readings[-1].get("found") or 0) if readings else 0
         if looked < self.limit("cycles") or found < self.limit("uncleared_share") * looked:
@@ -69,7 +68,10 @@ class ZeroGradMissing(Check):
                 found=found,
                 looked=looked,
             ),
-            evidence=(*spots(patient, place_of(readings[-1])), run.measured("uncleared_cycles", found, "{steps}")),
+            evidence=(
+                *spots(patient, of_run.place_of(readings[-1])),
+                run.measured("uncleared_cycles", found, "{steps}"),
+            ),
             severity=Severity.ERROR,
             cost=Cost(breaks=say("each update uses the sum of all gradients so far")),
         )

@@ -2,8 +2,8 @@
 
 from collections.abc import Iterator
 
+from gpudoctor.analysis import of_run
 from gpudoctor.analysis.memory_forecasts import checkpoints_needlessly, confidence, describe, evidence, room_words
-from gpudoctor.analysis.run.run_numbers import rank_memory
 from gpudoctor.analysis.run.steady_run import judged
 from gpudoctor.lang import say
 from gpudoctor.model import Check, Code, Finding, Patient, Reads
@@ -39,7 +39,7 @@ class CheckpointingUnneeded(Check):
 
     def examine(self, patient: Patient) -> Iterator[Finding]:
         run = judged(patient)
-        peaks = [item.peak or 0.0 for item in map(rank_memory, run.recording.ranks if run is not None else ())]
+        peaks = [item.peak or 0.0 for item in map(of_run.rank_memory, run.recording.ranks if run is not None else ())]
         for finding in self._suspected(patient):
             job = next(item for item in patient.memory if item.title == finding.subject)
             if job.unchecked is None or max(peaks, default=0.0) <= job.now.peak * _MUCH_MORE:

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from gpudoctor.analysis.run.run_numbers import rank_memory
+from gpudoctor.analysis import of_run
 from gpudoctor.analysis.run.steady_run import demanded, measured
 from gpudoctor.analysis.workload import optional
 from gpudoctor.lang import say
@@ -67,10 +67,10 @@ class Fragmented(Check):
             yield from self._loose(snapshot)
             return
         run = demanded(patient)
-        if not any(item.reserved for item in map(rank_memory, run.recording.ranks)):
+        if not any(item.reserved for item in map(of_run.rank_memory, run.recording.ranks)):
             raise Unavailable(say("the recording has no device memory"))
         for process in run.recording.ranks:
-            memory = rank_memory(process)
+            memory = of_run.rank_memory(process)
             reserved, used = memory.reserved or 0.0, memory.peak or memory.allocated or 0.0
             retries = max(
                 (int(item.get("retries") or 0) for item in process.of("memory") if item.get("kind") == "retries"),

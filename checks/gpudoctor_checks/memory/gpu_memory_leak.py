@@ -2,18 +2,13 @@
 
 from collections.abc import Iterator
 
-from gpudoctor.analysis.live.growth import growing, leak, long_enough
-from gpudoctor.analysis.live.stack_shares import job_gpus, watched
-from gpudoctor.analysis.run.line_costs import LinePlace
-from gpudoctor.analysis.run.memory_growth import growing_things, growth, readings
-from gpudoctor.analysis.run.run_numbers import rank_memory
-from gpudoctor.analysis.run.steady_run import demanded, measured, spot
+from gpudoctor.analysis import of_run
+from gpudoctor.analysis.run.steady_run import demanded, measured, spot, watched
 from gpudoctor.analysis.workload import optional
 from gpudoctor.lang import say
 from gpudoctor.model import Check, Code, Confidence, Cost, Finding, Patient, Reads, Resource, Severity, Threshold, Trait
 from gpudoctor.model.proof import LeakDetail
 from gpudoctor.model.signs.memory_snapshot import MemorySnapshot
-from gpudoctor.model.signs.process import ProcessWindow
 from gpudoctor.model.unavailable import Unavailable
 from gpudoctor.text import size
 
@@ -79,15 +74,15 @@ class GpuMemoryLeak(Check):
             yield from self._kept(patient, snapshot)
             return
         run = demanded(patient, 50)
-        if not any(readings(state.process, "allocated") for state in run.states):
+        if not any(of_run.memory_readings(state.process, "allocated") for state in run.states):
             raise Unavailable(say("the recording has no device memory"))
-        found = [(growth(state.process, "allocated"), state.process) for state in run.states]
+        found = [(of_run.growth(state.process, "allocated"), state.process) for state in run.states]
         grown, process = max(found, key=lambda item: item[0].per_step if item[0] else 0.0)
         if grown is None or grown.bytes < self.limit("grown"):
             return
-        device = rank_memory(process).device
+        device = of_run.rank_memory(process).device
         soon = device is not None and grown.seconds_to(device) <= self.limit("day")
-        things = growing_things(process, "cuda")
+        things = of_run.growing_things(process, "cuda")
         who = say(" of rank {process_rank}", process_rank=process.rank) if len(run.states) > 1 else ""
         what = say("; what grew: {thing}", thing=things[0].words) if things else ""
         full = grown.projection(device) if device is not None else ""
@@ -106,20 +101,20 @@ class GpuMemoryLeak(Check):
             detail=LeakDetail(),
         )
 
-    def _live(self, window: ProcessWindow) -> Iterator[Finding]:
+    def _live(self, window: "of_run.ProcessWindow") -> Iterator[Finding]:
         """In a watched job: bytes that a rank holds on its GPUs."""
         if not any(rank.device_memory.values for rank in window.ranks):
             raise Unavailable(say("the driver does not report how much device memory the processes hold"))
-        long_enough(window)
-        found = [one for rank in window.ranks if (one := growing(rank, rank.device_memory))]
+        of_run.long_enough(window)
+        found = [one for rank in window.ranks if (one := of_run.growing(rank, rank.device_memory))]
         worst = max(found, key=lambda one: one.rate, default=None)
         if worst is None or worst.trend.growth < self.limit("grown"):
             return
-        cards = [gpu for gpu in job_gpus(window) if gpu.index in worst.rank.gpus and gpu.memory_total]
+        cards = [gpu for gpu in of_run.job_gpus(window) if gpu.index in worst.rank.gpus and gpu.memory_total]
         room = sum(float(gpu.memory_total or 0) - gpu.memory.last for gpu in cards if gpu.memory.known())
         total = worst.now + room if cards else None
         breaks = say("the device runs out of memory")
-        yield leak(self, worst, "The device memory", total, breaks, Resource.DEVICE_MEMORY)
+        yield of_run.leak(self, worst, "The device memory", total, breaks, Resource.DEVICE_MEMORY)
 
     def _kept(self, patient: Patient, snapshot: MemorySnapshot) -> Iterator[Finding]:
         """Lines of a snapshot whose memory of nearly every step is held at the end of its history."""
@@ -131,7 +126,7 @@ class GpuMemoryLeak(Check):
                 rare = kept.steps < self.limit("steps_kept") * kept.of
                 if rare or not held.path or held.bytes < self.limit("grown"):
                     continue
-                place = LinePlace(path=held.path, line=held.line, function=held.function)
+                place = of_run.LinePlace(path=held.path, line=held.line, function=held.function)
                 yield self.finding(
                     say(
                         "The memory that this line allocated in {steps} of {of} steps is still "

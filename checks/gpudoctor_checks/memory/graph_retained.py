@@ -4,8 +4,8 @@ import ast
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
+from gpudoctor.analysis import of_run
 from gpudoctor.analysis.observation import confirmed
 from gpudoctor.analysis.run.steady_run import Run, judged, source_of, spots
 from gpudoctor.analysis.source.control_flow import bound_to, steady
@@ -14,12 +14,8 @@ from gpudoctor.lang import say, template
 from gpudoctor.model import Check, Code, Cost, Finding, Patient, Reads, Severity, Threshold, Trait
 from gpudoctor.model.evidence import SourceSpan
 from gpudoctor.model.proof import LeakDetail, LeakKind
-from gpudoctor.model.signs.recording import Process
 from gpudoctor.model.signs.source import Event, Loop, Source
 from gpudoctor.text import size
-
-if TYPE_CHECKING:
-    from gpudoctor.analysis.run.memory_growth import MemoryGrowth
 
 KEEPS = {"append", "appendleft", "extend", "add", "insert"}
 """Methods that put a value into a container."""
@@ -121,19 +117,17 @@ class GraphRetained(Check):
 
     def _seen(self, patient: Patient, run: Run, source: Source | None) -> Iterator[Finding]:
         """What the recorder saw grow, where the source shows nothing: a container of tensors with graphs."""
-        from gpudoctor.analysis.run.memory_growth import growing_things, may_grow, memory_limit, rise
-
         process = run.lead.process
         column = _column(process)
-        things = (*growing_things(process, "cuda"), *growing_things(process, "cpu"))
+        things = (*of_run.growing_things(process, "cuda"), *of_run.growing_things(process, "cpu"))
         kept = [item for item in things if item.name and item.has_graph]
         thing = next((item for item in kept if item.count >= self.limit("gained") * item.steps), None)
-        found = rise(process, column)
-        if thing is None or found is None or not may_grow(process, column):
+        found = of_run.rise(process, column)
+        if thing is None or found is None or not of_run.may_grow(process, column):
             return
         if found.per_step < self.limit("per_step") or (source is not None and _emptied(source, thing.name)):
             return
-        limit = memory_limit(run.recording) if column == "rss" else None
+        limit = of_run.memory_limit(run.recording) if column == "rss" else None
         soon = limit is not None and found.seconds_to(limit) <= self.limit("day")
         yield self._grew(
             run,
@@ -150,10 +144,8 @@ class GraphRetained(Check):
 
     def _measured(self, run: Run, suspected: list[Finding]) -> Iterator[Finding]:
         """The memory that really grew; the suspicion says why."""
-        from gpudoctor.analysis.run.memory_growth import rise
-
         process = run.lead.process
-        found = rise(process, _column(process))
+        found = of_run.rise(process, _column(process))
         if found is None:
             yield from suspected
             return
@@ -168,7 +160,7 @@ class GraphRetained(Check):
     def _grew(
         self,
         run: Run,
-        found: "MemoryGrowth",
+        found: "of_run.MemoryGrowth",
         message: str,
         *,
         much: bool,
@@ -237,11 +229,9 @@ class GraphRetained(Check):
         )
 
 
-def _column(process: Process) -> str:
+def _column(process: "of_run.Process") -> str:
     """The bytes that tell: the device's where it was used, else the host's."""
-    from gpudoctor.analysis.run.memory_growth import readings
-
-    return "allocated" if readings(process, "allocated") > 0 else "rss"
+    return "allocated" if of_run.memory_readings(process, "allocated") > 0 else "rss"
 
 
 def _kept(event: Event) -> tuple[str, ast.expr | None]:

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 
+from gpudoctor.analysis import of_run
 from gpudoctor.analysis.memory_forecasts import (
     FEW_TOKENS,
     checkpoints_needlessly,
@@ -13,16 +14,6 @@ from gpudoctor.analysis.memory_forecasts import (
     tokens,
 )
 from gpudoctor.analysis.observation import confirmed, suspicions
-from gpudoctor.analysis.run.memory_headroom import (
-    HeadroomDetail,
-    cards_in_use,
-    fullest,
-    grows,
-    room,
-    room_detail,
-    room_evidence,
-    used,
-)
 from gpudoctor.analysis.run.steady_run import judged
 from gpudoctor.lang import say
 from gpudoctor.model import Check, Code, Finding, Patient, Reads, Severity, Threshold
@@ -69,12 +60,12 @@ class HeadroomUnused(Check):
 
     def examine(self, patient: Patient) -> Iterator[Finding]:
         run = judged(patient)
-        rank = fullest(run) if run is not None else None
-        if run is None or rank is None or not cards_in_use(run):
-            if rank is None or used(rank) < self.limit("used_share"):
+        rank = of_run.fullest(run) if run is not None else None
+        if run is None or rank is None or not of_run.cards_in_use(run):
+            if rank is None or of_run.used(rank) < self.limit("used_share"):
                 yield from self._suspected(patient)
             return
-        found = room(run)
+        found = of_run.room(run)
         few = found is not None and found.tokens is not None and found.tokens < FEW_TOKENS
         if found is not None and found.share < self.limit("used_share") and not few:
             yield confirmed(
@@ -86,11 +77,11 @@ class HeadroomUnused(Check):
                     share=percent(found.share),
                     device=size(int(found.device)),
                     busy=percent(found.busy),
-                    grows=grows(found),
+                    grows=of_run.grows(found),
                 ),
-                evidence=room_evidence(found, run),
+                evidence=of_run.room_evidence(found, run),
                 severity=Severity.NOTE,
-                detail=room_detail(found),
+                detail=of_run.room_detail(found),
             )
 
     def _suspected(self, patient: Patient) -> Iterator[Finding]:
@@ -114,5 +105,5 @@ class HeadroomUnused(Check):
                     evidence=evidence(job, "batch", "seq", "accumulate"),
                     confidence=confidence(job),
                     subject=job.title,
-                    detail=HeadroomDetail(),
+                    detail=of_run.HeadroomDetail(),
                 )

@@ -2,23 +2,11 @@
 
 from collections.abc import Iterator
 
-from gpudoctor.analysis.live.growth import growing, leak, long_enough
-from gpudoctor.analysis.live.stack_shares import watched
-from gpudoctor.analysis.run.instrumentation import coverage
-from gpudoctor.analysis.run.memory_growth import (
-    MemoryGrowth,
-    growing_things,
-    growth,
-    memory_limit,
-    readings,
-    tree_growth,
-)
-from gpudoctor.analysis.run.steady_run import Run, demanded, spot
+from gpudoctor.analysis import of_run
+from gpudoctor.analysis.run.steady_run import Run, demanded, spot, watched
 from gpudoctor.lang import say
 from gpudoctor.model import Check, Code, Confidence, Cost, Finding, Patient, Reads, Resource, Severity, Threshold, Trait
 from gpudoctor.model.proof import LeakDetail, LeakKind
-from gpudoctor.model.signs.process import ProcessWindow
-from gpudoctor.model.signs.recording import Process
 from gpudoctor.model.unavailable import Unavailable
 
 _LITTLE = 256 * 2.0**20
@@ -83,20 +71,20 @@ class HostMemoryLeak(Check):
             yield from self._live(window)
             return
         run = demanded(patient, 50)
-        tree = tree_growth(run.recording)
-        if tree is None and not any(readings(state.process, "rss") for state in run.states):
+        tree = of_run.tree_growth(run.recording)
+        if tree is None and not any(of_run.memory_readings(state.process, "rss") for state in run.states):
             raise Unavailable(say("the recording has no host memory"))
-        found = [(growth(state.process, "rss"), state.process) for state in run.states]
+        found = [(of_run.growth(state.process, "rss"), state.process) for state in run.states]
         own, process = max(found, key=lambda item: item[0].per_step if item[0] else 0.0)
         if own is not None and own.bytes >= self.limit("grown"):
             yield self._found(patient, run, process, own, self._kind(run, process))
         elif tree is not None and run.recording.workers and tree.bytes >= self.limit("grown"):
             yield self._found(patient, run, process, tree, LeakKind.WORKERS)
 
-    def _live(self, window: ProcessWindow) -> Iterator[Finding]:
+    def _live(self, window: "of_run.ProcessWindow") -> Iterator[Finding]:
         """In a watched job: resident bytes of a rank and its workers."""
-        long_enough(window)
-        found = [one for rank in window.ranks if (one := growing(rank, rank.tree_rss))]
+        of_run.long_enough(window)
+        found = [one for rank in window.ranks if (one := of_run.growing(rank, rank.tree_rss))]
         worst = max(found, key=lambda one: one.rate, default=None)
         if worst is None or worst.trend.growth < self.limit("grown"):
             return
@@ -105,15 +93,15 @@ class HostMemoryLeak(Check):
         total = worst.now + room if room is not None else None
         kind = LeakKind.WORKERS if worst.rank.workers else LeakKind.OBJECTS
         breaks = say("the machine runs out of memory")
-        yield leak(self, worst, _WHOSE.get(kind, _TRAINING), total, breaks, Resource.HOST_MEMORY)
+        yield of_run.leak(self, worst, _WHOSE.get(kind, _TRAINING), total, breaks, Resource.HOST_MEMORY)
 
-    def _kind(self, run: Run, process: Process) -> LeakKind:
+    def _kind(self, run: Run, process: "of_run.Process") -> LeakKind:
         """What kind of leak it is, as far as the recording tells."""
         state = next(item for item in run.states if item.process is process)
-        on = coverage(state, "profil")
+        on = of_run.coverage(state, "profil")
         if on is not None and on.share > 0.5:
             return LeakKind.PROFILER
-        thing = next(iter(growing_things(process, "cpu")), None)
+        thing = next(iter(of_run.growing_things(process, "cpu")), None)
         if thing is None:
             return LeakKind.OBJECTS
         if thing.is_plain:
@@ -122,9 +110,11 @@ class HostMemoryLeak(Check):
             return LeakKind.CONTAINER
         return LeakKind.GRAPHS if thing.has_graph else LeakKind.OBJECTS
 
-    def _found(self, patient: Patient, run: Run, process: Process, grown: MemoryGrowth, kind: LeakKind) -> Finding:
-        limit = memory_limit(run.recording)
-        things = growing_things(process, "cpu") if kind is not LeakKind.WORKERS else ()
+    def _found(
+        self, patient: Patient, run: Run, process: "of_run.Process", grown: "of_run.MemoryGrowth", kind: LeakKind
+    ) -> Finding:
+        limit = of_run.memory_limit(run.recording)
+        things = of_run.growing_things(process, "cpu") if kind is not LeakKind.WORKERS else ()
         little = kind is LeakKind.WORKERS and grown.bytes < _LITTLE
         vague = not things and (kind is LeakKind.OBJECTS or little)
         within = limit is not None and grown.seconds_to(limit) <= self.limit("day")

@@ -2,12 +2,10 @@
 
 from collections.abc import Iterator
 
-from gpudoctor.analysis.live.stack_shares import job_gpus, watched
-from gpudoctor.analysis.run.run_numbers import rank_memory
-from gpudoctor.analysis.run.steady_run import demanded
+from gpudoctor.analysis import of_run
+from gpudoctor.analysis.run.steady_run import demanded, watched
 from gpudoctor.lang import say
 from gpudoctor.model import Check, Code, Confidence, Finding, Measurement, Patient, Reads, Resource, Severity, Threshold
-from gpudoctor.model.signs.process import ProcessWindow
 from gpudoctor.model.unavailable import Unavailable
 from gpudoctor.text import percent, size
 
@@ -50,7 +48,11 @@ class NearLimit(Check):
             yield from self._live(window)
             return
         run = demanded(patient, 1)
-        known = [item for item in map(rank_memory, run.recording.ranks) if item.device and (item.reserved or item.peak)]
+        known = [
+            item
+            for item in map(of_run.rank_memory, run.recording.ranks)
+            if item.device and (item.reserved or item.peak)
+        ]
         if not known:
             raise Unavailable(say("the recording has no device memory"))
         shares = {item.rank: max(item.reserved or 0.0, item.peak or 0.0) / (item.device or 1.0) for item in known}
@@ -77,9 +79,9 @@ class NearLimit(Check):
             scarce=frozenset({Resource.DEVICE_MEMORY}),
         )
 
-    def _live(self, window: ProcessWindow) -> Iterator[Finding]:
+    def _live(self, window: "of_run.ProcessWindow") -> Iterator[Finding]:
         """In a watched job: the most that the driver has counted on a card of the job's in the window."""
-        cards = [gpu for gpu in job_gpus(window) if gpu.memory_total and gpu.memory.known()]
+        cards = [gpu for gpu in of_run.job_gpus(window) if gpu.memory_total and gpu.memory.known()]
         if not cards:
             raise Unavailable(say("no GPU of the job reports its memory"))
         shares = {gpu.index: max(gpu.memory.known()) / float(gpu.memory_total or 1) for gpu in cards}

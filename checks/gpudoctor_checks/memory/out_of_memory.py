@@ -4,12 +4,9 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 
+from gpudoctor.analysis import of_run
 from gpudoctor.analysis.job_log.first_cause import first_cause
-from gpudoctor.analysis.run.deaths import Death, DeathMessage, death, user_place
-from gpudoctor.analysis.run.line_costs import LinePlace
-from gpudoctor.analysis.run.memory_growth import growth
 from gpudoctor.analysis.run.steady_run import measured, spot
-from gpudoctor.analysis.run.steady_state import OTHER
 from gpudoctor.analysis.workload import optional
 from gpudoctor.lang import say
 from gpudoctor.lang.message import concatenated
@@ -149,7 +146,7 @@ class OutOfMemory(Check):
             message=say("{message} {shares}.", message=finding.message, shares=capitalised(concatenated("; ", shares))),
             evidence=(
                 *finding.evidence,
-                *(spot(patient, LinePlace(path=item.path, line=item.line)) for item in held),
+                *(spot(patient, of_run.LinePlace(path=item.path, line=item.line)) for item in held),
                 *(measured(f"held_by_line_{item.line}", item.bytes, "B", snapshot) for item in held),
                 measured("memory_in_fragments", device.loose, "B", snapshot),
             ),
@@ -165,20 +162,20 @@ class OutOfMemory(Check):
             yield from self._refused(patient, snapshot)
             return
         recording = patient.recorded_run
-        told = death(recording)
-        if told is None or told.death is not Death.MEMORY:
+        told = of_run.death(recording)
+        if told is None or told.death is not of_run.Death.MEMORY:
             return
 
         held = _held(told)
         memory = say("host memory") if _on_host(told) else say("device memory")
-        place = user_place(told)
+        place = of_run.user_place(told)
         spans = [spot(patient, place[0])] if place is not None else []
         cause, words = self._cause(told, held)
         numbers = concatenated(
             ", ", [say("{value} {name}", value=size(value), name=name) for name, value in held.items()]
         )
         when = say(" at step {step}", step=told.step) if told.step is not None else ""
-        phase = say(" in {phase}", phase=told.phase) if told.phase not in ("", OTHER) else ""
+        phase = say(" in {phase}", phase=told.phase) if told.phase not in ("", of_run.OTHER) else ""
         who = (
             say("Rank {process_rank}", process_rank=told.process.rank)
             if told.process is not None and len(recording.ranks) > 1
@@ -239,7 +236,7 @@ class OutOfMemory(Check):
                     why=why,
                 ),
                 evidence=(
-                    *([spot(patient, LinePlace(path=at.path, line=at.line))] if at.path else []),
+                    *([spot(patient, of_run.LinePlace(path=at.path, line=at.line))] if at.path else []),
                     *(
                         measured(f"memory_{name}", value, "B", snapshot)
                         for name, value in {"requested": last.requested, **known}.items()
@@ -252,12 +249,12 @@ class OutOfMemory(Check):
                 detail=OutOfMemoryDetail("fragments" if fragments else "batch"),
             )
 
-    def _cause(self, told: DeathMessage, held: dict[str, float]) -> tuple[str, str]:
+    def _cause(self, told: "of_run.DeathMessage", held: dict[str, float]) -> tuple[str, str]:
         total = held.get("total", 0.0)
         loose = held.get("reserved", 0.0) - held.get("allocated", 0.0)
         if total and loose >= self.limit("fragmented") * total:
             return "fragments", say("{loose} was reserved but not in use: fragmentation", loose=size(loose))
-        if told.process is not None and growth(told.process, "rss" if _on_host(told) else "allocated"):
+        if told.process is not None and of_run.growth(told.process, "rss" if _on_host(told) else "allocated"):
             return "leak", say("its memory had grown with every step")
         if (told.step or 0) < self.limit("early"):
             return "batch", say("its first steps already need more than the device has")
@@ -275,13 +272,13 @@ def _failed(snapshot: MemorySnapshot, finding: Finding) -> DeviceMemory | None:
     return by_number.get(values.get("gpu", "")) or (refused[0] if refused else fullest)
 
 
-def _on_host(told: DeathMessage) -> bool:
+def _on_host(told: "of_run.DeathMessage") -> bool:
     """Whether the memory that was not there is the host's: a tensor on the CPU."""
     oom = told.record.get("oom") if told.record is not None else None
     return isinstance(oom, Mapping) and oom.get("device") == "cpu"
 
 
-def _held(told: DeathMessage) -> dict[str, float]:
+def _held(told: "of_run.DeathMessage") -> dict[str, float]:
     """The allocator's numbers at the moment, bytes by name."""
     given = told.record.get("oom") if told.record is not None else None
     names = ("allocated", "reserved", "requested", "total")

@@ -3,10 +3,8 @@
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from gpudoctor.analysis import of_run
 from gpudoctor.analysis.observation import confirmed
-from gpudoctor.analysis.run.curves import numerics
-from gpudoctor.analysis.run.line_costs import place_of
-from gpudoctor.analysis.run.risky_operations import loss_lines
 from gpudoctor.analysis.run.steady_run import Run, demanded, measured, spots
 from gpudoctor.lang import say
 from gpudoctor.model import Check, Code, Confidence, Cost, Detail, Finding, Patient, Reads, Severity, Threshold
@@ -84,11 +82,11 @@ class ConstantOutput(Check):
         yield from single or self._alike(patient)
 
     def _single(self, patient: Patient, run: Run) -> Iterator[Finding]:
-        for record in numerics(run.lead.process, "single-score")[-1:]:
+        for record in of_run.numerics(run.lead.process, "single-score")[-1:]:
             losses, closed = int(record.get("losses") or 0), int(record.get("closed") or 0)
             if losses < self.limit("graphs"):
                 return
-            places = spots(patient, *loss_lines(patient)[:2], place_of(record))
+            places = spots(patient, *of_run.loss_lines(patient)[:2], of_run.place_of(record))
             all_of_it = closed == losses
             yield confirmed(
                 self,
@@ -113,12 +111,12 @@ class ConstantOutput(Check):
     def _alike(self, patient: Patient) -> Iterator[Finding]:
         recording = patient.recorded_run
         for process in recording.ranks:
-            for record in numerics(process, "alike")[-1:]:
+            for record in of_run.numerics(process, "alike")[-1:]:
                 found, since = int(record.get("found") or 0), int(record.get("since") or 0)
                 passed = int(record.get("step") or 0) - since
                 if min(found, passed) < self.limit("losses"):
                     continue
-                spans = list(dict.fromkeys(spots(patient, *loss_lines(patient), place_of(record))))
+                spans = list(dict.fromkeys(spots(patient, *of_run.loss_lines(patient), of_run.place_of(record))))
                 named = (say("from the first step on"), say("from the first update on"))
                 begins = named[since] if since < len(named) else say("from step {since} on", since=since)
                 yield self.finding(

@@ -3,8 +3,7 @@
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from gpudoctor.analysis.run.curves import numerics
-from gpudoctor.analysis.run.line_costs import place_of
+from gpudoctor.analysis import of_run
 from gpudoctor.analysis.run.steady_run import measured, spots
 from gpudoctor.lang import say
 from gpudoctor.model import Check, Code, Confidence, Cost, Detail, Finding, Patient, Reads, Threshold
@@ -65,7 +64,7 @@ class ConstantTarget(Check):
         recording = patient.recorded_run
         for process in recording.ranks:
             loaders = {item.get("id"): item for item in process.of("loader")}
-            for record in numerics(process, "labels")[-1:]:
+            for record in of_run.numerics(process, "labels")[-1:]:
                 labels, seen = record.get("labels") or [], int(record.get("elements") or 0)
                 classes, losses = int(record.get("classes") or 0), int(record.get("losses") or 0)
                 if len(labels) != 1 or labels[0][0] < 0 or classes < 2:
@@ -74,7 +73,7 @@ class ConstantTarget(Check):
                     continue
                 loader = loaders.get(record.get("loader"))
                 ordered = loader is not None and loader.get("order") == "sequential"
-                spans = spots(patient, *(place_of(item) for item in (loader, record) if item is not None))
+                spans = spots(patient, *(of_run.place_of(item) for item in (loader, record) if item is not None))
                 more = say(" The loader reads the samples in order: other labels may follow.") if ordered else ""
                 yield self.finding(
                     say(

@@ -3,15 +3,10 @@
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from gpudoctor.analysis.run.cost_attribution import at
-from gpudoctor.analysis.run.curves import loss_curve, names, numerics
-from gpudoctor.analysis.run.line_costs import place_of
-from gpudoctor.analysis.run.risky_operations import cutting_lines, resting_lines
+from gpudoctor.analysis import of_run
 from gpudoctor.analysis.run.steady_run import demanded, spot
-from gpudoctor.analysis.run.untrained_models import swapped
 from gpudoctor.lang import say
 from gpudoctor.model import Check, Code, Confidence, Cost, Detail, Finding, Patient, Reads, Severity, Threshold
-from gpudoctor.model.signs.recording import Process, Record, Recording
 from gpudoctor.model.unavailable import Unavailable
 from gpudoctor.text import joined, percent
 
@@ -73,7 +68,7 @@ class DeadParameters(Check):
 
     def examine(self, patient: Patient) -> Iterator[Finding]:
         run = demanded(patient, self.limit("steps"))
-        idle = [item for item in numerics(run.lead.process, "idle") if item.get("alone")]
+        idle = [item for item in of_run.numerics(run.lead.process, "idle") if item.get("alone")]
         if idle and idle[-1].get("steps"):
             raise Unavailable("no parameter had a gradient in any step")  # the optimizer steps nothing: NUM008
         lives = _last_of_each_model(run.lead.process)
@@ -87,7 +82,7 @@ class DeadParameters(Check):
             return
         if last.get("shards") and not _dead_everywhere(last, run.recording):
             return
-        if swapped(run.lead.process, self.limit("steps")):
+        if of_run.swapped(run.lead.process, self.limit("steps")):
             return  # NUM008's: the optimizer was made over another model
         share = float(last.get("share") or 0.0)
         front, of = int(last.get("count") or 0) if last.get("front") else 0, int(last.get("of") or 0)
@@ -95,16 +90,16 @@ class DeadParameters(Check):
         much = share >= self.limit("share_error") or cut_off
         dead = [str(name) for name in last.get("parameters")]
         called = _called_without(run.lead.process, dead)
-        found = [place_of(item) for item in called]
+        found = [of_run.place_of(item) for item in called]
         places = [place for place in found if place is not None]
-        resting = [] if called else resting_lines(patient, dead)
-        places = places or resting or cutting_lines(patient, dead)
+        resting = [] if called else of_run.resting_lines(patient, dead)
+        places = places or resting or of_run.cutting_lines(patient, dead)
         spans = list(dict.fromkeys(spot(patient, place) for place in places))
         none = set(map(str, last.get("none") or ()))
         how = say("got no gradient at all") if none >= set(dead) else say("got no gradient but zeros")
         kinds = list(dict.fromkeys(str(item.get("name")) for item in called))
         modules = joined(kinds) if kinds else ""
-        losses = loss_curve(run.lead.process).values
+        losses = of_run.loss_curve(run.lead.process).values
         no_loss = bool(losses) and not any(losses)
         verb = say("is") if len(kinds) == 1 else say("are")
         why = (
@@ -112,11 +107,11 @@ class DeadParameters(Check):
                 " {modules} {verb} only called without gradients{at}, but an optimizer has {its} parameters.",
                 modules=modules,
                 verb=verb,
-                at=at(spans),
+                at=of_run.at(spans),
                 its=say("its") if len(kinds) == 1 else say("their"),
             )
             if called
-            else say(" They are used under no_grad{at}, but require gradients.", at=at(spans))
+            else say(" They are used under no_grad{at}, but require gradients.", at=of_run.at(spans))
             if resting
             else ""
         )
@@ -125,7 +120,7 @@ class DeadParameters(Check):
         yield self.finding(
             say(
                 "{parameters} {how} in {steps} steps: {share} of the trainable elements{first}.{why}",
-                parameters=names(last),
+                parameters=of_run.names(last),
                 how=how,
                 steps=looked,
                 share=percent(share),
@@ -145,10 +140,10 @@ class DeadParameters(Check):
         )
 
 
-def _last_of_each_model(process: Process) -> list[Record]:
+def _last_of_each_model(process: "of_run.Process") -> "list[of_run.Record]":
     """The last reading of each of several models in turn: with a new one its count begins again."""
-    found: list[Record] = []
-    for item in numerics(process, "dead"):
+    found: list[of_run.Record] = []
+    for item in of_run.numerics(process, "dead"):
         if not item.get("steps"):
             continue
         if found and int(item.get("steps")) >= int(found[-1].get("steps")):
@@ -158,17 +153,17 @@ def _last_of_each_model(process: Process) -> list[Record]:
     return found
 
 
-def _dead_everywhere(last: Record, recording: Recording) -> bool:
+def _dead_everywhere(last: "of_run.Record", recording: "of_run.Recording") -> bool:
     """Whether every rank says the same of its part of what is spread over them (an embedding's unused rows)."""
     named = set(map(str, last.get("parameters")))
     for process in recording.ranks:
-        readings = numerics(process, "dead")
+        readings = of_run.numerics(process, "dead")
         if not readings or not named <= set(map(str, readings[-1].get("parameters") or ())):
             return False
     return True
 
 
-def _called_without(process: Process, dead: list[str]) -> list[Record]:
+def _called_without(process: "of_run.Process", dead: list[str]) -> "list[of_run.Record]":
     """The modules that all of these are of and that are not part of the one that trains; else none.
 
     The recorder puts their class before the names.

@@ -3,9 +3,8 @@
 from collections.abc import Sequence
 from statistics import median
 
-from gpudoctor.analysis.run.curves import Curve, explosion, loss_curve, norm_curve
+from gpudoctor.analysis import of_run
 from gpudoctor.lang import say
-from gpudoctor.model.signs.recording import Process
 from gpudoctor.text import figure
 
 _FEW = 8
@@ -14,17 +13,17 @@ _LAST = 3
 """Readings just before the bad step: a run that explodes does so within a few steps, however long it is."""
 
 
-def grew(process: Process, step: int, grown: float) -> str:
+def grew(process: "of_run.Process", step: int, grown: float) -> str:
     """What had grown before a step whose loss or gradient is no number, as a clause; "" where nothing had.
 
     `grown`: factor by which the loss or the gradients' norm rose, over the run or in its last readings.
     """
     for name, curve in (
-        (say("the norm of the gradients"), norm_curve(process)),
-        (say("the loss"), loss_curve(process)),
+        (say("the norm of the gradients"), of_run.norm_curve(process)),
+        (say("the loss"), of_run.loss_curve(process)),
     ):
         before = _before(curve, step)
-        whole = explosion(before)
+        whole = of_run.explosion(before)
         if whole is not None and whole[0] >= grown:
             return say("{name} had grown {whole} times before", name=name, whole=figure(whole[0]))
         times = _sudden(before.values)
@@ -33,9 +32,9 @@ def grew(process: Process, step: int, grown: float) -> str:
     return ""
 
 
-def readings_before(process: Process, step: int) -> int:
+def readings_before(process: "of_run.Process", step: int) -> int:
     """How many readings of the loss and of the gradients' norm there are before a step."""
-    return sum(len(_before(curve, step)) for curve in (norm_curve(process), loss_curve(process)))
+    return sum(len(_before(curve, step)) for curve in (of_run.norm_curve(process), of_run.loss_curve(process)))
 
 
 def _sudden(values: Sequence[float]) -> float:
@@ -45,6 +44,6 @@ def _sudden(values: Sequence[float]) -> float:
     return values[-1] / usual if usual > 0 and values[-1] >= median(values[:5]) else 0.0
 
 
-def _before(curve: Curve, step: int) -> Curve:
+def _before(curve: "of_run.Curve", step: int) -> "of_run.Curve":
     kept = [(at, value) for at, value in zip(curve.steps, curve.values, strict=True) if at < step]
-    return Curve(steps=tuple(at for at, _ in kept), values=tuple(value for _, value in kept))
+    return of_run.Curve(steps=tuple(at for at, _ in kept), values=tuple(value for _, value in kept))

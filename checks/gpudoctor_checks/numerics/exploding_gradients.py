@@ -4,12 +4,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from statistics import median
 
-from gpudoctor.analysis.run.curves import Curve, explosion, loss_curve, norm_curve, numerics
-from gpudoctor.analysis.run.line_costs import place_of
-from gpudoctor.analysis.run.risky_operations import loss_lines
-from gpudoctor.analysis.run.rollouts import gathers
+from gpudoctor.analysis import of_run
 from gpudoctor.analysis.run.steady_run import Run, demanded, spots
-from gpudoctor.analysis.run.untrained_models import unheld
 from gpudoctor.lang import say
 from gpudoctor.model import Check, Code, Confidence, Cost, Detail, Finding, Patient, Reads, Severity, Threshold
 from gpudoctor.model.unavailable import Unavailable
@@ -82,24 +78,24 @@ class ExplodingGradients(Check):
     def examine(self, patient: Patient) -> Iterator[Finding]:
         run = demanded(patient)
         process = run.lead.process
-        curve = norm_curve(process)
-        grown = explosion(curve, len(process.of("optimizer")) > 1)
+        curve = of_run.norm_curve(process)
+        grown = of_run.explosion(curve, len(process.of("optimizer")) > 1)
         if grown is None:
             raise Unavailable(say("the recording has fewer than eight gradient norms"))
-        if unheld(process):
+        if of_run.unheld(process):
             return  # no step applies these gradients, and none clears them: NUM008
         ratio, late = grown
-        loss = loss_curve(process)
+        loss = of_run.loss_curve(process)
         if len(loss) >= 8 and loss.late < 0.9 * loss.early:
             return
         if ratio < self.limit("growth_warned"):
             yield from self._huge(patient, run, curve)
-        elif not gathers(patient):  # in reinforcement learning the norms follow the returns
+        elif not of_run.gathers(patient):  # in reinforcement learning the norms follow the returns
             yield self._grown(patient, run, ratio, late)
 
     def _grown(self, patient: Patient, run: Run, ratio: float, late: float) -> Finding:
         process = run.lead.process
-        clipped = bool(numerics(process, "clips"))
+        clipped = bool(of_run.numerics(process, "clips"))
         far = not clipped and (ratio >= self.limit("growth_error") or late > self.limit("norm_error"))
         made = process.of("optimizer")[-1:]
         return self.finding(
@@ -111,7 +107,7 @@ class ExplodingGradients(Check):
                 usual=figure(late / ratio),
             ),
             evidence=(
-                *spots(patient, *map(place_of, made), *loss_lines(patient)),
+                *spots(patient, *map(of_run.place_of, made), *of_run.loss_lines(patient)),
                 run.measured("gradient_norm", late),
                 run.measured("gradient_norm_growth", ratio),
             ),
@@ -121,9 +117,9 @@ class ExplodingGradients(Check):
             detail=ExplodingGradientsDetail(clipped),
         )
 
-    def _huge(self, patient: Patient, run: Run, curve: Curve) -> Iterator[Finding]:
+    def _huge(self, patient: Patient, run: Run, curve: "of_run.Curve") -> Iterator[Finding]:
         """Norms that are out of hand from the start, so that they need not grow."""
-        usual, clipped = median(curve.values), bool(numerics(run.lead.process, "clips"))
+        usual, clipped = median(curve.values), bool(of_run.numerics(run.lead.process, "clips"))
         if usual <= self.limit("norm_error"):
             return
         yield self.finding(
@@ -132,7 +128,7 @@ class ExplodingGradients(Check):
                 usual=figure(usual),
             ),
             evidence=(
-                *spots(patient, *loss_lines(patient)),
+                *spots(patient, *of_run.loss_lines(patient)),
                 run.measured("gradient_norm", usual),
                 run.measured("gradient_norm_at_most", max(curve.values)),
             ),

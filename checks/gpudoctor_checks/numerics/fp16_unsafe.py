@@ -4,6 +4,7 @@ import ast
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+from gpudoctor.analysis import of_run
 from gpudoctor.analysis.memo import once
 from gpudoctor.analysis.observation import suspicions
 from gpudoctor.analysis.run.steady_run import Run, judged
@@ -17,7 +18,6 @@ from gpudoctor.lang import say
 from gpudoctor.model import Check, Code, Confidence, Cost, Detail, Finding, Patient, Reads, Severity, Threshold, Whose
 from gpudoctor.model.evidence import Evidence, Setting, SourceSpan
 from gpudoctor.model.signs.configs import ConfigFile, ConfigKind
-from gpudoctor.model.signs.recording import Record
 from gpudoctor.model.signs.source import Call, Event, Known, Loop, Script, Source, Unknown
 from gpudoctor.text import percent
 
@@ -95,9 +95,7 @@ class Fp16Unsafe(Check):
         run = judged(patient)
         suspected = suspicions(lambda: self._declared(patient), run)
         if run is not None:
-            from gpudoctor.analysis.run.curves import numerics
-
-            readings = numerics(run.lead.process, "scaler")
+            readings = of_run.numerics(run.lead.process, "scaler")
             yield from self._collapsed(run, readings)
             scaled = bool(readings) or run.lead.known("scale")
             suspected = [
@@ -105,7 +103,7 @@ class Fp16Unsafe(Check):
             ]
         yield from suspected
 
-    def _collapsed(self, run: Run, readings: Sequence[Record]) -> Iterator[Finding]:
+    def _collapsed(self, run: Run, readings: "Sequence[of_run.Record]") -> Iterator[Finding]:
         """A scaler whose scale falls and falls, or that skips steps all the time."""
         last = readings[-1] if readings else None
         if last is None:

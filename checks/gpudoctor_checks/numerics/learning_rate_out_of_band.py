@@ -6,11 +6,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from math import isfinite
 
+from gpudoctor.analysis import of_run
 from gpudoctor.analysis.observation import confirmed
-from gpudoctor.analysis.run.curves import loss_curve
-from gpudoctor.analysis.run.line_costs import place_of
 from gpudoctor.analysis.run.steady_run import LEAST_STEPS, Run, demanded, spots
-from gpudoctor.analysis.run.steady_state import counts
 from gpudoctor.analysis.source.syntax import nodes
 from gpudoctor.analysis.workload import optional
 from gpudoctor.lang import say
@@ -136,7 +134,7 @@ class LearningRateOutOfBand(Check):
         names = {str(item.get("name") or "") for item in made}
         if used is None or len(names) != 1:
             return
-        where, name = place_of(made[-1]), names.pop()
+        where, name = of_run.place_of(made[-1]), names.pop()
         spans = [*spots(patient, where), *_schedules(patient)]
         if (up := _below_zero(run)) is not None:
             yield self._climbs(run, name, up, spans)
@@ -169,7 +167,7 @@ class LearningRateOutOfBand(Check):
 
     def _cure(self, run: Run, name: str, used: float, low: float) -> str:
         """What the one optimizer's rate is out of, as `LearningRateOutOfBandDetail.cure` says it; "" for its band."""
-        loss = loss_curve(run.lead.process)  # the first update may have ruined all but the first loss
+        loss = of_run.loss_curve(run.lead.process)  # the first update may have ruined all but the first loss
         worse = len(loss) > 0 and loss.late >= loss.values[0]
         if name == "SGD" and used > self.limit("sgd_high") and worse:
             return "sgd"
@@ -243,7 +241,7 @@ def _below_zero(run: Run) -> _Spent | None:
     """The steps with a negative rate; None without any."""
     process = run.lead.process
     rates, indices = process.steps.column("lr"), process.steps.column("index")
-    weights = counts(process)
+    weights = of_run.counts(process)
     rows = [row for row, rate in enumerate(rates) if isfinite(rate) and rate < 0]
     if not rows:
         return None
@@ -259,7 +257,7 @@ def _spent(run: Run, low: float) -> _Spent | None:
     """The last steps whose rates are all below the band; None where the last one is not."""
     process = run.lead.process
     rates, indices = process.steps.column("lr"), process.steps.column("index")
-    weights = counts(process)
+    weights = of_run.counts(process)
     since, last = -1, None
     for row in range(len(rates) - 1, -1, -1):
         if not isfinite(rates[row]):

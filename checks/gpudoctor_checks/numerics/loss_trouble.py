@@ -3,10 +3,7 @@
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from gpudoctor.analysis.run.curves import Curve, diverges, loss_curve, spikes, stalls
-from gpudoctor.analysis.run.line_costs import place_of
-from gpudoctor.analysis.run.risky_operations import loss_lines
-from gpudoctor.analysis.run.rollouts import gathers
+from gpudoctor.analysis import of_run
 from gpudoctor.analysis.run.steady_run import Run, demanded, spots
 from gpudoctor.lang import say
 from gpudoctor.model import Check, Code, Confidence, Cost, Detail, Finding, Patient, Reads, Severity, Threshold
@@ -93,15 +90,15 @@ class LossTrouble(Check):
 
     def examine(self, patient: Patient) -> Iterator[Finding]:
         run = demanded(patient)
-        if gathers(patient):
+        if of_run.gathers(patient):
             raise Unavailable(say("the data changes with the policy: the loss follows the returns"))
-        curve = loss_curve(run.lead.process)
+        curve = of_run.loss_curve(run.lead.process)
         if len(curve) < 30:
             raise Unavailable(say("the recording has fewer than 30 losses"))
         if len(run.lead.process.of("optimizer")) > 1:
             raise Unavailable(say("several optimizers: adversarial losses need not fall"))
-        jumps = spikes(curve, self.limit("spike"), self.limit("spike_of_start")) if min(curve.values) > 0 else []
-        if diverges(curve):
+        jumps = of_run.spikes(curve, self.limit("spike"), self.limit("spike_of_start")) if min(curve.values) > 0 else []
+        if of_run.diverges(curve):
             yield self._found(
                 patient,
                 run,
@@ -137,7 +134,7 @@ class LossTrouble(Check):
                     more=all_the_same,
                 ),
             )
-        elif stalls(curve, int(self.limit("stalled_steps"))):
+        elif of_run.stalls(curve, int(self.limit("stalled_steps"))):
             yield self._found(
                 patient,
                 run,
@@ -152,12 +149,14 @@ class LossTrouble(Check):
                 ),
             )
 
-    def _found(self, patient: Patient, run: Run, curve: Curve, kind: str, severity: Severity, message: str) -> Finding:
+    def _found(
+        self, patient: Patient, run: Run, curve: "of_run.Curve", kind: str, severity: Severity, message: str
+    ) -> Finding:
         made = run.lead.process.of("optimizer")[-1:]
         return self.finding(
             message,
             evidence=(
-                *spots(patient, *map(place_of, made), *loss_lines(patient)),
+                *spots(patient, *map(of_run.place_of, made), *of_run.loss_lines(patient)),
                 run.measured("loss_at_start", curve.early),
                 run.measured("loss_at_best", curve.best),
                 run.measured("loss_at_end", curve.late),

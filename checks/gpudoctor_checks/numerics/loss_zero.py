@@ -2,12 +2,10 @@
 
 from collections.abc import Iterator
 
-from gpudoctor.analysis.run.curves import loss_curve, norm_curve, numerics
-from gpudoctor.analysis.run.line_costs import place_of
+from gpudoctor.analysis import of_run
 from gpudoctor.analysis.run.steady_run import demanded, spots
 from gpudoctor.lang import say
 from gpudoctor.model import Check, Code, Confidence, Cost, Finding, Patient, Reads, Severity, Threshold
-from gpudoctor.model.signs.recording import Process
 from gpudoctor.text import percent
 
 
@@ -62,7 +60,7 @@ class LossZero(Check):
     def examine(self, patient: Patient) -> Iterator[Finding]:
         run = demanded(patient)
         process = run.lead.process
-        losses = loss_curve(process)
+        losses = of_run.loss_curve(process)
         zero = [step for step, loss in zip(losses.steps, losses.values, strict=True) if loss == 0.0]
         share = len(zero) / len(losses) if len(losses) else 0.0
         if len(losses) < self.limit("steps") or share < self.limit("share"):
@@ -80,7 +78,7 @@ class LossZero(Check):
                 step=zero[0],
             ),
             evidence=(
-                *spots(patient, *map(place_of, process.of("loop")[:1])),
+                *spots(patient, *map(of_run.place_of, process.of("loop")[:1])),
                 run.measured("steps_with_zero_loss", len(zero), "{steps}"),
                 run.measured("steps_with_known_loss", len(losses), "{steps}"),
             ),
@@ -90,11 +88,11 @@ class LossZero(Check):
         )
 
 
-def _norms(process: Process) -> Iterator[tuple[int, float]]:
+def _norms(process: "of_run.Process") -> Iterator[tuple[int, float]]:
     """The gradient norms that clipping and the probe read, with their steps."""
-    read = norm_curve(process)
+    read = of_run.norm_curve(process)
     yield from zip(read.steps, read.values, strict=True)
-    for reading in numerics(process, "norms"):
+    for reading in of_run.numerics(process, "norms"):
         norm = reading.get("norm")
         if isinstance(norm, int | float):
             yield int(reading.get("step") or 0), float(norm)

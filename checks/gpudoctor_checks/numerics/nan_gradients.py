@@ -2,14 +2,11 @@
 
 from collections.abc import Iterator
 
-from gpudoctor.analysis.run.curves import first_bad, names, numerics, step_of
-from gpudoctor.analysis.run.line_costs import place_of
-from gpudoctor.analysis.run.risky_operations import risky_lines
+from gpudoctor.analysis import of_run
 from gpudoctor.analysis.run.steady_run import measured, spots
 from gpudoctor.lang import say
 from gpudoctor.model import Check, Code, Confidence, Cost, Finding, Patient, Reads, Severity, Threshold, Trait
 from gpudoctor.model.proof import BadStepDetail
-from gpudoctor.model.signs.recording import Process, Record, Recording
 from gpudoctor.model.unavailable import Unavailable
 from gpudoctor_checks.numerics.early_divergence import grew, readings_before
 
@@ -65,39 +62,41 @@ class NanGradients(Check):
         if not any(len(process.steps) for process in recording.ranks):
             raise Unavailable(say("no training step was seen in the recording"))
         for process in recording.ranks:
-            bad, loss = first_bad(process, "nan-gradients"), first_bad(process, "nan-loss")
-            if bad is None or (loss is not None and step_of(loss) <= step_of(bad)):
+            bad, loss = of_run.first_bad(process, "nan-gradients"), of_run.first_bad(process, "nan-loss")
+            if bad is None or (loss is not None and of_run.step_of(loss) <= of_run.step_of(bad)):
                 continue  # a loss that is NaN first is the root of it
             yield self._found(patient, recording, process, bad)
             return
 
-    def _found(self, patient: Patient, recording: Recording, process: Process, bad: Record) -> Finding:
-        cause, words = self._cause(process, step_of(bad))
-        spans = spots(patient, *(risky_lines(patient) if cause == "operation" else ()), place_of(bad))
+    def _found(
+        self, patient: Patient, recording: "of_run.Recording", process: "of_run.Process", bad: "of_run.Record"
+    ) -> Finding:
+        cause, words = self._cause(process, of_run.step_of(bad))
+        spans = spots(patient, *(of_run.risky_lines(patient) if cause == "operation" else ()), of_run.place_of(bad))
         who = say(" on rank {process_rank}", process_rank=process.rank) if len(recording.ranks) > 1 else ""
         what = say("infinite") if bad.get("value") == "inf" else "NaN"
-        which = say("all gradients") if bad.get("all") else say("the gradients of {names}", names=names(bad))
+        which = say("all gradients") if bad.get("all") else say("the gradients of {names}", names=of_run.names(bad))
         return self.finding(
             say(
                 "At step {step}{who} {which} are {what}; {words}.",
-                step=step_of(bad),
+                step=of_run.step_of(bad),
                 who=who,
                 which=which,
                 what=what,
                 words=words,
             ),
-            evidence=(*spans, measured("first_bad_step", step_of(bad), "{step}", recording)),
+            evidence=(*spans, measured("first_bad_step", of_run.step_of(bad), "{step}", recording)),
             confidence=Confidence.CONFIRMED,
-            cost=Cost(breaks=say("from step {step} on the weights are NaN", step=step_of(bad))),
-            subject=f"step {step_of(bad)}",
-            detail=BadStepDetail(step=step_of(bad), suspected=cause),
+            cost=Cost(breaks=say("from step {step} on the weights are NaN", step=of_run.step_of(bad))),
+            subject=f"step {of_run.step_of(bad)}",
+            detail=BadStepDetail(step=of_run.step_of(bad), suspected=cause),
         )
 
-    def _cause(self, process: Process, step: int) -> tuple[str, str]:
+    def _cause(self, process: "of_run.Process", step: int) -> tuple[str, str]:
         """The class of cause by what the recording shows before the bad step."""
         torch = process.last("torch")
         half = torch is not None and "float16" in str(torch.get("autocast") or "").replace("bfloat16", "")
-        scaled = bool(numerics(process, "scaler"))
+        scaled = bool(of_run.numerics(process, "scaler"))
         if half and not scaled:
             return "range", say("the training runs in fp16, whose range ends at 65,504, without a loss scaler")
         if grown := grew(process, step, self.limit("grown")):

@@ -2,14 +2,11 @@
 
 from collections.abc import Iterator
 
-from gpudoctor.analysis.run.curves import came_back, first_bad, numerics, skipped, step_of
-from gpudoctor.analysis.run.line_costs import place_of
-from gpudoctor.analysis.run.risky_operations import loss_lines, risky_lines
+from gpudoctor.analysis import of_run
 from gpudoctor.analysis.run.steady_run import measured, spots
 from gpudoctor.lang import say
 from gpudoctor.model import Check, Code, Confidence, Cost, Finding, Patient, Reads, Severity, Threshold, Trait
 from gpudoctor.model.proof import BadStepDetail
-from gpudoctor.model.signs.recording import Process, Record, Recording
 from gpudoctor.model.unavailable import Unavailable
 from gpudoctor_checks.numerics.early_divergence import grew, readings_before
 
@@ -60,21 +57,21 @@ class NanLoss(Check):
         if not any(len(process.steps) for process in recording.ranks):
             raise Unavailable(say("no training step was seen in the recording"))
         for process in recording.ranks:
-            loss, bad = first_bad(process, "nan-loss"), first_bad(process, "nan-gradients")
-            if loss is None or (bad is not None and step_of(bad) < step_of(loss)):
+            loss, bad = of_run.first_bad(process, "nan-loss"), of_run.first_bad(process, "nan-gradients")
+            if loss is None or (bad is not None and of_run.step_of(bad) < of_run.step_of(loss)):
                 continue  # gradients that were NaN before are the root of it
             yield self._found(patient, recording, process, loss)
             return
         yield from self._survived(patient, recording)
 
-    def _survived(self, patient: Patient, recording: Recording) -> Iterator[Finding]:
+    def _survived(self, patient: Patient, recording: "of_run.Recording") -> Iterator[Finding]:
         """Losses that were no numbers, and that nobody let into the weights."""
         for process in recording.ranks:
-            bad = [item for item in numerics(process, "nan-loss") if not skipped(process, item)]
-            if not bad or not all(came_back(process, item) for item in bad):
+            bad = [item for item in of_run.numerics(process, "nan-loss") if not of_run.skipped(process, item)]
+            if not bad or not all(of_run.came_back(process, item) for item in bad):
                 continue
-            first = min(bad, key=step_of)
-            step = step_of(first)
+            first = min(bad, key=of_run.step_of)
+            step = of_run.step_of(first)
             often = (
                 say("{bad} times, first at step {step}", bad=len(bad), step=step)
                 if bad[1:]
@@ -86,7 +83,10 @@ class NanLoss(Check):
                     value=_named(first),
                     when=often,
                 ),
-                evidence=(*spots(patient, place_of(first)), measured("first_bad_step", step, "{step}", recording)),
+                evidence=(
+                    *spots(patient, of_run.place_of(first)),
+                    measured("first_bad_step", step, "{step}", recording),
+                ),
                 confidence=Confidence.CONFIRMED,
                 severity=Severity.NOTE,
                 subject=f"step {step}",
@@ -94,31 +94,33 @@ class NanLoss(Check):
             )
             return
 
-    def _found(self, patient: Patient, recording: Recording, process: Process, loss: Record) -> Finding:
-        before = grew(process, step_of(loss), self.limit("grown"))
+    def _found(
+        self, patient: Patient, recording: "of_run.Recording", process: "of_run.Process", loss: "of_run.Record"
+    ) -> Finding:
+        before = grew(process, of_run.step_of(loss), self.limit("grown"))
         rate = bool(before)
-        if not before and readings_before(process, step_of(loss)):
+        if not before and readings_before(process, of_run.step_of(loss)):
             before = say("no loss or norm had grown before")
-        places = loss_lines(patient) if rate else [*risky_lines(patient), *loss_lines(patient)]
-        spans = spots(patient, *dict.fromkeys(places), place_of(loss))
+        places = of_run.loss_lines(patient) if rate else [*of_run.risky_lines(patient), *of_run.loss_lines(patient)]
+        spans = spots(patient, *dict.fromkeys(places), of_run.place_of(loss))
         who = say(" on rank {process_rank}", process_rank=process.rank) if len(recording.ranks) > 1 else ""
         return self.finding(
             say(
                 "The loss of step {step}{who} is {named}{before}.",
-                step=step_of(loss),
+                step=of_run.step_of(loss),
                 who=who,
                 named=_named(loss),
                 before=say("; {before}", before=before) if before else "",
             ),
-            evidence=(*spans, measured("first_bad_step", step_of(loss), "{step}", recording)),
+            evidence=(*spans, measured("first_bad_step", of_run.step_of(loss), "{step}", recording)),
             confidence=Confidence.CONFIRMED,
-            cost=Cost(breaks=say("from step {step} on the weights are NaN", step=step_of(loss))),
-            subject=f"step {step_of(loss)}",
-            detail=BadStepDetail(step=step_of(loss), suspected="rate" if rate else "operation"),
+            cost=Cost(breaks=say("from step {step} on the weights are NaN", step=of_run.step_of(loss))),
+            subject=f"step {of_run.step_of(loss)}",
+            detail=BadStepDetail(step=of_run.step_of(loss), suspected="rate" if rate else "operation"),
         )
 
 
-def _named(loss: Record) -> str:
+def _named(loss: "of_run.Record") -> str:
     """The value of a loss that is not finite, as a word."""
     value = str(loss.get("value") or "nan").lower()
     return "NaN" if value == "nan" else say("infinite") if value == "inf" else say("minus infinity")

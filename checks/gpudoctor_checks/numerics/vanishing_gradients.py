@@ -3,12 +3,10 @@
 from collections.abc import Iterator
 from statistics import median
 
-from gpudoctor.analysis.run.curves import numerics
-from gpudoctor.analysis.run.line_costs import place_of
+from gpudoctor.analysis import of_run
 from gpudoctor.analysis.run.steady_run import demanded, spots
 from gpudoctor.lang import say
 from gpudoctor.model import Check, Code, Confidence, Cost, Finding, Patient, Reads, Threshold
-from gpudoctor.model.signs.recording import Record
 from gpudoctor.model.unavailable import Unavailable
 
 
@@ -66,7 +64,7 @@ class VanishingGradients(Check):
     def examine(self, patient: Patient) -> Iterator[Finding]:
         run = demanded(patient)
         process = run.lead.process
-        readings = [item for item in numerics(process, "norms") if _number(item, "last") > 0]
+        readings = [item for item in of_run.numerics(process, "norms") if _number(item, "last") > 0]
         if len(readings) < self.limit("readings"):
             raise Unavailable(say("the recording has too few norms of single layers"))
         ratio = median(_number(item, "first") / _number(item, "last") for item in readings)
@@ -83,7 +81,7 @@ class VanishingGradients(Check):
                 last=last.get("last_name") or say("the last layer"),
             ),
             evidence=(
-                *spots(patient, *map(place_of, process.of("model")[:1])),
+                *spots(patient, *map(of_run.place_of, process.of("model")[:1])),
                 run.measured("first_to_last_norm", ratio),
                 run.measured("first_gradient_norm", first),
             ),
@@ -92,6 +90,6 @@ class VanishingGradients(Check):
         )
 
 
-def _number(record: Record, name: str) -> float:
+def _number(record: "of_run.Record", name: str) -> float:
     value = record.get(name)
     return float(value) if isinstance(value, int | float) else 0.0

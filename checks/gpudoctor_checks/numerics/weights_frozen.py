@@ -3,17 +3,12 @@
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+from gpudoctor.analysis import of_run
 from gpudoctor.analysis.observation import confirmed
-from gpudoctor.analysis.run.cost_attribution import at
-from gpudoctor.analysis.run.curves import numerics
-from gpudoctor.analysis.run.job_facts import main_model
-from gpudoctor.analysis.run.line_costs import place_of
 from gpudoctor.analysis.run.steady_run import Run, demanded, measured, processes, spots
-from gpudoctor.analysis.run.untrained_models import forgotten, inner_teacher, missing, swapped, unheld
 from gpudoctor.lang import say, template
 from gpudoctor.model import Check, Code, Confidence, Cost, Detail, Finding, Patient, Reads, Severity, Threshold
 from gpudoctor.model.evidence import Measurement, SourceSpan
-from gpudoctor.model.signs.recording import Process, Record
 from gpudoctor.text import joined, percent
 
 _NO_WEIGHTS = say("the weights do not learn")
@@ -87,36 +82,38 @@ class WeightsFrozen(Check):
     )
 
     def examine(self, patient: Patient) -> Iterator[Finding]:
-        idle = next((item for rank in processes(patient) for item in numerics(rank, "unstepped")), None)
+        idle = next((item for rank in processes(patient) for item in of_run.numerics(rank, "unstepped")), None)
         if idle is not None:
             yield self._unstepped(patient, idle)
             return
         run = demanded(patient, self.limit("steps"))
         process = run.lead.process
-        model = main_model(process)
+        model = of_run.main_model(process)
         if model is not None and _held_nothing(process, model):
             yield self._empty(patient, run, model)
             return
-        if trained := swapped(process, self.limit("steps")):
+        if trained := of_run.swapped(process, self.limit("steps")):
             yield self._swapped(patient, run, trained)
             return
-        last = {(item.get("path"), item.get("line")): item for item in numerics(process, "idle")}
+        last = {(item.get("path"), item.get("line")): item for item in of_run.numerics(process, "idle")}
         for item in last.values():
             if int(item.get("steps") or 0) >= self.limit("steps"):
                 yield self._idle(patient, run, item)
-        for item in forgotten(patient, process, self.limit("steps")):
+        for item in of_run.forgotten(patient, process, self.limit("steps")):
             yield self._forgotten(patient, run, item)
-        readings = [item for item in numerics(process, "frozen") if int(item.get("steps") or 0) >= self.limit("steps")]
+        readings = [
+            item for item in of_run.numerics(process, "frozen") if int(item.get("steps") or 0) >= self.limit("steps")
+        ]
         still = readings[-1] if readings else None
-        others = unheld(process)
-        if (still is not None and not still.get("parameters")) or inner_teacher(patient, process) is not None:
+        others = of_run.unheld(process)
+        if (still is not None and not still.get("parameters")) or of_run.inner_teacher(patient, process) is not None:
             return  # everything moves, or what does not is LOOP011's
         if still is None and not others:
             return
         named = list(map(str, still.get("parameters"))) if still is not None else sorted(others)
         share = float(still.get("share") or 0.0) if still is not None else 1.0
         more = say(" and {named} more", named=len(named) - 3) if len(named) > 3 else ""
-        left = set(named) <= missing(process)
+        left = set(named) <= of_run.missing(process)
         # An optimizer made for a part of the model, or beside a second model, leaves the rest alone on purpose.
         much = share >= self.limit("frozen_share") if not left else bool(others) or share >= _ALL
         why = say("no optimizer has them") if left else say("although an optimizer has them")
@@ -131,7 +128,7 @@ class WeightsFrozen(Check):
                 why=why,
             ),
             evidence=(
-                *spots(patient, *map(place_of, process.of("optimizer")[-1:])),
+                *spots(patient, *map(of_run.place_of, process.of("optimizer")[-1:])),
                 run.measured("unmoved_share", share),
             ),
             severity=Severity.ERROR if much else Severity.NOTE,
@@ -139,7 +136,7 @@ class WeightsFrozen(Check):
             detail=WeightsFrozenDetail(),
         )
 
-    def _forgotten(self, patient: Patient, run: Run, item: Record) -> Finding:
+    def _forgotten(self, patient: Patient, run: Run, item: "of_run.Record") -> Finding:
         """A model beside the trained one gets gradients, and no optimizer was given its parameters."""
         name, steps = str(item.get("model") or "a second model"), int(item.get("steps") or 0)
         made = run.lead.process.of("optimizer")
@@ -152,16 +149,16 @@ class WeightsFrozen(Check):
                 name=name,
                 steps=steps,
             ),
-            spots(patient, *(place_of(record) for record in (item, *made[-1:]))),
+            spots(patient, *(of_run.place_of(record) for record in (item, *made[-1:]))),
             run.measured("forward_passes", steps, "{steps}"),
             say("{name} does not learn", name=name),
             WeightsFrozenDetail(how="forgotten", text=name),
         )
 
-    def _idle(self, patient: Patient, run: Run, item: Record) -> Finding:
+    def _idle(self, patient: Patient, run: Run, item: "of_run.Record") -> Finding:
         """The steps of one of several optimizers find nothing to apply."""
         name, steps = str(item.get("model") or ""), int(item.get("steps") or 0)
-        spans = spots(patient, place_of(item))
+        spans = spots(patient, of_run.place_of(item))
         whose = say(" of {name}", name=name) if name else ""
         text = name or say("the parameters of this optimizer")
         seen = run.measured("steps_without_gradients", steps, "{steps}")
@@ -170,7 +167,7 @@ class WeightsFrozen(Check):
                 "This optimizer found no gradient in {steps} steps, and changes nothing{at}. Another "
                 "optimizer has the same parameters{whose} and trains them.",
                 steps=steps,
-                at=at(spans),
+                at=of_run.at(spans),
                 whose=whose,
             )
             breaks = say("the steps of an optimizer change nothing")
@@ -193,14 +190,14 @@ class WeightsFrozen(Check):
         )
         return _broken(
             self,
-            say(what, whose=whose, steps=steps, at=at(spans)),
+            say(what, whose=whose, steps=steps, at=of_run.at(spans)),
             spans,
             seen,
             say("{name} does not learn", name=name or say("a part of the model")) if sure else None,
             WeightsFrozenDetail(how="cleared" if cleared else "idle", text=text),
         )
 
-    def _empty(self, patient: Patient, run: Run, model: Record) -> Finding:
+    def _empty(self, patient: Patient, run: Run, model: "of_run.Record") -> Finding:
         """Steps of optimizers without a parameter: an adapter that was loaded for inference, for instance."""
         total, trainable = int(model.get("parameters") or 0), int(model.get("trainable") or 0)
         name = str(model.get("name") or "the model")
@@ -216,16 +213,16 @@ class WeightsFrozen(Check):
                 why=why,
                 steps=run.lead.steps,
             ),
-            spots(patient, place_of(run.lead.process.of("optimizer")[-1])),
+            spots(patient, of_run.place_of(run.lead.process.of("optimizer")[-1])),
             run.measured("trainable", trainable),
             _NO_WEIGHTS,
             WeightsFrozenDetail(how="frozen" if not trainable else "other", text=name),
         )
 
-    def _swapped(self, patient: Patient, run: Run, trained: Sequence[Record]) -> Finding:
+    def _swapped(self, patient: Patient, run: Run, trained: "Sequence[of_run.Record]") -> Finding:
         """Every tensor of the optimizer is without a gradient, and a model without an optimizer gets them."""
         made = run.lead.process.of("optimizer")[-1:]
-        spans = spots(patient, *(place_of(record) for record in (*made, *trained)))
+        spans = spots(patient, *(of_run.place_of(record) for record in (*made, *trained)))
         named = joined(list(dict.fromkeys(str(item.get("model") or "another model") for item in trained)))
         return _broken(
             self,
@@ -233,7 +230,7 @@ class WeightsFrozen(Check):
                 "No parameter of the optimizer gets a gradient, and no optimizer has those that do: {named}"
                 "{at}. It was built over another model.",
                 named=named,
-                at=at(spans[1:]),
+                at=of_run.at(spans[1:]),
             ),
             spans,
             run.measured("unmoved_share", 1.0),
@@ -241,14 +238,14 @@ class WeightsFrozen(Check):
             WeightsFrozenDetail(how="swapped", text=named),
         )
 
-    def _unstepped(self, patient: Patient, idle: Record) -> Finding:
+    def _unstepped(self, patient: Patient, idle: "of_run.Record") -> Finding:
         """An optimizer was made, and no step of it was seen in all the backward passes."""
         made = next((item for rank in processes(patient) for item in rank.of("optimizer")), None)
         passes = int(idle.get("backwards") or 0)
         return self.finding(
             say("{idle} backward passes ran, but the program never calls the optimizer's step().", idle=passes),
             evidence=(
-                *spots(patient, *(place_of(item) for item in (idle, made) if item is not None)),
+                *spots(patient, *(of_run.place_of(item) for item in (idle, made) if item is not None)),
                 measured("backward_passes", passes, "1", patient.recording),
             ),
             confidence=Confidence.CONFIRMED,
@@ -278,7 +275,7 @@ def _broken(
     )
 
 
-def _held_nothing(process: Process, model: Record) -> bool:
+def _held_nothing(process: "of_run.Process", model: "of_run.Record") -> bool:
     """Whether no optimizer has a parameter; a rank of a sharded model may hold none of them on purpose."""
     made = process.of("optimizer")
     empty = bool(made) and not any(int(item.get("parameters") or 0) for item in made)

@@ -4,11 +4,9 @@ import ast
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from gpudoctor.analysis.live.stack_shares import recurring_live, watched
+from gpudoctor.analysis import of_run
 from gpudoctor.analysis.observation import Observation, suspicions
-from gpudoctor.analysis.run.cost_attribution import price, recurring_in_run
-from gpudoctor.analysis.run.line_ownership import LineOwner
-from gpudoctor.analysis.run.steady_run import judged_by_share
+from gpudoctor.analysis.run.steady_run import judged_by_share, watched
 from gpudoctor.analysis.source.call_frequency import TrainingCall, calls_in_training, full_batch, often, option_of
 from gpudoctor.lang import say
 from gpudoctor.model import OWN_CHOICE, Check, Code, Detail, Finding, Patient, Reads, Severity, Threshold
@@ -139,12 +137,12 @@ class CheckpointTooOften(Check):
 
     def _seen(self, patient: Patient) -> Observation | None:
         if (window := watched(patient)) is not None:
-            return recurring_live(window, "checkpoint")
+            return of_run.recurring_live(window, "checkpoint")
         run = judged_by_share(patient, self.limit("share_warned"), "checkpoint")
         if run is None:
             return None
-        seen = price(patient, run, phases=("checkpoint",), owners=(LineOwner.SAVING,))
-        return recurring_in_run(run, seen, "checkpoint", "save")
+        seen = of_run.price(patient, run, phases=("checkpoint",), owners=(of_run.LineOwner.SAVING,))
+        return of_run.recurring_in_run(run, seen, "checkpoint", "save")
 
     def _from_source(self, source: Source) -> Iterator[Finding]:
         for found in calls_in_training(

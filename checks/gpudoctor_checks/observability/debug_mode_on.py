@@ -5,8 +5,8 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from gpudoctor.analysis import of_run
 from gpudoctor.analysis.observation import suspicions
-from gpudoctor.analysis.run.cost_attribution import at, seen_in_run
 from gpudoctor.analysis.run.steady_run import Run, judged, spots
 from gpudoctor.analysis.source.call_frequency import step_period
 from gpudoctor.analysis.source.control_flow import bound, switched_off, trains_within, withs_of
@@ -166,16 +166,15 @@ class DebugModeOn(Check):
         yield from suspected
 
     def _measured(self, patient: Patient, run: Run, suspected: list[Finding]) -> Iterator[Finding]:
-        from gpudoctor.analysis.run.instrumentation import coverage
 
         for pattern, (name, what, heavy) in WINDOWS.items():
-            on = coverage(run.lead, pattern)
+            on = of_run.coverage(run.lead, pattern)
             if on is None or on.share < self.limit("steps_covered"):
                 continue
             spans = spots(patient, on.place)
             price = say("; with it a step takes {slower:.2g} times as long", slower=on.slower) if on.much_slower else ""
             # Steps with it against steps without.
-            yield seen_in_run(run, on.cost or 0.0, spans, whose=Whose.STEPS).finding(
+            yield of_run.seen_in_run(run, on.cost or 0.0, spans, whose=Whose.STEPS).finding(
                 self,
                 say(
                     "{tool} is on in {share} of the steps: {effect}{slowdown}{where}.",
@@ -183,7 +182,7 @@ class DebugModeOn(Check):
                     share=percent(on.share),
                     effect=what,
                     slowdown=price,
-                    where=at(spans),
+                    where=of_run.at(spans),
                 ),
                 name="step_share",
                 severity=Severity.WARNING if heavy else Severity.NOTE,

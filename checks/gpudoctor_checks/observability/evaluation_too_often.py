@@ -4,13 +4,9 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
-from gpudoctor.analysis.live.stack_shares import recurring_live, watched
+from gpudoctor.analysis import of_run
 from gpudoctor.analysis.observation import Observation, suspicions
-from gpudoctor.analysis.run.cost_attribution import at, price, recurring_in_run
-from gpudoctor.analysis.run.line_ownership import LineOwner
-from gpudoctor.analysis.run.recorded_statements import callers
-from gpudoctor.analysis.run.rollouts import experience
-from gpudoctor.analysis.run.steady_run import hot_lines, judged_by_share, run_of
+from gpudoctor.analysis.run.steady_run import hot_lines, judged_by_share, run_of, watched
 from gpudoctor.analysis.source.call_frequency import full_batch, often, option_of
 from gpudoctor.analysis.source.control_flow import bound
 from gpudoctor.lang import say
@@ -123,14 +119,16 @@ class EvaluationTooOften(Check):
 
     def _seen(self, patient: Patient) -> Observation | None:
         if (window := watched(patient)) is not None:
-            return recurring_live(window, "evaluation", whose=Whose.DEVICE)
+            return of_run.recurring_live(window, "evaluation", whose=Whose.DEVICE)
         run = judged_by_share(patient, self.limit("share_warned"), "evaluation")
         if run is None:
             return None
-        seen = price(patient, run, phases=("evaluation",), owners=(LineOwner.EVALUATION,), whose=Whose.DEVICE)
+        seen = of_run.price(
+            patient, run, phases=("evaluation",), owners=(of_run.LineOwner.EVALUATION,), whose=Whose.DEVICE
+        )
         spans = [*seen.spans, *hot_lines(patient, run, "evaluation")][:4]
-        spans = list(dict.fromkeys((*spans, *callers(patient, spans[:2]))))
-        return recurring_in_run(run, replace(seen, spans=tuple(spans), where=at(spans)), "evaluation")
+        spans = list(dict.fromkeys((*spans, *of_run.callers(patient, spans[:2]))))
+        return of_run.recurring_in_run(run, replace(seen, spans=tuple(spans), where=of_run.at(spans)), "evaluation")
 
     def _from_source(self, source: Source) -> Iterator[Finding]:
         said: set[tuple[str, int]] = set()
@@ -189,7 +187,7 @@ class EvaluationTooOften(Check):
 def _acts(patient: Patient, seen: Observation) -> bool:
     """Whether the evaluations of a run are a policy that acts in an environment."""
     run = run_of(seen.recording) if seen.recording is not None else None
-    gathered = experience(patient, run) if run is not None else None
+    gathered = of_run.experience(patient, run) if run is not None else None
     return gathered is not None and gathered.evaluation > 0
 
 

@@ -5,10 +5,8 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from gpudoctor.analysis import of_run
 from gpudoctor.analysis.observation import suspicions
-from gpudoctor.analysis.run.cost_attribution import price
-from gpudoctor.analysis.run.cpu_contention import BESIDE_OTHERS, crowd
-from gpudoctor.analysis.run.line_ownership import LineOwner, flushes
 from gpudoctor.analysis.run.steady_run import Run, judged
 from gpudoctor.analysis.source.call_frequency import TrainingCall, calls_in_training, full_batch, often
 from gpudoctor.lang import say
@@ -94,11 +92,13 @@ class LogFlush(Check):
         yield from self._measured(patient, run, suspected) if run else suspected
 
     def _measured(self, patient: Patient, run: Run, suspected: list[Finding]) -> Iterator[Finding]:
-        seen = price(patient, run, owners=(LineOwner.FLUSHING,), wanted=lambda site: flushes(site.what))
+        seen = of_run.price(
+            patient, run, owners=(of_run.LineOwner.FLUSHING,), wanted=lambda site: of_run.flushes(site.what)
+        )
         severity = seen.level(self)
         if severity is None:
             return
-        crowded = crowd(run.recording) is not None
+        crowded = of_run.crowd(run.recording) is not None
         if crowded and seen.share < self.limit("share_crowded"):
             severity = Severity.NOTE
         yield seen.finding(
@@ -108,7 +108,7 @@ class LogFlush(Check):
                 cost=seen.words,
                 of_a_step=seen.of_a_step,
                 where=seen.where,
-                crowded=BESIDE_OTHERS if crowded else "",
+                crowded=of_run.BESIDE_OTHERS if crowded else "",
             ),
             name="flush_share",
             severity=severity,

@@ -5,20 +5,14 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from gpudoctor.analysis.live.stack_shares import seen_live, watched
+from gpudoctor.analysis import of_run
 from gpudoctor.analysis.observation import suspicions
-from gpudoctor.analysis.run.cost_attribution import price
-from gpudoctor.analysis.run.cpu_contention import BESIDE_OTHERS, crowd
-from gpudoctor.analysis.run.line_costs import sites
-from gpudoctor.analysis.run.line_ownership import LineOwner, flushes, opens_files
-from gpudoctor.analysis.run.recorded_statements import callers
-from gpudoctor.analysis.run.steady_run import Run, judged, spot
+from gpudoctor.analysis.run.steady_run import Run, judged, spot, watched
 from gpudoctor.analysis.source.call_frequency import TrainingCall, brief, calls_in_training, measures
 from gpudoctor.analysis.source.demo_programs import only_rehearsed
 from gpudoctor.lang import say
 from gpudoctor.model import Check, Code, Detail, Finding, Patient, Reads, Severity, Threshold
 from gpudoctor.model.evidence import Evidence, Measurement, Provenance, SourceSpan
-from gpudoctor.model.signs.process import ProcessWindow
 from gpudoctor.model.signs.source import Guard, GuardKind, Known, Loop, Source
 from gpudoctor.text import duration
 
@@ -147,9 +141,9 @@ class LoggingTooOften(Check):
         suspected = suspicions(lambda: self._from_source(patient.source), run)
         yield from self._measured(patient, run, suspected) if run else suspected
 
-    def _live(self, patient: Patient, window: ProcessWindow) -> Iterator[Finding]:
+    def _live(self, patient: Patient, window: "of_run.ProcessWindow") -> Iterator[Finding]:
         """Trackers, prints, progress bars, log files in the samples."""
-        seen = seen_live(window, lambda place: place.phase == "logging", phase="logging")
+        seen = of_run.seen_live(window, lambda place: place.phase == "logging", phase="logging")
         severity = seen.level(self)
         if severity is not None:
             yield seen.finding(
@@ -162,13 +156,17 @@ class LoggingTooOften(Check):
             )
 
     def _measured(self, patient: Patient, run: Run, suspected: list[Finding]) -> Iterator[Finding]:
-        seen = price(
-            patient, run, phases=("logging",), owners=(LineOwner.LOGGING,), wanted=lambda site: not flushes(site.what)
+        seen = of_run.price(
+            patient,
+            run,
+            phases=("logging",),
+            owners=(of_run.LineOwner.LOGGING,),
+            wanted=lambda site: not of_run.flushes(site.what),
         )
         severity = seen.level(self)
         if severity is None:
             return
-        crowded = crowd(run.recording) is not None
+        crowded = of_run.crowd(run.recording) is not None
         rare = 0 < seen.calls <= 1 / self.limit("log_period")
         if (rare or crowded) and seen.share < self.limit("share_rare"):
             severity = Severity.NOTE
@@ -179,7 +177,7 @@ class LoggingTooOften(Check):
             if seen.calls and hooked
             else ""
         )
-        yield seen.also_at(callers(patient, seen.spans[:1])).finding(
+        yield seen.also_at(of_run.callers(patient, seen.spans[:1])).finding(
             self,
             say(
                 "Logging takes {cost}: {often}{files}{took} of a step of {step}{where}{crowded}.",
@@ -189,7 +187,7 @@ class LoggingTooOften(Check):
                 took=duration(seen.share * step),
                 step=duration(step),
                 where=seen.where,
-                crowded=BESIDE_OTHERS if crowded else "",
+                crowded=of_run.BESIDE_OTHERS if crowded else "",
             ),
             name="logging_share",
             severity=severity,
@@ -307,9 +305,9 @@ def _files(patient: Patient, run: Run, spans: Sequence[SourceSpan]) -> str:
     places = {(span.path, span.line) for span in spans}
     steps = run.lead.steps + run.lead.warm_up_steps
     calls = 0
-    for site in sites(run.lead.process):
+    for site in of_run.sites(run.lead.process):
         where = spot(patient, site.place)
-        if opens_files(site) and (where.path, where.line) in places:
+        if of_run.opens_files(site) and (where.path, where.line) in places:
             calls += site.calls
     if not calls:
         return ""

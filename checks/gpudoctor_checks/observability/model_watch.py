@@ -5,10 +5,8 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from gpudoctor.analysis import of_run
 from gpudoctor.analysis.observation import suspicions
-from gpudoctor.analysis.run.cost_attribution import at, price
-from gpudoctor.analysis.run.line_ownership import LineOwner, watches
-from gpudoctor.analysis.run.recorded_statements import callers
 from gpudoctor.analysis.run.steady_run import Run, judged
 from gpudoctor.analysis.source.call_frequency import TrainingCall, calls_in_training, full_batch, often
 from gpudoctor.analysis.source.control_flow import switched_off
@@ -101,23 +99,23 @@ class ModelWatch(Check):
         yield from self._measured(patient, run, suspicions(lambda: self._declared(patient), run))
 
     def _measured(self, patient: Patient, run: Run, suspected: list[Finding]) -> Iterator[Finding]:
-        seen = price(
+        seen = of_run.price(
             patient,
             run,
-            owners=(LineOwner.HISTOGRAMS,),
-            wanted=lambda site: watches(site.what) or "histogram" in site.what,
+            owners=(of_run.LineOwner.HISTOGRAMS,),
+            wanted=lambda site: of_run.watches(site.what) or "histogram" in site.what,
         )
         severity = seen.level(self)
         if severity is None:
             return
-        seen = seen.also_at(callers(patient, seen.spans[:1]))
+        seen = seen.also_at(of_run.callers(patient, seen.spans[:1]))
         yield seen.finding(
             self,
             say(
                 "Statistics of all weights take {cost}{of_a_step}{where}.",
                 cost=seen.words,
                 of_a_step=seen.of_a_step,
-                where=at(seen.spans),
+                where=of_run.at(seen.spans),
             ),
             name="histogram_share",
             severity=severity,

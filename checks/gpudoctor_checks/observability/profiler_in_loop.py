@@ -4,26 +4,18 @@ import math
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
-from gpudoctor.analysis.live.stack_shares import seen_live, watched
+from gpudoctor.analysis import of_run
 from gpudoctor.analysis.observation import suspicions
-from gpudoctor.analysis.run.cost_attribution import at, price, seen_in_run
-from gpudoctor.analysis.run.line_costs import Site
-from gpudoctor.analysis.run.line_ownership import LineOwner
-from gpudoctor.analysis.run.steady_run import Run, judged, spots
+from gpudoctor.analysis.run.steady_run import Run, judged, spots, watched
 from gpudoctor.analysis.source.call_frequency import calls_in_training, often
 from gpudoctor.analysis.source.control_flow import bound, switched_off, trains_within, withs_of
 from gpudoctor.lang import say
 from gpudoctor.model import Check, Code, Detail, Finding, Patient, Reads, Severity, Threshold, Trait, Whose
 from gpudoctor.model.evidence import SourceSpan
 from gpudoctor.model.signs.configs import CanonicalValue, ConfigFile
-from gpudoctor.model.signs.process import ProcessWindow
 from gpudoctor.model.signs.source import Call, Known, Loop, Script, Source
 from gpudoctor.text import percent
-
-if TYPE_CHECKING:
-    from gpudoctor.analysis.run.instrumentation import Coverage
 
 _PROFILERS = {"torch": {"profile", "_KinetoProfile"}, "cProfile": {"Profile"}, "line_profiler": {"LineProfiler"}}
 """Package and last part of the name of profilers that record every operation or call."""
@@ -136,9 +128,9 @@ class ProfilerInLoop(Check):
         yield from self._measured(patient, run, suspected)
         yield from (item for item in suspected if item.detail_of(ProfilerInLoopDetail).how == "config")
 
-    def _live(self, patient: Patient, window: ProcessWindow) -> Iterator[Finding]:
+    def _live(self, patient: Patient, window: "of_run.ProcessWindow") -> Iterator[Finding]:
         """A profiler or a counter of FLOPs at work in the samples."""
-        seen = seen_live(window, lambda place: place.kind in ("profile", "flops"), whose=Whose.DEVICE)
+        seen = of_run.seen_live(window, lambda place: place.kind in ("profile", "flops"), whose=Whose.DEVICE)
         severity = seen.level(self)
         if severity is not None:
             yield seen.finding(
@@ -152,13 +144,12 @@ class ProfilerInLoop(Check):
 
     def _measured(self, patient: Patient, run: Run, suspected: list[Finding]) -> Iterator[Finding]:
         """By its own time, and by the steps it was on in, which it makes slower too."""
-        from gpudoctor.analysis.run.instrumentation import coverage, instrumented
 
         suspected = [item for item in suspected if item.detail_of(ProfilerInLoopDetail).how != "config"]
-        calls = price(patient, run, phases=("profiler",), owners=(LineOwner.PROFILING,))
-        inside = instrumented(run.lead.process)
+        calls = of_run.price(patient, run, phases=("profiler",), owners=(of_run.LineOwner.PROFILING,))
+        inside = of_run.instrumented(run.lead.process)
         own = min(1.0, calls.share + sum(item.share for item in inside))
-        on = coverage(run.lead, "profil|flop_counter")
+        on = of_run.coverage(run.lead, "profil|flop_counter")
         covered = on.share if on is not None else 0.0
         severity = self.level(own)
         if covered >= self.limit("steps_covered"):
@@ -174,7 +165,7 @@ class ProfilerInLoop(Check):
         share, worth = (part + (1 - part) * longer for part in (own, run.worth(own)))
         tool = _named(calls.sites) or (say("A FLOPs counter") if counts else say("A profiler"))
         whose = Whose.STEPS if longer else Whose.HOST
-        yield seen_in_run(run, min(0.99, share), spans, whose=whose, worth=min(0.99, worth)).finding(
+        yield of_run.seen_in_run(run, min(0.99, share), spans, whose=whose, worth=min(0.99, worth)).finding(
             self,
             self._words(tool, own, on, spans),
             name="profiler_share",
@@ -185,7 +176,7 @@ class ProfilerInLoop(Check):
             priced=share >= self.limit("share_noted"),
         )
 
-    def _words(self, tool: str, own: float, on: "Coverage | None", spans: list[SourceSpan]) -> str:
+    def _words(self, tool: str, own: float, on: "of_run.Coverage | None", spans: list[SourceSpan]) -> str:
         """What it costs: its own work, how much longer it makes the steps, or that nobody knows."""
         covered = say("was on in {on_share} of the steps", on_share=percent(on.share if on is not None else 0.0))
         slower = on.slower if on is not None else None
@@ -201,7 +192,7 @@ class ProfilerInLoop(Check):
             words = say("{covered}; too few steps ran without it to show what it costs", covered=covered)
         else:
             words = covered
-        return say("{tool} {words}{at}.", tool=tool, words=words, at=at(spans))
+        return say("{tool} {words}{at}.", tool=tool, words=words, at=of_run.at(spans))
 
     def _declared_anywhere(self, patient: Patient) -> Iterator[Finding]:
         source, configs = patient.source_and_configs
@@ -302,7 +293,7 @@ def _kind(call: Call) -> str:
     return "profiler" if call.method in _PROFILERS.get(package, ()) and "cuda" not in call.name else ""
 
 
-def _named(sites: Sequence[Site]) -> str:
+def _named(sites: "Sequence[of_run.Site]") -> str:
     """What was called, the dearest first, without the methods that a `with` calls; "" where hooks saw none."""
     names = (re.sub(r"\.__(enter|exit)__$", "", site.what) for site in sites)
     return next((name for name in names if name), "")

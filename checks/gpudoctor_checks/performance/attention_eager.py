@@ -4,8 +4,8 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from gpudoctor.analysis import of_run
 from gpudoctor.analysis.observation import confirmed, suspicions
-from gpudoctor.analysis.run.job_facts import main_model, on_gpu
 from gpudoctor.analysis.run.steady_run import Run, judged, ran_on_cpu
 from gpudoctor.analysis.source.device_tensors import Target
 from gpudoctor.analysis.source.entry_points import Program, training_programs
@@ -144,12 +144,11 @@ class AttentionEager(Check):
 def _seen_eager(run: Run) -> float:
     """Share of the looks in the library's eager attention; 0 on the CPU and for models that need it."""
     process = run.lead.process
-    model = main_model(process)
-    if not on_gpu(process) or _NEEDS_EAGER.search(str(model.get("name") if model is not None else "")):
+    model = of_run.main_model(process)
+    if not of_run.on_gpu(process) or _NEEDS_EAGER.search(str(model.get("name") if model is not None else "")):
         return 0.0
-    from gpudoctor.analysis.run.instrumentation import share_below
 
-    return share_below(process, _EAGER)
+    return of_run.share_below(process, _EAGER)
 
 
 def _eager(file: ConfigFile) -> Iterator[Entry]:

@@ -4,9 +4,9 @@ import ast
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from gpudoctor.analysis import of_run
 from gpudoctor.analysis.memo import once
 from gpudoctor.analysis.observation import suspicions
-from gpudoctor.analysis.run.job_facts import on_gpu, torch_fact
 from gpudoctor.analysis.run.steady_run import judged, ran_on_cpu
 from gpudoctor.analysis.source.device_tensors import Target
 from gpudoctor.analysis.source.entry_points import training_programs
@@ -70,7 +70,7 @@ class AutotuneOff(Check):
         suspected = suspicions(lambda: self._suspected(patient), run, refuted=ran_on_cpu(patient))
         if run is not None:
             process = run.lead.process
-            if torch_fact(process, "cudnn_benchmark") is True or on_gpu(process) is False:
+            if of_run.torch_fact(process, "cudnn_benchmark") is True or of_run.on_gpu(process) is False:
                 return
         yield from suspected
 

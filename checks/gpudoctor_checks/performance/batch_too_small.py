@@ -2,17 +2,9 @@
 
 from collections.abc import Iterator
 
+from gpudoctor.analysis import of_run
 from gpudoctor.analysis.memory_forecasts import FEW_TOKENS, confidence, describe, evidence, room_words, sure, tokens
 from gpudoctor.analysis.observation import confirmed, suspicions
-from gpudoctor.analysis.run.memory_headroom import (
-    HeadroomDetail,
-    cards_in_use,
-    fullest,
-    grows,
-    room,
-    room_detail,
-    room_evidence,
-)
 from gpudoctor.analysis.run.steady_run import judged
 from gpudoctor.lang import say
 from gpudoctor.model import Check, Code, Finding, Patient, Reads, Severity, Threshold
@@ -59,10 +51,10 @@ class BatchTooSmall(Check):
 
     def examine(self, patient: Patient) -> Iterator[Finding]:
         run = judged(patient)
-        if run is None or fullest(run) is None or not cards_in_use(run):
+        if run is None or of_run.fullest(run) is None or not of_run.cards_in_use(run):
             yield from self._suspected(patient)
             return
-        found = room(run)
+        found = of_run.room(run)
         if found is None or found.tokens is None or found.factor < 2:
             return
         if found.tokens < self.limit("few_tokens"):
@@ -75,11 +67,11 @@ class BatchTooSmall(Check):
                     tokens=found.tokens,
                     busy=percent(found.busy),
                     free=percent(1 - found.share),
-                    grows=grows(found),
+                    grows=of_run.grows(found),
                 ),
-                evidence=room_evidence(found, run),
+                evidence=of_run.room_evidence(found, run),
                 severity=Severity.NOTE,
-                detail=room_detail(found),
+                detail=of_run.room_detail(found),
             )
 
     def _suspected(self, patient: Patient) -> Iterator[Finding]:
@@ -100,5 +92,5 @@ class BatchTooSmall(Check):
                 evidence=evidence(job, "batch", "seq", "accumulate"),
                 confidence=confidence(job),
                 subject=job.title,
-                detail=HeadroomDetail(),
+                detail=of_run.HeadroomDetail(),
             )

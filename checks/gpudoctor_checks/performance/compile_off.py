@@ -5,9 +5,9 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from gpudoctor.analysis import of_run
 from gpudoctor.analysis.memo import once
 from gpudoctor.analysis.observation import suspicions
-from gpudoctor.analysis.run.job_facts import compiled, on_gpu
 from gpudoctor.analysis.run.steady_run import judged, ran_on_cpu
 from gpudoctor.analysis.source.device_tensors import Target
 from gpudoctor.analysis.source.entry_points import Program, training_programs
@@ -103,9 +103,9 @@ class CompileOff(Check):
     def examine(self, patient: Patient) -> Iterator[Finding]:
         run = judged(patient)
         suspected = suspicions(lambda: self._suspected(patient), run, refuted=ran_on_cpu(patient))
-        if run is not None and on_gpu(process := run.lead.process) is not None:
+        if run is not None and of_run.on_gpu(process := run.lead.process) is not None:
             share = run.share("forward", "backward")
-            if compiled(process) or not on_gpu(process) or share < self.limit("compute_share"):
+            if of_run.compiled(process) or not of_run.on_gpu(process) or share < self.limit("compute_share"):
                 return
         yield from suspected
 

@@ -4,9 +4,8 @@ import ast
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from gpudoctor.analysis import of_run
 from gpudoctor.analysis.observation import confirmed, suspicions
-from gpudoctor.analysis.run.job_facts import gpus_here, model_place, on_gpu
-from gpudoctor.analysis.run.run_numbers import run_numbers
 from gpudoctor.analysis.run.steady_run import judged, processes, recorded, spots
 from gpudoctor.analysis.source.device_tensors import Target, device_of, training_target
 from gpudoctor.analysis.source.device_transfers import moves_anything
@@ -74,20 +73,20 @@ class GpuUnused(Check):
     def examine(self, patient: Patient) -> Iterator[Finding]:
         run = judged(patient)
         suspected = suspicions(lambda: self._suspected(patient), run, refuted=_refuted(patient))
-        if run is None or on_gpu(run.lead.process) is None:
+        if run is None or of_run.on_gpu(run.lead.process) is None:
             yield from suspected
             return
-        gpus = gpus_here(run.recording)
-        if on_gpu(run.lead.process) or not gpus:
+        gpus = of_run.gpus_here(run.recording)
+        if of_run.on_gpu(run.lead.process) or not gpus:
             return
-        busy = [gpu.utilization for gpu in run_numbers(run.recording).gpus if gpu.utilization is not None]
+        busy = [gpu.utilization for gpu in of_run.run_numbers(run.recording).gpus if gpu.utilization is not None]
         if busy and max(busy) > self.limit("used"):
             return
         yield confirmed(
             self,
             suspected,
             say("The training ran on the CPU, and {gpus} stayed idle.", gpus=count(gpus, "GPU")),
-            evidence=(*spots(patient, model_place(run.lead.process)), run.measured("gpus", gpus, "{gpus}")),
+            evidence=(*spots(patient, of_run.model_place(run.lead.process)), run.measured("gpus", gpus, "{gpus}")),
             severity=Severity.WARNING,
             detail=GpuUnusedDetail(),
         )
@@ -179,5 +178,5 @@ def _gpus(gpus: tuple[Gpu, ...]) -> Measurement:
 def _refuted(patient: Patient) -> bool:
     """Whether a recorded run, of any length, was on a GPU after all, or had none."""
     recording = recorded(patient)
-    seen = [on_gpu(process) for process in processes(patient)]
-    return recording is not None and (True in seen or (False in seen and not gpus_here(recording)))
+    seen = [of_run.on_gpu(process) for process in processes(patient)]
+    return recording is not None and (True in seen or (False in seen and not of_run.gpus_here(recording)))

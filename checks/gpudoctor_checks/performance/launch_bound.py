@@ -2,8 +2,7 @@
 
 from collections.abc import Iterator
 
-from gpudoctor.analysis.run.cost_attribution import seen_in_run
-from gpudoctor.analysis.run.job_facts import model_place, replayed
+from gpudoctor.analysis import of_run
 from gpudoctor.analysis.run.steady_run import demanded, spots
 from gpudoctor.lang import say
 from gpudoctor.model import Check, Code, Finding, Patient, Reads, Threshold
@@ -58,7 +57,7 @@ class LaunchBound(Check):
         idle = run.idle
         if idle is None:
             raise Unavailable(say("the recording has no device times"))
-        if replayed(state.process):  # one launch a step: no fewer can be had
+        if of_run.replayed(state.process):  # one launch a step: no fewer can be had
             return
         share = run.idle_in(*_LAUNCHING)
         if share is None:
@@ -67,8 +66,8 @@ class LaunchBound(Check):
         severity = self.level(share, "idle_noted", "idle_warned")
         if severity is None:
             return
-        where = model_place(state.process)
-        yield seen_in_run(run, share, spots(patient, where)).finding(
+        where = of_run.model_place(state.process)
+        yield of_run.seen_in_run(run, share, spots(patient, where)).finding(
             self,
             say(
                 "The GPU is idle for {idle} of the step, and the host launches forward, backward "

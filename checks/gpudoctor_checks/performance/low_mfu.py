@@ -2,8 +2,7 @@
 
 from collections.abc import Iterator
 
-from gpudoctor.analysis.run.recorded_gpus import peak_of_ranks
-from gpudoctor.analysis.run.run_numbers import run_numbers
+from gpudoctor.analysis import of_run
 from gpudoctor.analysis.run.steady_run import demanded
 from gpudoctor.lang import say
 from gpudoctor.model import Check, Code, Confidence, Finding, Patient, Reads, Severity, Threshold
@@ -56,8 +55,8 @@ class LowMfu(Check):
 
     def examine(self, patient: Patient) -> Iterator[Finding]:
         run = demanded(patient)
-        numbers = run_numbers(run.recording)
-        peak = peak_of_ranks(run.recording)
+        numbers = of_run.run_numbers(run.recording)
+        peak = of_run.peak_of_ranks(run.recording)
         done = numbers.throughput.flops_per_second if numbers.throughput is not None else None
         if peak is None or done is None:
             raise Unavailable(say("the model's FLOPs or the card's peak are not known"))

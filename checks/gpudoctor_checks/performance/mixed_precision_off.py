@@ -4,8 +4,8 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+from gpudoctor.analysis import of_run
 from gpudoctor.analysis.observation import confirmed, suspicions
-from gpudoctor.analysis.run.job_facts import capability, lowered, main_model, model_place, on_cuda, on_gpu
 from gpudoctor.analysis.run.steady_run import judged, ran_on_cpu, spots
 from gpudoctor.analysis.source.call_frequency import brief
 from gpudoctor.analysis.source.config_links import named
@@ -145,16 +145,20 @@ class MixedPrecisionOff(Check):
     def examine(self, patient: Patient) -> Iterator[Finding]:
         run = judged(patient)
         suspected = suspicions(lambda: self._suspected(patient), run, refuted=ran_on_cpu(patient))
-        if run is None or lowered(run.lead.process) is None or on_gpu(run.lead.process) is None:
+        if run is None or of_run.lowered(run.lead.process) is None or of_run.on_gpu(run.lead.process) is None:
             yield from suspected
             return
         process = run.lead.process
-        card, compute = capability(process), run.share("forward", "backward")
-        if lowered(process) or not on_cuda(process) or (card is not None and card < self.limit("capability")):
+        card, compute = of_run.capability(process), run.share("forward", "backward")
+        if (
+            of_run.lowered(process)
+            or not of_run.on_cuda(process)
+            or (card is not None and card < self.limit("capability"))
+        ):
             return
         if compute < self.limit("compute_share"):
             return
-        model = main_model(process)
+        model = of_run.main_model(process)
         yield confirmed(
             self,
             suspected,
@@ -164,7 +168,7 @@ class MixedPrecisionOff(Check):
                 model=model.get("name") if model is not None else say("The model"),
                 share=percent(compute),
             ),
-            evidence=(*spots(patient, model_place(process)), run.measured("compute_share", compute)),
+            evidence=(*spots(patient, of_run.model_place(process)), run.measured("compute_share", compute)),
             severity=Severity.WARNING,
             detail=MixedPrecisionOffDetail(),
         )

@@ -9,10 +9,8 @@ from collections import defaultdict
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from gpudoctor.analysis import of_run
 from gpudoctor.analysis.memo import once
-from gpudoctor.analysis.run.line_costs import LineCost, by_line, line_costs
-from gpudoctor.analysis.run.steady_state import Steady, steady
-from gpudoctor.model.signs.recording import Process
 
 _FORWARD = "forward"
 _PASSES = (_FORWARD, "evaluation")
@@ -35,11 +33,11 @@ class Foreign:
     """Of step time (0..1): the phase's measured time, told apart by the sampler's looks."""
     packages: tuple[str, ...]
     """Dearest first."""
-    lines: tuple[LineCost, ...]
+    lines: "tuple[of_run.LineCost, ...]"
     """The user's lines that call them, dearest first."""
 
 
-def foreign(state: Steady) -> Foreign | None:
+def foreign(state: "of_run.Steady") -> Foreign | None:
     """The time in such packages; None where the sampler never saw any in a forward pass that trains.
 
     An evaluation makes the same passes: its part of those lines is counted with them.
@@ -60,12 +58,12 @@ class _Looks:
     whole: Mapping[str, float]
     """Phase to all of its looks."""
     packages: tuple[str, ...]
-    lines: tuple[LineCost, ...]
+    lines: "tuple[of_run.LineCost, ...]"
 
 
 @once
-def _seen(process: Process) -> _Looks:
-    begin = steady(process).begin
+def _seen(process: "of_run.Process") -> _Looks:
+    begin = of_run.steady(process).begin
     counted: dict[tuple[str, str, int, str], float] = {}
     packages: dict[str, float] = defaultdict(float)
     whole: dict[str, float] = defaultdict(float)
@@ -91,5 +89,5 @@ def _seen(process: Process) -> _Looks:
         inside=inside,
         whole=whole,
         packages=tuple(sorted(packages, key=lambda name: (-packages[name], name))),
-        lines=tuple(by_line(line_costs(mine, sum(whole.values()) or 1.0))),
+        lines=tuple(of_run.by_line(of_run.line_costs(mine, sum(whole.values()) or 1.0))),
     )

@@ -4,11 +4,9 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from gpudoctor.analysis import of_run
 from gpudoctor.analysis.memo import once
 from gpudoctor.analysis.observation import suspicions
-from gpudoctor.analysis.run.cost_attribution import at, seen_in_run
-from gpudoctor.analysis.run.job_facts import on_gpu, torch_fact
-from gpudoctor.analysis.run.line_costs import place_of
 from gpudoctor.analysis.run.steady_run import judged, ran_on_cpu, spot
 from gpudoctor.analysis.source.device_tensors import Target
 from gpudoctor.analysis.source.entry_points import Program, training_programs
@@ -104,16 +102,16 @@ class OptimizerUnfused(Check):
         if run is None and ran_on_cpu(patient):
             return
         # Fused optimizers for the CPU came with torch 2.4.
-        version = tuple(numbers(str(torch_fact(process, "version") or ""))[:2]) if process is not None else ()
-        here = process is not None and on_gpu(process) is False and version >= (2, 4)
+        version = tuple(numbers(str(of_run.torch_fact(process, "version") or ""))[:2]) if process is not None else ()
+        here = process is not None and of_run.on_gpu(process) is False and version >= (2, 4)
         suspected = suspicions(lambda: self._suspected(patient, cpu=here), run)
-        if run is None or process is None or on_gpu(process) is None:
+        if run is None or process is None or of_run.on_gpu(process) is None:
             yield from suspected
             return
         share = run.share("optimizer")
         if share < self.limit("share_noted"):
             return
-        if not on_gpu(process):
+        if not of_run.on_gpu(process):
             # There one by one is the default, and no ailment; but somebody may have asked for it.
             suspected = [
                 item for item in suspected if here and item.detail_of(OptimizerUnfusedDetail).kind == "foreach"
@@ -121,17 +119,17 @@ class OptimizerUnfused(Check):
             if not suspected:
                 return
         slow = [item for item in process.of("optimizer") if item.get("foreach") is False and not item.get("fused")]
-        spans = [spot(patient, place) for item in slow if (place := place_of(item)) is not None]
+        spans = [spot(patient, place) for item in slow if (place := of_run.place_of(item)) is not None]
         if not slow and not suspected:
             return
-        yield seen_in_run(
+        yield of_run.seen_in_run(
             run, share, spans, whose=Whose.DEVICE, worth=run.worth_with(share, "device_optimizer")
         ).finding(
             self,
             say(
                 "The optimizer takes {share} of the time and updates the parameters one by one{where}.",
                 share=percent(share),
-                where=at(spans),
+                where=of_run.at(spans),
             ),
             name="optimizer_share",
             severity=Severity.WARNING if share >= self.limit("share_warned") else Severity.NOTE,

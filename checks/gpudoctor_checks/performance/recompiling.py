@@ -2,8 +2,7 @@
 
 from collections.abc import Iterator
 
-from gpudoctor.analysis.run.cost_attribution import at, seen_in_run
-from gpudoctor.analysis.run.line_costs import place_of
+from gpudoctor.analysis import of_run
 from gpudoctor.analysis.run.steady_run import demanded, spot
 from gpudoctor.lang import say
 from gpudoctor.model import Check, Code, Finding, Patient, Reads, Severity, Threshold
@@ -70,11 +69,11 @@ class Recompiling(Check):
             return
         share = min(0.99, seconds / state.seconds) if state.seconds else 0.0
         reasons = list(dict.fromkeys(str(item.get("reason")) for item in late if item.get("reason")))
-        places = list(dict.fromkeys(place for item in late if (place := place_of(item)) is not None))
+        places = list(dict.fromkeys(place for item in late if (place := of_run.place_of(item)) is not None))
         spans = [spot(patient, place) for place in places[:3]]
         why = say(": {reason}", reason=reasons[0][:160]) if reasons else ""
         broken = say(", and {breaks} graph breaks", breaks=len(breaks)) if breaks else ""
-        yield seen_in_run(run, share, spans).finding(
+        yield of_run.seen_in_run(run, share, spans).finding(
             self,
             say(
                 "{count} compilations after warm-up took {took}, {share} of the time{breaks}{where}{reason}.",
@@ -82,7 +81,7 @@ class Recompiling(Check):
                 took=duration(seconds),
                 share=percent(share),
                 breaks=broken,
-                where=at(spans),
+                where=of_run.at(spans),
                 reason=why,
             ),
             name="recompile_share",

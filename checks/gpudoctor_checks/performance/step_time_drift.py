@@ -6,17 +6,10 @@ from dataclasses import dataclass
 from itertools import repeat
 from operator import sub
 
-from gpudoctor.analysis.run.cost_attribution import at, seen_in_run
-from gpudoctor.analysis.run.cpu_contention import crowd
-from gpudoctor.analysis.run.line_costs import LinePlace
-from gpudoctor.analysis.run.recorded_statements import callers
-from gpudoctor.analysis.run.rollouts import gathers, plays
+from gpudoctor.analysis import of_run
 from gpudoctor.analysis.run.steady_run import demanded, spot
-from gpudoctor.analysis.run.steady_state import PARTS, Steady, counts
-from gpudoctor.analysis.run.trends import Trend, trend
 from gpudoctor.lang import say
 from gpudoctor.model import Check, Code, Detail, Finding, Patient, Reads, Severity, Threshold, Whose
-from gpudoctor.model.signs.recording import PHASES, Recording
 from gpudoctor.text import duration
 
 _SURE = 1e-3
@@ -126,11 +119,11 @@ class StepTimeDrift(Check):
         if severity is None:
             return
         growing = _growing_lines(run.lead)
-        acts = found.part == "forward" and gathers(patient)  # as it explores less, the agent decides more
-        longer = acts or any(plays(patient, place.path, place.line) for place in growing)
+        acts = found.part == "forward" and of_run.gathers(patient)  # as it explores less, the agent decides more
+        longer = acts or any(of_run.plays(patient, place.path, place.line) for place in growing)
         spans = [spot(patient, place) for place in growing]
-        spans += callers(patient, spans[:1])
-        yield seen_in_run(run, found.lost, spans, whose=Whose.STEPS).finding(
+        spans += of_run.callers(patient, spans[:1])
+        yield of_run.seen_in_run(run, found.lost, spans, whose=Whose.STEPS).finding(
             self,
             say(
                 "A step takes {late} at the end of the run and took {early} at its start ({steps} steps, "
@@ -140,7 +133,7 @@ class StepTimeDrift(Check):
                 steps=found.steps,
                 p=found.p,
                 part=found.part,
-                where=at(spans),
+                where=of_run.at(spans),
                 episodes=_EPISODES if longer else "",
             ),
             name="drift_share",
@@ -151,21 +144,21 @@ class StepTimeDrift(Check):
         )
 
 
-def _drift(state: Steady, recording: Recording) -> Drift | None:
+def _drift(state: "of_run.Steady", recording: "of_run.Recording") -> Drift | None:
     """The rise of the step time, without what comes now and then; None where none is sure and goes on.
 
     Where others crowd the CPUs, a pass that takes longer says nothing.
     """
-    every = counts(state.process)
+    every = of_run.counts(state.process)
     weights = [every[row] for row in state.rows]
-    columns = {name: _each(state, name, weights) for name in ("duration", *PHASES)}
+    columns = {name: _each(state, name, weights) for name in ("duration", *of_run.PHASES)}
     usual = _without(columns, _OWNED)
     indices = state.values("index")
-    found = trend(indices, usual)
+    found = of_run.trend(indices, usual)
     if found is None or found.slope <= 0 or found.first <= 0:
         return None
     part, own = _part(indices, columns)
-    if part in _PASSES and (crowd(recording) is not None or not _rises(found)):
+    if part in _PASSES and (of_run.crowd(recording) is not None or not _rises(found)):
         return None
     last, p = found.last, found.p
     if not _rises(found):  # the passes of a step on a busy machine hide what rises beside them
@@ -175,12 +168,12 @@ def _drift(state: Steady, recording: Recording) -> Drift | None:
     return Drift(first=found.first, last=last, p=p, steps=state.steps, seconds=state.seconds, part=part)
 
 
-def _rises(found: Trend) -> bool:
+def _rises(found: "of_run.Trend") -> bool:
     """Whether a rise is sure, goes nearly always up, and goes on."""
     return found.p <= _SURE and found.rising >= _RISING and found.late_slope >= _STILL * found.slope > 0
 
 
-def _each(state: Steady, name: str, weights: Sequence[float]) -> "array[float]":
+def _each(state: "of_run.Steady", name: str, weights: Sequence[float]) -> "array[float]":
     """A column by step; zeros where it was not recorded or not known."""
     values = state.values(name) or [0.0] * len(weights)
     each = (value / weight if value == value else 0.0 for value, weight in zip(values, weights, strict=True))
@@ -194,16 +187,16 @@ def _without(columns: Mapping[str, "array[float]"], names: Sequence[str]) -> "ar
     return array("d", map(sub, columns["duration"], taken))
 
 
-def _part(indices: list[float], columns: Mapping[str, "array[float]"]) -> tuple[str, Trend | None]:
+def _part(indices: list[float], columns: Mapping[str, "array[float]"]) -> "tuple[str, of_run.Trend | None]":
     """The part of the step whose own trend rises most, and that trend."""
-    rest = _without(columns, PHASES)
-    parts = {name: rest if name == "other" else columns[name] for name in PARTS}
-    found = {name: trend(indices, values) if any(values) else None for name, values in parts.items()}
+    rest = _without(columns, of_run.PHASES)
+    parts = {name: rest if name == "other" else columns[name] for name in of_run.PARTS}
+    found = {name: of_run.trend(indices, values) if any(values) else None for name, values in parts.items()}
     most = max(found, key=lambda name: one.growth if (one := found[name]) is not None else 0.0)
     return most, found[most]
 
 
-def _growing_lines(state: Steady) -> list[LinePlace]:
+def _growing_lines(state: "of_run.Steady") -> "list[of_run.LinePlace]":
     """At most three lines of the user that take more of the samples in the second half of the steps.
 
     The sampler looks at a constant pace, so more samples are more time.
@@ -224,4 +217,4 @@ def _growing_lines(state: Steady) -> list[LinePlace]:
     total = {key: late.get(key, 0.0) - early.get(key, 0.0) for key in late}
     sums = sum(late.values())
     found = [key for key in sorted(total, key=lambda key: -total[key]) if total[key] > 0.05 * sums]
-    return [LinePlace(path=path, line=line, function=functions[path, line]) for path, line in found[:3]]
+    return [of_run.LinePlace(path=path, line=line, function=functions[path, line]) for path, line in found[:3]]

@@ -3,8 +3,8 @@
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from gpudoctor.analysis import of_run
 from gpudoctor.analysis.observation import confirmed, suspicions
-from gpudoctor.analysis.run.job_facts import capability, lowered, model_place, on_cuda, on_gpu, torch_fact
 from gpudoctor.analysis.run.steady_run import judged, ran_on_cpu, spots
 from gpudoctor.analysis.source.device_tensors import Target
 from gpudoctor.analysis.source.entry_points import Program, training_programs
@@ -89,13 +89,17 @@ class Tf32Off(Check):
     def examine(self, patient: Patient) -> Iterator[Finding]:
         run = judged(patient)
         suspected = suspicions(lambda: self._suspected(patient), run, refuted=ran_on_cpu(patient))
-        if run is None or torch_fact(run.lead.process, "tf32") is None or on_gpu(run.lead.process) is None:
+        if (
+            run is None
+            or of_run.torch_fact(run.lead.process, "tf32") is None
+            or of_run.on_gpu(run.lead.process) is None
+        ):
             yield from suspected
             return
         process = run.lead.process
-        precision, card = torch_fact(process, "tf32"), capability(process)
+        precision, card = of_run.torch_fact(process, "tf32"), of_run.capability(process)
         old = card is not None and card < self.limit("capability")
-        if precision != "highest" or not on_cuda(process) or lowered(process) or old:
+        if precision != "highest" or not of_run.on_cuda(process) or of_run.lowered(process) or old:
             return
         compute = run.share("forward", "backward")
         if compute < self.limit("compute_share"):
@@ -108,7 +112,7 @@ class Tf32Off(Check):
                 "Forward and backward take {share} of the time.",
                 share=percent(compute),
             ),
-            evidence=(*spots(patient, model_place(process)), run.measured("compute_share", compute)),
+            evidence=(*spots(patient, of_run.model_place(process)), run.measured("compute_share", compute)),
             severity=Severity.WARNING,
             detail=Tf32OffDetail(),
         )

@@ -4,18 +4,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from statistics import median
 
-from gpudoctor.analysis.live.stack_shares import hidden, seen_live, watched, where
-from gpudoctor.analysis.run.aligned_ranks import straggler
-from gpudoctor.analysis.run.cost_attribution import at, seen_in_run
-from gpudoctor.analysis.run.line_ownership import LineOwner, lines_of, owned, share_of
-from gpudoctor.analysis.run.recorded_statements import callers, loop_heads
-from gpudoctor.analysis.run.rollouts import experience
-from gpudoctor.analysis.run.steady_run import Run, demanded, spot
-from gpudoctor.analysis.run.steady_state import OTHER
-from gpudoctor.analysis.run.trainer_engines import started_at
+from gpudoctor.analysis import of_run
+from gpudoctor.analysis.run.steady_run import Run, demanded, spot, watched
 from gpudoctor.lang import say
 from gpudoctor.model import OWN_CHOICE, Check, Code, Detail, Finding, Patient, Reads, Severity, Threshold, Trait
-from gpudoctor.model.signs.process import ProcessWindow
 from gpudoctor.text import duration, joined, percent
 from gpudoctor_checks.performance.non_tensor_time import foreign
 
@@ -108,29 +100,35 @@ class UnexplainedTime(Check):
         yield from self._gathering(patient, run)
         yield from self._foreign(patient, run)
         # All of what is left where the sampler saw nothing.
-        seen = owned(patient, run)
-        left = share_of(patient, run, LineOwner.NOBODY, LineOwner.ENGINE) if seen else run.share(OTHER)
-        share = run.worth(left, OTHER)
+        seen = of_run.owned(patient, run)
+        left = (
+            of_run.share_of(patient, run, of_run.LineOwner.NOBODY, of_run.LineOwner.ENGINE)
+            if seen
+            else run.share(of_run.OTHER)
+        )
+        share = run.worth(left, of_run.OTHER)
         severity = self.level(share)
         brief = share * run.lead.step_seconds < self.limit("seconds_noted")
         if severity is None or (severity is Severity.NOTE and brief):
             return
-        if share - share_of(patient, run, LineOwner.ENGINE) < self.limit("share_noted"):
+        if share - of_run.share_of(patient, run, of_run.LineOwner.ENGINE) < self.limit("share_noted"):
             severity = Severity.NOTE  # a framework's own loop: what it does is not the program's to change
-        places = lines_of(patient, run, LineOwner.NOBODY, LineOwner.ENGINE)
+        places = of_run.lines_of(patient, run, of_run.LineOwner.NOBODY, of_run.LineOwner.ENGINE)
         if not places or _of_one_rank(run):
-            late = straggler(run.recording)
-            told = late is not None and late.share >= self.limit("share_noted") and next(iter(late.parts)) == OTHER
+            late = of_run.straggler(run.recording)
+            told = (
+                late is not None and late.share >= self.limit("share_noted") and next(iter(late.parts)) == of_run.OTHER
+            )
             if told and _of_one_rank(run):
                 return  # DIST001 names the rank and its lines
             severity = Severity.NOTE
         spans = [spot(patient, place) for place in places]
-        heads = [head for span in spans[:2] for head in loop_heads(patient, span)]
+        heads = [head for span in spans[:2] for head in of_run.loop_heads(patient, span)]
         spans += heads
-        engine = started_at(run, spans)
+        engine = of_run.started_at(run, spans)
         if not engine:  # who calls `fit` says nothing
-            spans += callers(patient, spans[:1])
-        place = at(spans) if spans else _NO_LINE
+            spans += of_run.callers(patient, spans[:1])
+        place = of_run.at(spans) if spans else _NO_LINE
         into = (
             say("goes into the loop of {engine} itself{place}", engine=engine, place=place)
             if engine
@@ -138,19 +136,19 @@ class UnexplainedTime(Check):
         )
         nature = _ONE_RANK if _of_one_rank(run) else ""
         loop = f"{heads[0].path}:{heads[0].line}" if heads else ""
-        yield seen_in_run(run, share, spans).finding(
+        yield of_run.seen_in_run(run, share, spans).finding(
             self,
             say("{cost}, {into}.", cost=_time(run, share), into=into),
             name="unexplained_share",
             severity=severity,
-            detail=UnexplainedTimeDetail(engine_loop=started_at(run, spans), nature=nature, loop=loop),
+            detail=UnexplainedTimeDetail(engine_loop=of_run.started_at(run, spans), nature=nature, loop=loop),
         )
 
-    def _live(self, window: ProcessWindow) -> Iterator[Finding]:
+    def _live(self, window: "of_run.ProcessWindow") -> Iterator[Finding]:
         """Samples on lines that are no known phase and no known ailment."""
-        seen = seen_live(window, lambda place: place.phase == OTHER and place.kind not in _EXPLAINED)
+        seen = of_run.seen_live(window, lambda place: place.phase == of_run.OTHER and place.kind not in _EXPLAINED)
         severity = seen.level(self)
-        if severity is None or hidden(window):
+        if severity is None or of_run.hidden(window):
             return
         yield seen.finding(
             self,
@@ -158,7 +156,7 @@ class UnexplainedTime(Check):
                 "{cost} fall on lines of the program that are not part of a training step and that "
                 "nothing else explains{where}.",
                 cost=seen.words,
-                where=where(seen.places),
+                where=of_run.where(seen.places),
             ),
             name="unexplained_share",
             severity=severity,
@@ -167,18 +165,18 @@ class UnexplainedTime(Check):
 
     def _gathering(self, patient: Patient, run: Run) -> Iterator[Finding]:
         """Experience is the job's own work, and worth knowing where it takes most of the time."""
-        found = experience(patient, run)
+        found = of_run.experience(patient, run)
         if found is None or found.share < self.limit("share_warned"):
             return
         spans = list(found.spans[:_PLACES])
-        yield seen_in_run(run, found.share, spans).finding(
+        yield of_run.seen_in_run(run, found.share, spans).finding(
             self,
             say(
                 "{cost}, gathers experience: {environment} in the environment, the rest in "
                 "acting{where}. That is the job's own work on one CPU.",
                 cost=_time(run, found.share),
                 environment=percent(found.stepping),
-                where=at(spans),
+                where=of_run.at(spans),
             ),
             name="experience_share",
             severity=Severity.NOTE,
@@ -195,14 +193,14 @@ class UnexplainedTime(Check):
         if severity is None:
             return
         spans = [spot(patient, item.place) for item in found.lines[:_PLACES]]
-        yield seen_in_run(run, found.share, spans).finding(
+        yield of_run.seen_in_run(run, found.share, spans).finding(
             self,
             say(
                 "{cost}, goes into {packages} in the forward pass{where}. That is not work on "
                 "tensors, so the device cannot do it.",
                 cost=_time(run, found.share),
                 packages=joined(found.packages[:2]),
-                where=at(spans),
+                where=of_run.at(spans),
             ),
             name="foreign_share",
             severity=severity,
@@ -222,5 +220,5 @@ def _time(run: Run, share: float) -> str:
 
 def _of_one_rank(run: Run) -> bool:
     """Whether one rank alone has most of it: that is DIST001's, which names the rank and its cost."""
-    shares = sorted(state.share(OTHER) for state in run.states)
+    shares = sorted(state.share(of_run.OTHER) for state in run.states)
     return len(shares) > 1 and median(shares[:-1]) < _COMMON * shares[-1]

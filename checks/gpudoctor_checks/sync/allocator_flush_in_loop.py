@@ -3,9 +3,8 @@
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from gpudoctor.analysis import of_run
 from gpudoctor.analysis.observation import suspicions
-from gpudoctor.analysis.run.cost_attribution import price
-from gpudoctor.analysis.run.line_ownership import LineOwner, collects
 from gpudoctor.analysis.run.steady_run import Run, judged, ran_on_cpu
 from gpudoctor.analysis.source.call_frequency import TrainingCall, calls_in_training, often
 from gpudoctor.lang import say
@@ -104,7 +103,9 @@ class AllocatorFlushInLoop(Check):
         yield from self._measured(patient, run, suspected) if run else suspected
 
     def _measured(self, patient: Patient, run: Run, suspected: list[Finding]) -> Iterator[Finding]:
-        seen = price(patient, run, owners=(LineOwner.COLLECTING,), wanted=lambda site: collects(site.what))
+        seen = of_run.price(
+            patient, run, owners=(of_run.LineOwner.COLLECTING,), wanted=lambda site: of_run.collects(site.what)
+        )
         severity = seen.level(self)
         calls = sum(site.calls for site in seen.sites)
         if severity is None or (seen.sites and calls < self.limit("events")):

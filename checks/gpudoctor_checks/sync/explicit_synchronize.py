@@ -3,8 +3,8 @@
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from gpudoctor.analysis import of_run
 from gpudoctor.analysis.observation import suspicions
-from gpudoctor.analysis.run.cost_attribution import price
 from gpudoctor.analysis.run.steady_run import judged, ran_on_cpu
 from gpudoctor.analysis.source.call_frequency import TrainingCall, calls_in_training, measures, often
 from gpudoctor.analysis.source.control_flow import bound
@@ -104,7 +104,7 @@ class ExplicitSynchronize(Check):
         if run is None:
             yield from suspected
             return
-        seen = price(patient, run, wanted=lambda site: site.what.endswith("synchronize"))
+        seen = of_run.price(patient, run, wanted=lambda site: site.what.endswith("synchronize"))
         severity = seen.level(self)
         if severity is not None:
             yield seen.finding(

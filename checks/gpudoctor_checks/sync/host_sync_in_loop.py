@@ -5,12 +5,9 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from gpudoctor.analysis.live.stack_shares import device_busy, hidden, seen_live, watched, where
+from gpudoctor.analysis import of_run
 from gpudoctor.analysis.observation import suspicions
-from gpudoctor.analysis.run.cost_attribution import meanwhile, price
-from gpudoctor.analysis.run.line_costs import Site
-from gpudoctor.analysis.run.line_ownership import LineOwner, waits_otherwise
-from gpudoctor.analysis.run.steady_run import Run, judged, ran_on_cpu, source_of, spot
+from gpudoctor.analysis.run.steady_run import Run, judged, ran_on_cpu, source_of, spot, watched
 from gpudoctor.analysis.source.call_frequency import brief, measures, step_period
 from gpudoctor.analysis.source.device_tensors import DeviceTensors, training_target
 from gpudoctor.analysis.source.metrics import OFTEN, is_metric, samples_around
@@ -20,7 +17,6 @@ from gpudoctor.lang import say
 from gpudoctor.lang.message import concatenated
 from gpudoctor.model import OWN_CHOICE, Check, Code, Detail, Finding, Patient, Reads, Severity, Threshold
 from gpudoctor.model.evidence import SourceSpan
-from gpudoctor.model.signs.process import ProcessWindow
 from gpudoctor.model.signs.source import Event, Known, Loop, Script, Source
 from gpudoctor.text import capitalised, percent
 from gpudoctor_checks.sync.device_queue import Queue
@@ -135,20 +131,20 @@ class HostSyncInLoop(Check):
         suspected = suspicions(lambda: self._in_source(patient.source), run, refuted=ran_on_cpu(patient))
         yield from self._measured(patient, run, suspected) if run else suspected
 
-    def _live(self, patient: Patient, window: ProcessWindow) -> Iterator[Finding]:
+    def _live(self, patient: Patient, window: "of_run.ProcessWindow") -> Iterator[Finding]:
         """Lines that read a tensor; where the device is busy all the while, they wait for its work."""
-        seen = seen_live(window, lambda place: place.kind in ("read", "print-tensor"))
+        seen = of_run.seen_live(window, lambda place: place.kind in ("read", "print-tensor"))
         severity = seen.level(self)
-        if severity is None or hidden(window):
+        if severity is None or of_run.hidden(window):
             return
-        busy = device_busy(window)
+        busy = of_run.device_busy(window)
         idle = say("; the GPU is busy for {busy}", busy=percent(busy)) if busy is not None else ""
         yield seen.finding(
             self,
             say(
                 "The host waits at lines that read a tensor, {cost}{where}{idle}.",
                 cost=seen.words,
-                where=where(seen.places),
+                where=of_run.where(seen.places),
                 idle=idle,
             ),
             name="sync_share",
@@ -159,12 +155,14 @@ class HostSyncInLoop(Check):
 
     def _measured(self, patient: Patient, run: Run, suspected: list[Finding]) -> Iterator[Finding]:
         """Reads by their share of time; many a step count too where the device has to be waited for."""
-        elsewhere = {(span.path, span.line) for span in price(patient, run, owners=(LineOwner.METRICS,)).spans}
-        seen = price(
+        elsewhere = {
+            (span.path, span.line) for span in of_run.price(patient, run, owners=(of_run.LineOwner.METRICS,)).spans
+        }
+        seen = of_run.price(
             patient,
             run,
             phases=("sync", "transfer") if run.traced else ("sync",),
-            wanted=lambda site: not waits_otherwise(site.what) and _place(patient, site) not in elsewhere,
+            wanted=lambda site: not of_run.waits_otherwise(site.what) and _place(patient, site) not in elsewhere,
         )
         severity = seen.level(self)
         reads = run.per_step("reads")
@@ -188,7 +186,7 @@ class HostSyncInLoop(Check):
                 reads=reads_for,
                 call=seen.what,
                 where=seen.where,
-                meanwhile=meanwhile(run, seen),
+                meanwhile=of_run.meanwhile(run, seen),
             ),
             name="sync_share",
             severity=severity,
@@ -266,7 +264,7 @@ def _of_each_wait(reads: list[_Read]) -> Iterator[float]:
     yield from most.values()
 
 
-def _waits(patient: Patient, run: Run, sites: Sequence[Site]) -> float:
+def _waits(patient: Patient, run: Run, sites: "Sequence[of_run.Site]") -> float:
     """Waits a step of recorded reads: those that the source shows to follow each other with no work for the
     device between them are one. Reads of places that it does not know are a wait each."""
     source = source_of(patient)
@@ -287,7 +285,7 @@ def _waits(patient: Patient, run: Run, sites: Sequence[Site]) -> float:
     return waits / steps if steps else 0.0
 
 
-def _place(patient: Patient, site: Site) -> tuple[str, int]:
+def _place(patient: Patient, site: "of_run.Site") -> tuple[str, int]:
     span = spot(patient, site.place)
     return span.path, span.line
 

@@ -3,12 +3,9 @@
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from gpudoctor.analysis.live.stack_shares import seen_live, watched
+from gpudoctor.analysis import of_run
 from gpudoctor.analysis.observation import Observation, suspicions
-from gpudoctor.analysis.run.cost_attribution import price
-from gpudoctor.analysis.run.line_ownership import LineOwner
-from gpudoctor.analysis.run.recorded_statements import loop_heads
-from gpudoctor.analysis.run.steady_run import judged, ran_on_cpu
+from gpudoctor.analysis.run.steady_run import judged, ran_on_cpu, watched
 from gpudoctor.analysis.source.call_frequency import TrainingCall, calls_in_training, full_batch, often
 from gpudoctor.analysis.source.control_flow import bound
 from gpudoctor.analysis.source.device_tensors import DeviceTensors, training_target
@@ -105,12 +102,12 @@ class PerSampleMetrics(Check):
 
     def _seen(self, patient: Patient) -> Observation | None:
         if (window := watched(patient)) is not None:
-            return seen_live(window, lambda place: place.kind == "metric")
+            return of_run.seen_live(window, lambda place: place.kind == "metric")
         run = judged(patient)
         if run is None:
             return None
-        seen = price(patient, run, owners=(LineOwner.METRICS,))
-        heads = (head for span in seen.spans for head in loop_heads(patient, span))
+        seen = of_run.price(patient, run, owners=(of_run.LineOwner.METRICS,))
+        heads = (head for span in seen.spans for head in of_run.loop_heads(patient, span))
         return seen.also_at(heads)
 
     def _suspected(self, patient: Patient) -> Iterator[Finding]:

@@ -9,9 +9,8 @@ from gpudoctor.analysis.observation import Observation, Recurrence
 from gpudoctor.lang import say
 from gpudoctor.model.evidence import Measurement, SourceSpan
 from gpudoctor.model.finding import Whose
-from gpudoctor.model.patient import Patient
 from gpudoctor.model.signs.process import GpuWindow, Place, ProcessWindow
-from gpudoctor.model.unavailable import Unavailable, optional
+from gpudoctor.model.unavailable import Unavailable
 from gpudoctor.text import duration, percent
 
 ENOUGH = 30
@@ -23,11 +22,6 @@ HIDDEN = 0.9
 _Z = 1.28
 """One-sided 90 % bound."""
 Wanted = Callable[[Place], bool]
-
-
-def watched(patient: Patient) -> ProcessWindow | None:
-    """The window; None where no process is watched."""
-    return optional(lambda: patient.process)
 
 
 def enough(window: ProcessWindow, least: int = ENOUGH) -> int:

@@ -12,15 +12,15 @@ from gpudoctor.analysis.run.steady_state import OTHER, Steady, counts, steady
 from gpudoctor.analysis.run.trends import above_zero
 from gpudoctor.model.signs.recording import PHASES, Recording
 
-LEAST_STEPS = 100
+LEAST_ALIGNED = 100
 """Steps before a straggler is named: on shared cores a rank is late now and then."""
 FEW_STEPS, LONG = 40, 10.0
 """Fewer will do where they last so many seconds: no scheduler keeps one rank waiting for so long."""
 FLOOR = 0.001
 """Seconds a step below which a delay is noise of the host (gloo on shared cores)."""
-SURE = 1e-3
+_SURE = 1e-3
 """One-sided p-value (Wilcoxon) above which a delay may be chance."""
-WAITING = ("backward", "collective", "sync", "optimizer")
+_WAITING = ("backward", "collective", "sync", "optimizer")
 """Phases in which a rank waits for the others: gradients are reduced in backward, FSDP gathers there too."""
 _IDLE = "device_idle"
 STEP_ON_DEVICE = ("device_busy", _IDLE)
@@ -51,7 +51,7 @@ class Aligned:
     @property
     def enough(self) -> bool:
         """Whether there are steps enough to tell who is late."""
-        if self.steps >= LEAST_STEPS:
+        if self.steps >= LEAST_ALIGNED:
             return True
         return self.steps >= FEW_STEPS and min(map(sum, self.column("duration"))) >= LONG
 
@@ -143,7 +143,7 @@ def straggler(recording: Recording) -> Straggler | None:
     table = aligned(recording)
     timed = table.on_device() if table is not None else None
     if timed is None:
-        return _latest(table, ("duration",), (*WAITING, "probe"), {})
+        return _latest(table, ("duration",), (*_WAITING, "probe"), {})
     seen = _latest(timed, STEP_ON_DEVICE, (_AWAITED,), _PARTS_ON_DEVICE)
     return seen or _latest(timed, STEP_ON_DEVICE, _WAITING_ON_DEVICE, _PARTS_ON_DEVICE)
 
@@ -161,13 +161,13 @@ def _latest(
     worst = max(range(len(late)), key=middles.__getitem__)
     seconds = middles[worst]
     p = above_zero([value - FLOOR for value in late[worst]])
-    if seconds < FLOOR or p > SURE:
+    if seconds < FLOOR or p > _SURE:
         return None
     waits = table.without(durations)
     for mine, own in zip(waits, work, strict=True):
         for i, busy in enumerate(own):
             mine[i] -= busy
-    known = {name: columns.get(name, name) for name in PHASES if name not in WAITING}
+    known = {name: columns.get(name, name) for name in PHASES if name not in _WAITING}
     known |= {name: column for name, column in columns.items() if column not in waiting}
     return Straggler(
         rank=table.ranks[worst],

@@ -13,7 +13,7 @@ from gpudoctor.lang import say
 from gpudoctor.model.signs.recording import Process, Recording
 from gpudoctor.text import forecast, size
 
-LEAST_STEPS = 50
+_LEAST_STEPS = 50
 """Steps before growth is judged: allocators, caches and lazily loaded libraries fill up in the first ones."""
 _SAMPLES = 20
 """Samples of the machine, one a second, that a trend of the tree needs."""
@@ -86,7 +86,7 @@ def _even(values: Sequence[float]) -> bool:
     return sum(rise >= 0.3 * mean for rise in risen) >= _EVEN * len(risen)
 
 
-def readings(process: Process, column: str) -> int:
+def memory_readings(process: Process, column: str) -> int:
     """Rows of the steady state in which a column was read."""
     return sum(math.isfinite(value) for value in steady(process).values(column))
 
@@ -98,7 +98,7 @@ def growth(process: Process, column: str) -> MemoryGrowth | None:
     and is not a plateau reached: warm-up, caches and lazily loaded data come to rest.
     """
     state = steady(process)
-    if state.steps < LEAST_STEPS:
+    if state.steps < _LEAST_STEPS:
         return None
     indices, times = state.values("index"), state.values("t")
     values = state.values(column)
@@ -121,7 +121,7 @@ def rise(process: Process, column: str) -> MemoryGrowth | None:
     """
     state = steady(process)
     indices, times, values = state.values("index"), state.values("t"), state.values(column)
-    found = trend(indices, values) if values and state.steps >= LEAST_STEPS else None
+    found = trend(indices, values) if values and state.steps >= _LEAST_STEPS else None
     return _as_growth(found, indices, times) if found is not None else None
 
 

@@ -4,7 +4,7 @@ from dataclasses import dataclass, replace
 
 from gpudoctor.analysis.run.line_costs import LinePlace, place_of
 from gpudoctor.analysis.run.steady_run import processes, script_at, source_of, spot
-from gpudoctor.analysis.source.loaders import Loader, every_loader, made_to_train
+from gpudoctor.analysis.source.loaders import Loader, every_loader
 from gpudoctor.model.evidence import SourceSpan
 from gpudoctor.model.patient import Patient
 from gpudoctor.model.signs.recording import Record
@@ -21,17 +21,10 @@ _RECORDED = {
 }
 
 
-def loaders_as_run(patient: Patient) -> tuple[Loader, ...]:
-    """Every loader of the source; where a run was recorded, with the arguments that it had there.
-
-    A default may be overridden by an option that the source does not show, so the recording goes before it.
-    """
-    found = every_loader(patient.source)
-    records = [item for process in processes(patient) for item in process.of("loader")]
-    if not records:
-        return found
+def as_run(patient: Patient, found: tuple[Loader, ...]) -> tuple[Loader, ...]:
+    """Loaders of the source with the arguments that they had in the recorded run."""
     made: dict[int, Record] = {}
-    for item in records:
+    for item in (item for process in processes(patient) for item in process.of("loader")):
         loader = written_loader(patient, place_of(item))
         if loader is None:
             continue
@@ -40,12 +33,6 @@ def loaders_as_run(patient: Patient) -> tuple[Loader, ...]:
         if former is None or former.get("role") != "training" or item.get("role") == "training":
             made[id(loader)] = item
     return tuple(replace(loader, ran=_arguments(made.get(id(loader)))) for loader in found)
-
-
-def training_loaders(patient: Patient) -> tuple[Loader, ...]:
-    """The loaders of programs that train, as they ran; what ran need not be told from the source."""
-    found = loaders_as_run(patient)
-    return tuple(item for item in found if item.ran is not None or made_to_train(patient.source, item))
 
 
 def _arguments(item: Record | None) -> dict[str, Value]:

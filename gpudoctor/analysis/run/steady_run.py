@@ -4,19 +4,21 @@ import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from statistics import median
+from typing import TYPE_CHECKING
 
 from gpudoctor.analysis.memo import once
-from gpudoctor.analysis.run.job_facts import on_gpu, uses_device
-from gpudoctor.analysis.run.line_costs import LinePlace, Site, callers_of_modules, relative, sites
-from gpudoctor.analysis.run.run_numbers import gpu_use
-from gpudoctor.analysis.run.steady_state import Steady, steady
 from gpudoctor.lang import say
 from gpudoctor.model.evidence import Measurement, SourceSpan
 from gpudoctor.model.patient import Patient
-from gpudoctor.model.signs.memory_snapshot import MemorySnapshot
-from gpudoctor.model.signs.recording import Process, Recording
 from gpudoctor.model.signs.source import Script, Source
 from gpudoctor.model.unavailable import Unavailable, optional
+
+if TYPE_CHECKING:
+    from gpudoctor.analysis.run.line_costs import LinePlace, Site
+    from gpudoctor.analysis.run.steady_state import Steady
+    from gpudoctor.model.signs.memory_snapshot import MemorySnapshot
+    from gpudoctor.model.signs.process import ProcessWindow
+    from gpudoctor.model.signs.recording import Process, Recording
 
 LEAST_STEPS = 30
 """Steady steps before a share of time is judged (with fewer, one slow step would decide)."""
@@ -32,12 +34,12 @@ _FEWEST_STEPS = 5
 class Run:
     """A recording that is long enough to judge shares of time."""
 
-    recording: Recording
-    states: tuple[Steady, ...]
+    recording: "Recording"
+    states: "tuple[Steady, ...]"
     """Steady states of the ranks that made steps, by rank."""
 
     @property
-    def lead(self) -> Steady:
+    def lead(self) -> "Steady":
         """The first rank with steps."""
         return self.states[0]
 
@@ -65,6 +67,8 @@ class Run:
     @property
     def blind(self) -> bool:
         """Whether it uses a device, and nobody saw when that was idle: what a wait is worth is then unknown."""
+        from gpudoctor.analysis.run.job_facts import uses_device
+
         return self.room is None and any(map(uses_device, self.recording.ranks))
 
     def idle_in(self, *phases: str) -> float | None:
@@ -111,18 +115,26 @@ class Run:
 
 
 @once
-def unused(recording: Recording) -> float | None:
+def unused(recording: "Recording") -> float | None:
     """Share of the steady time in which no kernel ran on the GPUs of a run, as the driver sampled it; None
     where it was not, or models stood on the CPU."""
+    from gpudoctor.analysis.run.job_facts import on_gpu
+    from gpudoctor.analysis.run.run_numbers import gpu_use
+
     if not any(on_gpu(process) for process in recording.ranks):
         return None
     used = [gpu.utilization for gpu in gpu_use(recording) if gpu.utilization]
     return max(0.0, 1.0 - max(used)) if used else None
 
 
-def recorded(patient: Patient) -> Recording | None:
+def recorded(patient: Patient) -> "Recording | None":
     """The recording; None where nothing was run."""
     return optional(lambda: patient.recording)
+
+
+def watched(patient: Patient) -> "ProcessWindow | None":
+    """The window of the running process; None where none is watched."""
+    return optional(lambda: patient.process)
 
 
 def judged(patient: Patient, least: float = LEAST_STEPS) -> Run | None:
@@ -184,8 +196,10 @@ def trained_well(patient: Patient) -> bool:
 
 
 @once
-def run_of(recording: Recording) -> Run | None:
+def run_of(recording: "Recording") -> Run | None:
     """The ranks that made steps; None where none did."""
+    from gpudoctor.analysis.run.steady_state import steady
+
     states = tuple(state for state in map(steady, recording.ranks) if state.steps)
     return Run(recording=recording, states=states) if states else None
 
@@ -195,22 +209,26 @@ def ran_on_cpu(patient: Patient) -> bool:
 
     A run that came to no step may have shown no model; then a machine that has no GPU tells.
     """
-    ranks = processes(patient)
+    recording = recorded(patient)
+    if recording is None:
+        return False
+    from gpudoctor.analysis.run.job_facts import on_gpu
+
+    ranks = recording.ranks
     seen = {on_gpu(process) for process in ranks}
     if seen - {None} or not ranks or any(len(process.steps) for process in ranks):
         return False in seen and True not in seen
-    recording = recorded(patient)
-    return recording is not None and recording.machine_facts.get("gpus") == []
+    return recording.machine_facts.get("gpus") == []
 
 
-def processes(patient: Patient) -> tuple[Process, ...]:
+def processes(patient: Patient) -> "tuple[Process, ...]":
     """The ranks of the recording; empty where nothing was run."""
     recording = recorded(patient)
     return recording.ranks if recording is not None else ()
 
 
 def measured(
-    name: str, value: float | str, unit: str = "1", recording: Recording | MemorySnapshot | None = None
+    name: str, value: float | str, unit: str = "1", recording: "Recording | MemorySnapshot | None" = None
 ) -> Measurement:
     """A number (or a word on one) out of a recording or a snapshot, with the command that shows it again."""
     shown = f"gpudoctor report {recording.path}" if recording is not None else None
@@ -218,10 +236,13 @@ def measured(
     return Measurement(name=name, value=rounded, unit=unit, reproduce=shown)
 
 
-def spot(patient: Patient, place: LinePlace) -> SourceSpan:
+def spot(patient: Patient, place: "LinePlace") -> SourceSpan:
     """A place as evidence: its path as the user knows it, its text where the source was read."""
-    recording = recorded(patient)
-    path = relative(recording, place.path) if recording is not None else place.path
+    recording, path = recorded(patient), place.path
+    if recording is not None:
+        from gpudoctor.analysis.run.line_costs import relative
+
+        path = relative(recording, path)
     script = script_at(patient, path, place.path)
     if script is not None:
         path = script.path
@@ -229,7 +250,7 @@ def spot(patient: Patient, place: LinePlace) -> SourceSpan:
     return SourceSpan(path=path, line=max(1, place.line), text=text)
 
 
-def spots(patient: Patient, *places: LinePlace | None) -> list[SourceSpan]:
+def spots(patient: Patient, *places: "LinePlace | None") -> list[SourceSpan]:
     """Places as evidence; those that are not known are left out."""
     return [spot(patient, place) for place in places if place is not None]
 
@@ -249,22 +270,24 @@ def source_of(patient: Patient) -> Source | None:
     return optional(lambda: patient.source)
 
 
-def sites_of(run: Run, *phases: str) -> list[Site]:
+def sites_of(run: Run, *phases: str) -> "list[Site]":
     """Sites of these phases on the rank that spent most in them, dearest first.
 
     A trace without Python frames knows what was called and not where.
     """
+    from gpudoctor.analysis.run.line_costs import sites
+
     state = max(run.states, key=lambda state: sum(state.share(phase) for phase in phases))
     return [site for site in sites(state.process) if site.phase in phases and (site.place.path or run.traced)]
 
 
-def dear(found: Sequence[Site], share: float = 0.1, most: int = 4, beside: float = 0.0) -> list[Site]:
+def dear(found: "Sequence[Site]", share: float = 0.1, most: int = 4, beside: float = 0.0) -> "list[Site]":
     """Those that make up at least a tenth of the cost of all of them, and of seconds beside them."""
     total = sum(site.seconds for site in found) + beside
     return [site for site in found if site.seconds >= share * total][:most]
 
 
-def site_spans(patient: Patient, found: Iterable[Site]) -> list[SourceSpan]:
+def site_spans(patient: Patient, found: "Iterable[Site]") -> list[SourceSpan]:
     """The places of sites as evidence, each once; those that are not known are left out."""
     spans = (spot(patient, site.place) for site in found if site.place.path)
     return list({(span.path, span.line): span for span in spans}.values())
@@ -275,6 +298,8 @@ def hot_lines(patient: Patient, run: Run, *phases: str) -> list[SourceSpan]:
 
     For lines inside of a model, the line that calls the model.
     """
+    from gpudoctor.analysis.run.line_costs import callers_of_modules
+
     state = max(run.states, key=lambda state: sum(state.share(phase) for phase in phases))
     found = callers_of_modules(state.process, *phases)
     total = sum(item.samples for item in found)

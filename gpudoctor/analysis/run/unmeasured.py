@@ -35,12 +35,6 @@ def without_steps(recording: Recording) -> bool:
     return recording.origin == "gpudoctor" and bool(recording.ranks) and run_of(recording) is None
 
 
-def unmeasured(patient: Patient) -> bool:
-    """The same of a patient; False where nothing was run."""
-    recording = recorded(patient)
-    return recording is not None and without_steps(recording)
-
-
 def is_suspicion(finding: Finding) -> bool:
     """Whether only the text of a program says so."""
     return finding.confidence is Confidence.SUSPECTED and finding.span is not None

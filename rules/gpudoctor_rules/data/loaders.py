@@ -4,7 +4,7 @@ import ast
 import math
 from collections.abc import Iterator
 
-from gpudoctor.analysis.run.recorded_loaders import RUN
+from gpudoctor.analysis import of_run
 from gpudoctor.analysis.source.syntax import nodes
 from gpudoctor.analysis.source.syntax_edits import insert_before, settable
 from gpudoctor.analysis.workload import scripts_given
@@ -285,7 +285,7 @@ def _fewer(finding: Finding, patient: Patient) -> Remedy:
         if flag
         else _set_workers(finding, keyword, workers)
     )
-    passed = bool(flag) or option in ("command line", RUN)
+    passed = bool(flag) or option in ("command line", of_run.RUN)
     return remedy(
         "DATA003-fewer",
         f"{keyword}={workers}",
