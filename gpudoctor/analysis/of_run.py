@@ -1,7 +1,6 @@
-"""What the modules of `gpudoctor.analysis.run` and `live` read out of a recording or a watched process.
+"""Every public name of `gpudoctor.analysis.run` and `live`, imported when the first one is asked for.
 
-Checks write `from gpudoctor.analysis import of_run` and `of_run.price(...)`. All of it is imported when the first name
-is asked for, and a patient that nobody ran asks for none.
+A patient that nobody ran asks for none: `from gpudoctor.analysis import of_run`, then `of_run.price(...)`.
 """
 
 from importlib import import_module

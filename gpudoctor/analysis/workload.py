@@ -14,7 +14,7 @@ from gpudoctor.lang import say
 from gpudoctor.model.evidence import Evidence
 from gpudoctor.model.job_devices import ranks_here, without_gpus
 from gpudoctor.model.patient import Patient
-from gpudoctor.model.signs.job import Environment, Job, Profile
+from gpudoctor.model.signs.job import Environment, Profile
 from gpudoctor.model.signs.source import Call, Known, Source
 from gpudoctor.model.unavailable import optional as optional
 
@@ -104,7 +104,8 @@ def read_threads(patient: Patient) -> Threads:
     scripts = source.scripts if source is not None else ()
     calls = [call for script in scripts for call in script.calls_to("torch.set_num_threads")]
     call = calls[0] if len(calls) == 1 else None
-    recorded = _recorded_threads(patient)
+    numbers = [of_run.torch_fact(process, "threads") for process in processes(patient)]
+    recorded = max((item for item in numbers if isinstance(item, int)), default=None)
     if recorded is None:
         return replace(_declared_threads(patient, source, calls), call=call)
     declared = optional(lambda: _declared_threads(patient, source, calls))
@@ -112,13 +113,6 @@ def read_threads(patient: Patient) -> Threads:
         return replace(declared, count=recorded, call=call, recorded=True)
     origin = "torch.set_num_threads" if call is not None else "recorded"
     return Threads(count=recorded, origin=origin, by_default=False, call=call, recorded=True)
-
-
-def _recorded_threads(patient: Patient) -> int | None:
-    recording = optional(lambda: patient.recording)
-    found = [of_run.torch_fact(process, "threads") for process in recording.ranks] if recording is not None else []
-    counts = [item for item in found if isinstance(item, int)]
-    return max(counts, default=None)
 
 
 def _declared_threads(patient: Patient, source: Source | None, calls: list[Call]) -> Threads:
@@ -134,19 +128,15 @@ def _declared_threads(patient: Patient, source: Source | None, calls: list[Call]
             return Threads(count=value.value, origin=f"torch.set_num_threads({value.value})", by_default=False)
     if text.isdigit() and int(text) > 0:
         return Threads(count=int(text), origin=f"OMP_NUM_THREADS={text}", by_default=False)
-    if ranks_here(patient) > 1 and uses_torchrun(patient):
+    job = optional(lambda: patient.job)
+    by_torchrun = job is not None and (
+        job.profile is Profile.TORCHRUN or any(launch.launcher in _TORCHRUN for launch in job.launches)
+    )
+    if by_torchrun and ranks_here(patient) > 1:
         return Threads(count=1, origin=say("torchrun sets OMP_NUM_THREADS=1"), by_default=True, by_torchrun=True)
     # torch and MKL count physical cores of the affinity mask and know nothing of a quota; two threads a core.
     count = max(1, patient.host.cpus_affinity // 2)
     return Threads(count=count, origin=say("torch's default for the CPUs that it sees"), by_default=True)
-
-
-def uses_torchrun(patient: Patient) -> bool:
-    """Whether torchrun, or a launcher built on it, starts the ranks."""
-    job = optional(lambda: patient.job)
-    if job is None:
-        return False
-    return job.profile is Profile.TORCHRUN or any(launch.launcher in _TORCHRUN for launch in job.launches)
 
 
 def runs_here(patient: Patient) -> bool:
@@ -178,13 +168,8 @@ def has_purpose(patient: Patient) -> bool:
     if survey is not None and (survey.gpus or survey.pci_devices):
         return True
     job = optional(lambda: patient.job)
-    if job is not None and is_job(job):
-        return True
+    if job is not None and (job.launches or job.gpus_granted or job.script_path or (job.ranks_per_node or 1) > 1):
+        return True  # not only the shell's world
     source = optional(lambda: patient.source)
     configs = optional(lambda: patient.configs)
     return bool((source is not None and source.scripts) or (configs is not None and configs.trains))
-
-
-def is_job(job: Job) -> bool:
-    """Whether the sign holds a job at all, and not only the shell's world."""
-    return bool(job.launches or job.gpus_granted or job.script_path or (job.ranks_per_node or 1) > 1)

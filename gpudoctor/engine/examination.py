@@ -208,15 +208,11 @@ def _silence(outcomes: list[Outcome], patient: Patient, request: Request) -> tup
 def _measured(outcome: Found, patient: Patient) -> Found:
     """The outcome without claims of a gain that nobody knows.
 
-    What only the source suspects of what a run did not come to is a note. Of a run without a step, that is all of it,
-    once for each ailment.
+    What only the source suspects of what a run did not come to is a note.
     """
     findings = tuple(claimed(finding, patient) for finding in outcome.findings)
-    recording = recorded(patient)
-    if recording is not None and of_run.without_steps(recording):
-        findings = of_run.as_notes(findings)
-    elif recording is not None:
-        findings = tuple(of_run.as_note(one) if of_run.not_taken(patient, one) else one for one in findings)
+    if (recording := recorded(patient)) is not None:
+        findings = of_run.with_notes(patient, recording, findings)
     return replace(outcome, findings=findings)
 
 

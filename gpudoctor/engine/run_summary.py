@@ -124,7 +124,7 @@ def _marker(recording: Recording) -> str | None:
 
 
 def _throughput(recording: Recording, numbers: RunNumbers) -> RunThroughput:
-    found = numbers.throughput
+    found, peak = numbers.throughput, peak_of_ranks(recording)
     if found is None:
         return RunThroughput()
     states = [state for state in map(steady, recording.ranks) if state.steps]
@@ -138,15 +138,9 @@ def _throughput(recording: Recording, numbers: RunNumbers) -> RunThroughput:
         steps_per_second=found.steps_per_second,
         samples_per_second=found.samples_per_second,
         tokens_per_second=found.tokens_per_second,
-        mfu=_mfu(recording, found.flops_per_second),
+        mfu=found.flops_per_second / peak if found.flops_per_second and peak else None,
         spreads=spreads,
     )
-
-
-def _mfu(recording: Recording, flops: float | None) -> float | None:
-    """Model FLOPs a second over the peak of all ranks' devices together."""
-    peak = peak_of_ranks(recording)
-    return flops / peak if flops and peak else None
 
 
 def _windows(states: Sequence[Steady], column: str | None) -> Spread | None:

@@ -97,8 +97,9 @@ def _sick(patient: Patient, errors: Sequence[Ranked], warnings: Sequence[Ranked]
     )
     if patient.kind is PatientKind.MACHINE:
         return say("This machine is not fit for training ({counts}).", counts=counts)
-    machine = [item for item in errors if not _in_a_file(item)]
-    here = machine and len(machine) == len(errors)
+    evidence = [part for item in errors for part in item.finding.evidence]
+    # an error in the user's own script or config is not the machine's
+    here = errors and not any(isinstance(part, SourceSpan | Setting) and part.path for part in evidence)
     if here:
         from gpudoctor.analysis.workload import runs_here
 
@@ -106,11 +107,6 @@ def _sick(patient: Patient, errors: Sequence[Ranked], warnings: Sequence[Ranked]
     if here:
         return say("{title} will not run well on this machine ({counts}).", title=patient.title, counts=counts)
     return say("{title} will fail or give a wrong result ({counts}).", title=patient.title, counts=counts)
-
-
-def _in_a_file(item: Ranked) -> bool:
-    """Whether the user's own script or config is at fault, and not the machine."""
-    return any(isinstance(part, SourceSpan | Setting) and part.path for part in item.finding.evidence)
 
 
 def _well(case: Examined) -> str:

@@ -73,11 +73,12 @@ def _unseen(window: ProcessWindow) -> str:
 
 
 def _too_few(window: ProcessWindow) -> str:
-    phase, share = _largest(window)
+    phase, count = next(iter(window.phases.items()))
+    share = percent(count / window.samples)
     seen = say(
         "{samples} of {fewest_samples} stack samples so far", samples=window.samples, fewest_samples=FEWEST_SAMPLES
     )
-    return say("Sampling: {seen}, {share} of them in {phase}.", seen=seen, share=percent(share), phase=phase)
+    return say("Sampling: {seen}, {share} of them in {phase}.", seen=seen, share=share, phase=phase.replace("_", " "))
 
 
 def _standing(window: ProcessWindow) -> str:
@@ -137,8 +138,3 @@ def _bias(window: ProcessWindow) -> str:
         lost=window.lost,
         looks=looks,
     )
-
-
-def _largest(window: ProcessWindow) -> tuple[str, float]:
-    phase, count = next(iter(window.phases.items()))
-    return phase.replace("_", " "), count / window.samples

@@ -40,12 +40,10 @@ def parse(line: str) -> KernelLine | None:
     for form in _FORMS:
         if found := form.match(line):
             parts = found.groupdict()
-            uptime = parts.get("uptime")
-            return KernelLine(
-                text=found["text"].strip(),
-                stamp=_dated(parts.get("stamp") or ""),
-                uptime=float(uptime) if uptime else None,
-            )
+            uptime, stamp = parts.get("uptime"), parts.get("stamp") or ""
+            if re.fullmatch(r"\d{9,12}\.\d+", stamp):  # `journalctl -o short-unix`: people get no number
+                stamp = datetime.fromtimestamp(float(stamp), tz=timezone.utc).isoformat(timespec="seconds")
+            return KernelLine(text=found["text"].strip(), stamp=stamp, uptime=float(uptime) if uptime else None)
     return None
 
 
@@ -57,10 +55,3 @@ def is_kernel_line(line: str) -> bool:
 def of_program(line: str) -> bool:
     """Whether another program wrote a line of syslog or of the journal."""
     return _PROGRAM.match(line) is not None
-
-
-def _dated(stamp: str) -> str:
-    """A stamp for people: that of `journalctl -o short-unix` is a number."""
-    if not re.fullmatch(r"\d{9,12}\.\d+", stamp):
-        return stamp
-    return datetime.fromtimestamp(float(stamp), tz=timezone.utc).isoformat(timespec="seconds")

@@ -8,8 +8,8 @@ import functools
 import re
 from collections.abc import Iterator
 from importlib import import_module
+from inspect import isfunction
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 from gpudoctor.model import Code, Finding, Remedy, Rule, rules_of
@@ -55,8 +55,8 @@ class _Lazy(Rule):
 def _loaded(home: str) -> tuple[type[Rule], ...]:
     """The rules of a module, by its full name, or of a topic's advice."""
     if "." in home:
-        held = vars(import_module(home)).values()
-        return rules_of([item for item in held if not isinstance(item, ModuleType) and hasattr(item, "answers")], home)
+        held = filter(isfunction, vars(import_module(home)).values())
+        return rules_of([item for item in held if hasattr(item, "answers")], home)
     from gpudoctor_rules.advice import advice
 
     return rules_of(advice(home), home)

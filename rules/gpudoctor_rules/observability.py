@@ -3,6 +3,7 @@
 import ast
 from collections.abc import Iterator
 
+from gpudoctor.analysis import of_run
 from gpudoctor.analysis.source.call_frequency import option_of, step_period
 from gpudoctor.analysis.source.control_flow import enclosing, function_of, loop_node
 from gpudoctor.analysis.source.loop_counters import LoopCounter, counter_at
@@ -132,33 +133,6 @@ def _schedule() -> Remedy:
     )
 
 
-_ENGINE_SETTINGS = {
-    ("transformers.Trainer", "log"): ("logging_steps={every}", "TrainingArguments(logging_steps={every}, ...)"),
-    ("transformers.Trainer", "save"): ("save_steps={every}", "TrainingArguments(save_steps={every}, ...)"),
-    ("transformers.Trainer", "evaluate"): ("eval_steps={every}", "TrainingArguments(eval_steps={every}, ...)"),
-    ("lightning", "log"): (
-        "log_every_n_steps={every}",
-        "Trainer(log_every_n_steps={every}, ...); self.log(..., on_step=False, on_epoch=True) for what is read "
-        "once an epoch",
-    ),
-    ("lightning", "save"): (
-        "ModelCheckpoint(every_n_train_steps={every})",
-        "Trainer(callbacks=[ModelCheckpoint(every_n_train_steps={every})], ...)",
-    ),
-    ("lightning", "evaluate"): (
-        "val_check_interval={every}",
-        "Trainer(val_check_interval={every}, check_val_every_n_epoch=None, ...), or limit_val_batches=10",
-    ),
-}  # fmt: skip
-"""Engine and what it does too often to the setting, and to how it is written."""
-
-
-def _engine_setting(engine: str | None, what: str, every: int) -> tuple[str, str] | None:
-    """For an engine's own loop: the setting, and how it is written; `what` is log, save or evaluate."""
-    found = _ENGINE_SETTINGS.get((engine or "", what))
-    return (found[0].format(every=every), found[1].format(every=every)) if found else None
-
-
 _LOG_EVERY = 50
 """Steps between two writes: the upper end of the catalogue's 10 to 50, and Lightning's default."""
 
@@ -168,9 +142,8 @@ def logging_too_often(finding: Finding, patient: Patient) -> Iterator[Remedy]:
     """Write every 50 steps."""
     detail = finding.detail_of(LoggingTooOftenDetail)
     every, edits = transformers_period(patient, "log", _LOG_EVERY)
-    setting = _engine_setting(detail.engine_loop, "log", every)
-    if setting is not None:
-        yield _by_setting("OBS002", setting, "log", every, edits)
+    if detail.engine_loop:
+        yield _by_setting("OBS002", detail.engine_loop, "log", every, edits)
         return
     every = period_for(finding, patient, _LOG_EVERY, detail.period, detail.norm)
     places = source_places(finding)
@@ -255,9 +228,8 @@ def checkpoint_too_often(finding: Finding, patient: Patient) -> Iterator[Remedy]
     """Save every 500 steps; write in the background."""
     detail = finding.detail_of(CheckpointTooOftenDetail)
     every, edits = transformers_period(patient, "save", _SAVE_EVERY)
-    setting = _engine_setting(detail.engine_loop, "save", every)
-    if setting is not None:
-        yield _by_setting("OBS003", setting, "save", every, edits)
+    if detail.engine_loop:
+        yield _by_setting("OBS003", detail.engine_loop, "save", every, edits)
         return
     every, option = period_for(finding, patient, _SAVE_EVERY, detail.period, detail.norm), (detail.option or "")
     edits = _save_edits(finding, patient, every, last=True)
@@ -303,9 +275,8 @@ def evaluation_too_often(finding: Finding, patient: Patient) -> Iterator[Remedy]
     """Evaluate every 500 steps, or a part of the set."""
     detail = finding.detail_of(EvaluationTooOftenDetail)
     every, edits = transformers_period(patient, "eval", _EVALUATE_EVERY)
-    setting = _engine_setting(detail.engine_loop, "evaluate", every)
-    if setting is not None:
-        yield _by_setting("OBS004", setting, "eval", every, edits)
+    if detail.engine_loop:
+        yield _by_setting("OBS004", detail.engine_loop, "eval", every, edits)
         return
     every = period_for(finding, patient, _EVALUATE_EVERY, detail.period, detail.norm)
     option = detail.option or ""
@@ -341,9 +312,9 @@ def _evaluation_edits(finding: Finding, patient: Patient, every: int) -> tuple[E
     return ()
 
 
-def _by_setting(code: str, setting: tuple[str, str], kind: str, every: int, edits: tuple[Edit, ...]) -> Remedy:
+def _by_setting(code: str, engine: str, kind: str, every: int, edits: tuple[Edit, ...]) -> Remedy:
     """The setting with its number, written by an edit where the program writes it; `kind` as in `FIELDS`."""
-    title, step = setting
+    title, step = of_run.engine_setting(engine, kind, every)
     field = next((name for name in (*FIELDS.values(), *OVERRIDES) if title.startswith(f"{name}=")), "")
     override = OVERRIDES.get(field)
     written = field == FIELDS[kind] and bool(edits)

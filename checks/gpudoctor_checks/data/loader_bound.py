@@ -192,7 +192,8 @@ class LoaderBound(Check):
         light = share * run.lead.step_seconds < self.limit("wait_seconds") or idle
         quick = self._quick(loader, run, each, bool(suspected))
         alone = loader is not None and not loader.workers
-        if of_run.without_loader(process) and not suspected:
+        evaluating = all(item.get("role") == "evaluation" for item in process.of("loader"))
+        if evaluating and not suspected:  # the steps' batches come from no DataLoader
             handed = OWN
         elif quick or (light and alone):
             handed = WHOLE

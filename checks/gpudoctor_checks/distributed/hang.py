@@ -24,7 +24,7 @@ _BUSY = frozenset({"evaluation", "checkpoint"})
 """Phases that rightly take long."""
 _BUSY_LIVE = frozenset({"checkpoint", "compile", "start"})
 """What may stand for long with idle CPUs and devices: disks, compilers of their own, a rendezvous."""
-_CROSSED = frozenset({*of_run.WAITS, "backward"})
+_CROSSED = frozenset({"collective", "sync", "backward"})
 """Phases in which a rank whose main thread takes no CPU time waits for other ranks."""
 _STILL_SECONDS = 60.0
 """WATCH-PREFLIGHT: the same stack for a minute; long evaluations and saves have their own limit."""

@@ -3,7 +3,6 @@
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from gpudoctor.analysis import of_run
 from gpudoctor.analysis.run.steady_run import measured
 from gpudoctor.lang import say
 from gpudoctor.model import Check, Code, Confidence, Cost, Detail, Finding, Patient, Reads, Severity, Threshold
@@ -53,7 +52,7 @@ class BusError(Check):
     )  # fmt: skip
 
     def examine(self, patient: Patient) -> Iterator[Finding]:
-        found = told_death(patient, of_run.Death.BUS)
+        found = told_death(patient, "BUS")
         if found is None:
             return
         host = optional(lambda: patient.host)

@@ -134,7 +134,7 @@ class CollectiveTimeout(Check):
         if log is not None and left is not None:
             yield self._left(log, left)
             return
-        found = told_death(patient, of_run.Death.COLLECTIVE)
+        found = told_death(patient, "COLLECTIVE")
         if found is None:
             return
         recording, death, _ = found

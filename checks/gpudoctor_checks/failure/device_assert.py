@@ -3,7 +3,6 @@
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from gpudoctor.analysis import of_run
 from gpudoctor.lang import say
 from gpudoctor.model import Check, Code, Confidence, Cost, Detail, Finding, Patient, Reads, Severity
 from gpudoctor_checks.failure.exception_causes import beyond
@@ -49,7 +48,7 @@ class DeviceAssert(Check):
     log_messages_file = "cuda_messages.toml"
 
     def examine(self, patient: Patient) -> Iterator[Finding]:
-        found = told_death(patient, of_run.Death.ASSERT)
+        found = told_death(patient, "ASSERT")
         if found is None:
             return
         told, outside = found.told, beyond(found.told)

@@ -56,7 +56,7 @@ class Uncaught(Check):
     log_messages_file = "program_messages.toml"
 
     def examine(self, patient: Patient) -> Iterator[Finding]:
-        found = told_death(patient, of_run.Death.EXCEPTION, of_run.Death.SILENT)
+        found = told_death(patient, "EXCEPTION", "SILENT")
         if found is None or (not found.recording.ranks and _told_by_output(patient)):
             return
         _, told, span = found

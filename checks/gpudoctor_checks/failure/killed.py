@@ -59,7 +59,7 @@ class Killed(Check):
     )  # fmt: skip
 
     def examine(self, patient: Patient) -> Iterator[Finding]:
-        found = told_death(patient, of_run.Death.KILLED)
+        found = told_death(patient, "KILLED")
         if found is None:
             return
         (recording, told, _), end = found, found.recording.end

@@ -44,7 +44,7 @@ class NativeCrash(Check):
     log_messages_file = "end_messages.toml"
 
     def examine(self, patient: Patient) -> Iterator[Finding]:
-        found = told_death(patient, of_run.Death.NATIVE)
+        found = told_death(patient, "NATIVE")
         if found is None:
             return
         recording, told, _ = found

@@ -53,11 +53,11 @@ class ToldDeath(NamedTuple):
         return measured("exit_code", end.exit_code if end and end.exit_code is not None else -1, "1", self.recording)
 
 
-def told_death(patient: Patient, *kinds: "of_run.Death") -> ToldDeath | None:
-    """The death of a recorded run if it is of one of these kinds; raises `Unavailable` without a recording."""
+def told_death(patient: Patient, *kinds: str) -> ToldDeath | None:
+    """The death of a recorded run if it is of one of these kinds (names of `Death`); raises `Unavailable` without a recording."""
     recording = patient.recorded_run
     told = of_run.death(recording)
-    if told is None or told.death not in kinds:
+    if told is None or told.death.name not in kinds:
         return None
     place = of_run.user_place(told)
     return ToldDeath(recording, told, spot(patient, place[0]) if place is not None else None)

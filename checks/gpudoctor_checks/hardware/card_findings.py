@@ -65,7 +65,7 @@ def on_recorded_cards(
         confidence=Confidence.CONFIRMED,
         severity=severity,
         subject=", ".join(card.label for card in cards),
-        detail=detail(gpus=of_run.numbers_here(cards), **facts),
+        detail=detail(gpus=",".join(str(card.number) for card in cards if card.here), **facts),
     )
 
 

@@ -106,7 +106,7 @@ class HostMemoryLeak(Check):
             return LeakKind.OBJECTS
         if thing.is_plain:
             return LeakKind.TENSORS
-        if thing.holds_none:
+        if thing.name and "tensors" not in thing.what:
             return LeakKind.CONTAINER
         return LeakKind.GRAPHS if thing.has_graph else LeakKind.OBJECTS
 

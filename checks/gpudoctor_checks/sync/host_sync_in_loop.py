@@ -162,7 +162,12 @@ class HostSyncInLoop(Check):
             patient,
             run,
             phases=("sync", "transfer") if run.traced else ("sync",),
-            wanted=lambda site: not of_run.waits_otherwise(site.what) and _place(patient, site) not in elsewhere,
+            wanted=lambda site: (
+                # what waits for a cache, garbage or the whole device waits for no value
+                not of_run.collects(site.what)
+                and not site.what.endswith("synchronize")
+                and _place(patient, site) not in elsewhere
+            ),
         )
         severity = seen.level(self)
         reads = run.per_step("reads")

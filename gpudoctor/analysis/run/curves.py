@@ -176,12 +176,6 @@ def came_back(process: Process, bad: Record) -> bool:
     indices = process.steps.column("index")
     if later < _CALM or not len(indices) or seen[-1] < indices[-1]:
         return False
-    return _gradients_skipped(process)
-
-
-@once
-def _gradients_skipped(process: Process) -> bool:
-    """Whether a loss scaler left out every step whose gradients were bad."""
     return all(skipped(process, item) for item in numerics(process, "nan-gradients"))
 
 

@@ -99,11 +99,6 @@ def training_loader(process: Process) -> LoaderFacts | None:
     )
 
 
-def without_loader(process: Process) -> bool:
-    """Whether the steps' batches come from no DataLoader: those that hooks saw, if any, evaluate."""
-    return all(item.get("role") == "evaluation" for item in process.of("loader"))
-
-
 def _whole(value: object) -> int | None:
     return value if isinstance(value, int) and not isinstance(value, bool) else None
 

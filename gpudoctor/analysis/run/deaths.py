@@ -287,14 +287,11 @@ def _signal(recording: Recording) -> DeathMessage | None:
     own = _signal_name(end.signal, end.exit_code) if end is not None else None
     name = str(record.get("signal") or "") or own or _by_launcher(recording)[1] or ""
     others = tuple(sorted(item.rank for item in recording.ranks if item.of("exception", "signal")))
-    if name == "SIGABRT" and not record.get("stack") and _peers_speak(recording):
+    told = (_words(item) for process in recording.ranks for item in process.of("exception"))
+    # another rank's connection of a collective was cut
+    if name == "SIGABRT" and not record.get("stack") and any(map(_PEER.search, told)):
         return _told(Death.COLLECTIVE, process, record, name, _MISMATCH.format(process.rank), others)
     return _told(_of_signal(name), process, record, name, "", others)
-
-
-def _peers_speak(recording: Recording) -> bool:
-    """Whether another rank's connection of a collective was cut."""
-    return any(_PEER.search(_words(record)) for process in recording.ranks for record in process.of("exception"))
 
 
 def _signal_name(given: str | None, code: int | None) -> str | None:

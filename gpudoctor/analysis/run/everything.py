@@ -9,7 +9,6 @@ from gpudoctor.analysis.run.cpu_contention import *
 from gpudoctor.analysis.run.curves import *
 from gpudoctor.analysis.run.data_waits import *
 from gpudoctor.analysis.run.deaths import *
-from gpudoctor.analysis.run.flame_stacks import *
 from gpudoctor.analysis.run.instrumentation import *
 from gpudoctor.analysis.run.job_facts import *
 from gpudoctor.analysis.run.line_costs import *
@@ -23,13 +22,10 @@ from gpudoctor.analysis.run.recorded_statements import *
 from gpudoctor.analysis.run.risky_operations import *
 from gpudoctor.analysis.run.rollouts import *
 from gpudoctor.analysis.run.run_numbers import *
-from gpudoctor.analysis.run.statement_effects import *
-from gpudoctor.analysis.run.steady_run import *
 from gpudoctor.analysis.run.steady_state import *
 from gpudoctor.analysis.run.trainer_engines import *
 from gpudoctor.analysis.run.trends import *
 from gpudoctor.analysis.run.unmeasured import *
 from gpudoctor.analysis.run.untrained_models import *
-from gpudoctor.model.signs.memory_snapshot import *
 from gpudoctor.model.signs.process import *
 from gpudoctor.model.signs.recording import *

@@ -301,11 +301,6 @@ def watches_weights(script: Script, whole: ast.stmt) -> bool:
     return bool(_STATISTICS.search(text) and _OUT_OF_GRAPH.search(text)) and not _CHANGES.search(text)
 
 
-def waits_otherwise(what: str) -> bool:
-    """Whether a site in `sync` waits for something else than a value: a cache, garbage, the whole device."""
-    return collects(what) or what.endswith("synchronize")
-
-
 def by_parallelism(site: Site) -> bool:
     """Whether a collective is the parallelism's own work, which no line of the program can leave out."""
     return site.what.startswith(_PARALLELISM)

@@ -188,11 +188,6 @@ class GrowingObject:
         return "Backward" in self.what or "grad_fn" in self.what or "graph" in self.what.lower()
 
     @property
-    def holds_none(self) -> bool:
-        """Whether it is a container by its name in which the recorder saw no tensor."""
-        return bool(self.name) and "tensors" not in self.what
-
-    @property
     def is_plain(self) -> bool:
         """Whether it is tensors without graphs, by the recorder's own words."""
         return _PLAIN in self.what

@@ -74,11 +74,6 @@ def readings(recording: Recording, card: SampledGpu, *names: str) -> list[tuple[
     return [row for row in zip(*columns, strict=True) if begin <= row[0] <= end and all(map(math.isfinite, row))]
 
 
-def numbers_here(found: list[SampledGpu]) -> str:
-    """The driver's numbers of those on the first rank's node, as rules read them: `0,3`."""
-    return ",".join(str(card.number) for card in found if card.here)
-
-
 def peak_of_ranks(recording: Recording) -> float | None:
     """FLOPs a second of the devices of all ranks together; None if one of them is not in the table."""
     names = []

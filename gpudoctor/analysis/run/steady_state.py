@@ -67,7 +67,7 @@ class Steady:
 
         A phase on the device: share of the device's time in the steps that were timed there, which are not all.
         """
-        own = (self._timed_on_device() if phase in DEVICE else 0.0) or self._own_seconds
+        own = (self._timed_on_device() if phase in DEVICE else 0.0) or self.seconds - self.total(_PROBE)
         return min(1.0, self.total(phase) / own) if own > 0 else 0.0
 
     def per_step(self, column: str) -> float:
@@ -77,10 +77,6 @@ class Steady:
         if column in DEVICE:
             return self.share(column) * self.step_seconds  # our readings wait for the device, too
         return self.total(column) / self.steps
-
-    @property
-    def _own_seconds(self) -> float:
-        return self.seconds - self.total(_PROBE)
 
     def _timed_on_device(self) -> float:
         """Seconds of the steps that were timed on the device, by its clock; 0 where it had none."""
@@ -144,7 +140,9 @@ def steady(process: Process) -> Steady:
     """The steady state of a process."""
     durations, counts = process.steps.column("duration"), _counts(process)
     each = _each(process)
-    first = max(_warm(each, _runs_ahead(process)), _compiled(process, counts))
+    # Work is launched for a device: until the queue is full, steps last as long as launching.
+    runs_ahead = any(map(math.isfinite, process.steps.column("device_busy")))
+    first = max(_warm(each, runs_ahead), _compiled(process, counts))
     kept = [row for row in range(first, len(each)) if math.isfinite(each[row])]
     pauses = _pauses(process, each, kept)
     rows = tuple(row for row in kept if row not in pauses)
@@ -178,11 +176,6 @@ def counts(process: Process) -> list[float]:
 def _counts(process: Process) -> list[float]:
     given = process.steps.column("count")
     return [max(1.0, count) for count in given] if len(given) else [1.0] * len(process.steps)
-
-
-def _runs_ahead(process: Process) -> bool:
-    """Whether the host launches work for a device: until the queue is full, steps last as long as launching."""
-    return any(math.isfinite(value) for value in process.steps.column("device_busy"))
 
 
 def _warm(each: Sequence[float], runs_ahead: bool) -> int:

@@ -40,17 +40,19 @@ def is_suspicion(finding: Finding) -> bool:
     return finding.confidence is Confidence.SUSPECTED and finding.span is not None
 
 
-def as_note(finding: Finding) -> Finding:
-    """What this run did not come to, as a note that costs it nothing."""
+def _as_note(finding: Finding) -> Finding:
     message = say("{message} This run did not take that branch.", message=finding.message)
     return replace(finding, message=message, severity=Severity.NOTE, cost=Cost())
 
 
-def as_notes(findings: Iterable[Finding]) -> tuple[Finding, ...]:
-    """Findings of a run without a step: suspicions of lost time are notes, one for each ailment.
+def with_notes(patient: Patient, recording: Recording, findings: Iterable[Finding]) -> tuple[Finding, ...]:
+    """Findings with what this run did not come to as notes that cost it nothing.
 
-    What says that a result is wrong keeps its severity: no measurement is needed for it.
+    Of a run without a step, that is all suspicions of lost time, one for each ailment. What says that a result is wrong
+    keeps its severity: no measurement is needed for it.
     """
+    if not without_steps(recording):
+        return tuple(_as_note(one) if _not_taken(patient, one) else one for one in findings)
     kept: dict[str | int, list[Finding]] = {}
     for place, finding in enumerate(findings):
         if is_suspicion(finding) and finding.cost.breaks is None:
@@ -92,7 +94,7 @@ def elsewhere(patient: Patient, finding: Finding) -> bool:
     return trained and not any(found is script and first <= line <= last for found, line in seen)
 
 
-def not_taken(patient: Patient, finding: Finding) -> bool:
+def _not_taken(patient: Patient, finding: Finding) -> bool:
     """Whether a suspicion is of a branch or a function that the run did not take.
 
     The run was never seen in it, but in the other branch, or in a pass where this one has its own.

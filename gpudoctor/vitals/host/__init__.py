@@ -97,7 +97,7 @@ def read_host(
     disks, silent = read_disks(tree, mounts, [*folders, *usual_folders(variables, working_folder)])
     devices, ethernet = bus.infiniband(tree)
     return Host(
-        cpus_affinity=cpus.allowed_cpus(tree, cpus.installed_cpus(tree)),
+        cpus_affinity=cpus.allowed_cpus(tree),
         cpu_quota=group.cpu_quota(),
         memory_total=memory.total,
         memory_available=_left(memory, granted),

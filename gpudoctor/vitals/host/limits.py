@@ -58,14 +58,9 @@ def _smaller(first: int | None, second: int | None) -> int | None:
 # Logical CPUs: how many there are and how many the examined process may use.
 
 
-def installed_cpus(tree: Tree) -> int:
-    """Logical CPUs that are switched on; at least 1."""
-    listed = count_list(tree.text("/sys/devices/system/cpu/online"))
-    return listed or os.cpu_count() or 1
-
-
-def allowed_cpus(tree: Tree, all_cpus: int) -> int:
-    """Logical CPUs that affinity and cpuset leave to the process; at least 1, at most `all_cpus`."""
+def allowed_cpus(tree: Tree) -> int:
+    """Logical CPUs that affinity and cpuset leave to the process; at least 1, at most all that are switched on."""
+    all_cpus = count_list(tree.text("/sys/devices/system/cpu/online")) or os.cpu_count() or 1
     for line in (tree.of_process("status") or "").splitlines():
         name, _, value = line.partition(":")
         if name == "Cpus_allowed_list":

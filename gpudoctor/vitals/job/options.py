@@ -70,8 +70,9 @@ class Options:
             return True
         if bare in flags or not word.startswith("--") or not following:
             return False
-        next_word = following[0]
-        return not next_word.startswith("-") and not _starts_program(next_word)
+        name = PurePosixPath(following[0]).name
+        starts = name.endswith((".py", ".sh")) or is_python(name) or name in _PROGRAMS
+        return not starts and not following[0].startswith("-")
 
     def get(self, *names: str) -> str | None:
         """The value of the first of these options that is given."""
@@ -90,8 +91,3 @@ def whole(text: str | None) -> int | None:
     """A leading whole number of a text, or None."""
     match = re.match(r"\s*(\d{1,9})\b", text or "")
     return int(match[1]) if match else None
-
-
-def _starts_program(word: str) -> bool:
-    name = PurePosixPath(word).name
-    return word.endswith((".py", ".sh")) or is_python(name) or name in _PROGRAMS
