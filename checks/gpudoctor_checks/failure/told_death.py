@@ -54,7 +54,7 @@ class ToldDeath(NamedTuple):
 
 
 def told_death(patient: Patient, *kinds: str) -> ToldDeath | None:
-    """The death of a recorded run if it is of one of these kinds (names of `Death`); raises `Unavailable` without a recording."""
+    """The death of a recorded run if it is of a kind with one of these names; `Unavailable` without a recording."""
     recording = patient.recorded_run
     told = of_run.death(recording)
     if told is None or told.death.name not in kinds:
