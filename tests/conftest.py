@@ -13,9 +13,10 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, settings
 
-# The same examples at every run, so that a red suite is the change's fault; `--hypothesis-profile explore`
+# The same few examples at every run, so that a red suite is the change's fault; `--hypothesis-profile explore`
 # looks for new ones (what it finds becomes a test of its own). A busy machine is no failure: no clock decides.
-settings.register_profile("same", derandomize=True, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+SLOW = [HealthCheck.too_slow]
+settings.register_profile("same", max_examples=25, derandomize=True, deadline=None, suppress_health_check=SLOW)
 settings.register_profile("explore", max_examples=2000)
 settings.load_profile("same")
 

@@ -7,6 +7,7 @@ from dataclasses import fields
 from importlib import import_module
 from pathlib import Path
 
+import limits
 import pytest
 from jobs import job_files
 
@@ -166,30 +167,17 @@ def test_what_the_catalogue_has_read_a_recording_does():
         assert any(reader in text for reader in readers), code
 
 
-@pytest.mark.parametrize("code", CODES)
-def test_every_threshold_has_a_source_and_is_used(code):
-    check = REGISTRY.checks[code]
-    path = ROOT / "checks" / (check.__module__.replace(".", "/") + ".py")
-    text = path.read_text(encoding="utf-8")
-    levels = levels_of(text)
-    for item in check.thresholds:
-        assert item.source.strip() and item.meaning.strip(), item.name
-        shared = "peer_thresholds(" in text and item.name in ("peers", "deviations", "reference")
-        if shared and "slow_units(" in text:  # it compares all three
-            continue
-        declared_by_another_name = shared or item.name.endswith(("_noted", "_warned"))
-        used = text.count(f'"{item.name}"') >= 2 - declared_by_another_name or item.name in levels
-        assert used, f"{item.name} is declared and never compared"
+WITHOUT_A_CASE = 38
+"""Thresholds that no test of their check shows deciding something: none is added."""
 
 
-def levels_of(text: str) -> set[str]:
-    """The thresholds that calls of `level` compare with: those that they name, else those of a share."""
-    found: set[str] = set()
-    for node in ast.walk(ast.parse(text)):
-        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "level":
-            named = {item.value for item in node.args[1:] if isinstance(item, ast.Constant)}
-            found |= named or {"share_noted", "share_warned"}
-    return found
+def test_every_threshold_has_a_source_and_decides_a_case():
+    lines = {line.partition(" | ")[0]: line for line in limits.FILE.read_text(encoding="utf-8").splitlines()}
+    assert sorted(limits.headings()) == sorted(lines), "make words"
+    assert sum(" | no case |" in line for line in lines.values()) <= WITHOUT_A_CASE
+    assert all(
+        item.source.strip() and item.meaning.strip() for code in CODES for item in REGISTRY.checks[code].thresholds
+    )
 
 
 @pytest.mark.parametrize("code", CODES)

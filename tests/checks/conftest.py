@@ -1,10 +1,11 @@
 """Every edit that a finding of these tests gets is applied to a copy, and the copy is examined again.
 
-What is said is compared with `said.txt`.
+What is said is compared with `said.txt`, and where thresholds decide with `limits.txt`.
 """
 
 import os
 
+import limits
 import said
 from claims import beyond
 from cures import failures
@@ -27,7 +28,10 @@ def examine(check: type[Check], patient: Patient, **overrides: float) -> list[Fi
     except Unavailable as reason:
         if here:
             said.compare_reason(check.code, str(reason))
+            limits.compare(_examine, check, patient, overrides)
         raise
+    if here:
+        limits.compare(_examine, check, patient, overrides)
     recording = recorded(patient)
     run = run_of(recording) if recording is not None else None
     idle = None if run is None else run.idle
@@ -53,3 +57,4 @@ gpudoctor.testing.examine = examine
 
 def pytest_sessionfinish() -> None:
     said.write()
+    limits.write()

@@ -78,7 +78,7 @@ def test_no_wait_is_worth_more_than_the_device_is_idle(job):
         assert float(told[1]) <= 1.06 / max(0.0099, 1 - most - own)
 
 
-@settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=10, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.lists(st.integers(0, 9), min_size=6, max_size=6), st.integers(1, 12), st.integers(0, 20))
 def test_no_wait_in_a_trace_is_worth_more_than_its_device_is_idle(tmp_path, parts, steps, kernels):
     """Phases of so many milliseconds one after the other, and a kernel of so many beside them."""

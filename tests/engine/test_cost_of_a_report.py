@@ -69,13 +69,13 @@ def test_rows_records_and_samples_cost_no_more_than_their_number(tmp_path):
     def make(size: int) -> Recording:
         return large_recording(size, records=size // 8, samples=size)
 
-    assert growth(tmp_path, make, (200, 400, 800)) < LINEAR
+    assert growth(tmp_path, make, (100, 200, 400)) < LINEAR
 
 
 def test_ranks_cost_no_more_than_their_number(tmp_path):
     everything(str(write_recording(large_recording(100), tmp_path / "first")))()
 
     def make(ranks: int) -> Recording:
-        return large_recording(60, ranks=ranks, records=8, samples=60)
+        return large_recording(30, ranks=ranks, records=4, samples=30)
 
     assert growth(tmp_path, make, (2, 4, 8)) < LINEAR

@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from some import some
 
@@ -47,7 +47,6 @@ def jobs(draw):
 
 
 @pytest.mark.slow
-@settings(max_examples=80, deadline=None)
 @given(shapes(), jobs(), st.data())
 def test_more_batch_sequence_or_rank_is_never_less_memory(shape, job, data):
     name = data.draw(st.sampled_from(["batch", "seq", "lora_rank"]))
@@ -59,14 +58,12 @@ def test_more_batch_sequence_or_rank_is_never_less_memory(shape, job, data):
 
 
 @pytest.mark.slow
-@settings(max_examples=60, deadline=None)
 @given(shapes(), jobs(), st.sampled_from(["layers", "vocab", "mlp"]))
 def test_more_parameters_are_never_less_memory(shape, job, name):
     more = replace(shape, **{name: getattr(shape, name) * 2})
     assert estimate_job(more, job).total_bytes >= estimate_job(shape, job).total_bytes
 
 
-@settings(max_examples=100, deadline=None)
 @given(shapes(), jobs())
 def test_every_line_is_a_whole_number_of_bytes_with_a_formula(shape, job):
     estimate = estimate_job(shape, job, device("H100"))
@@ -80,7 +77,6 @@ def test_every_line_is_a_whole_number_of_bytes_with_a_formula(shape, job):
             assert line.source
 
 
-@settings(max_examples=60, deadline=None)
 @given(shapes(), jobs(), st.sampled_from(["24GiB", "80GiB"]))
 def test_a_larger_card_never_turns_a_verdict_worse(shape, job, name):
     order = ["does not fit", "tight", "fits"]
