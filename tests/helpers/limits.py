@@ -82,7 +82,7 @@ def _look(examine: Examine, check: type[Check], patient: Patient, overrides: Ove
         at(_Limit(overrides.get(item.name, item.default), seen))
         for value in seen[:4] or _searched(at):
             below, exact, above = _sides(examine, check, patient, overrides, item.name, value)
-            clean = len(f"{value:.12g}") <= 6 and bool(seen)
+            clean = bool(seen) and len(f"{value:.12g}") <= 6 and float(f"{value:.12g}") == value
             if below != above and "an error" not in (below, exact, above):
                 text = f"{heading} | {value:.12g}: {below}, {exact if clean else '-'}, {above} | {case}"
                 _met[heading] = min(text, _met.get(heading, text), key=_rank)
