@@ -1,9 +1,10 @@
-"""A check on a recording, and what its rules say to the finding."""
+"""A check on a recording, and what its rules say to the finding; `examine` as the tests of checks have made it."""
 
 from recordings import make_process, make_recording, make_steps, record
 
+from gpudoctor import testing
 from gpudoctor.model.signs.recording import RunEnd
-from gpudoctor.testing import examine, make_patient, prescribe
+from gpudoctor.testing import make_patient, prescribe
 
 FRAMES = [["/job/train.py", 41, "train", "out = model(x)"], ["/env/lib/python3.11/site-packages/t.py", 9, "f", ""]]
 FAILED = RunEnd(exit_code=1, seconds=9.0)
@@ -11,7 +12,7 @@ FAILED = RunEnd(exit_code=1, seconds=9.0)
 
 def look_of(check):
     """A function that gives a check's findings on a recording of some ranks."""
-    return lambda *ranks, **changes: examine(check, make_patient(recording=make_recording(*ranks, **changes)))
+    return lambda *ranks, **changes: testing.examine(check, make_patient(recording=make_recording(*ranks, **changes)))
 
 
 def remedies_of(rules):

@@ -1,9 +1,9 @@
 from dataclasses import replace
 
 import pytest
-from scripts import PATIENTS, healthy_scripts, script_patient, sick_scripts
+from scripts import PATIENTS, script_patient
 
-from gpudoctor.model import Applicability, Confidence, Cost, KeywordEdit, Severity
+from gpudoctor.model import Applicability, Cost, KeywordEdit
 from gpudoctor.model.signs.job import Job, Profile
 from gpudoctor.testing import examine, make_host, prescribe
 from gpudoctor_checks.data.loader_bound import LoaderBound
@@ -11,27 +11,6 @@ from gpudoctor_rules.data.loaders import loader_bound
 
 FOLDER = PATIENTS / "DATA001"
 COMMAND_LINE = FOLDER / "healthy_command_line.py"
-
-
-@pytest.mark.parametrize("path", sick_scripts("DATA001"), ids=lambda path: path.stem)
-def test_sick_script(path):
-    [finding] = examine(LoaderBound, script_patient(path))
-    unpriced = path.stem in {"sick_argparse_default", "sick_python_loop"}  # array files, a loop of short passes
-    assert finding.severity is Severity.NOTE  # often wrong on public code: a warning needs a run
-    assert finding.confidence is Confidence.SUSPECTED
-    assert ("Only a run shows" in finding.message) is unpriced
-
-
-def test_sick_default_of_an_option_is_said():
-    [finding] = examine(LoaderBound, script_patient(FOLDER / "sick_argparse_default.py"))
-    assert "default of --workers" in finding.message
-
-
-@pytest.mark.parametrize(
-    "path", [path for path in healthy_scripts("DATA001") if path != COMMAND_LINE], ids=lambda path: path.stem
-)
-def test_healthy_script(path):
-    assert examine(LoaderBound, script_patient(path)) == []
 
 
 def test_healthy_when_the_launch_line_gives_workers():

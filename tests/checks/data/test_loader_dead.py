@@ -1,24 +1,13 @@
-from recordings import make_process, make_recording, record
+from looks import look_of, remedies_of
+from recordings import make_process, record
 
 from gpudoctor.model import Severity
 from gpudoctor.model.signs.recording import RunEnd
-from gpudoctor.testing import examine, make_patient, prescribe
 from gpudoctor_checks.data.loader_dead import LoaderDead
 from gpudoctor_rules.advice import advice
 
-
-def look(*ranks, **changes):
-    """The findings on a recording of these ranks."""
-    return examine(LoaderDead, make_patient(recording=make_recording(*ranks, **changes)))
-
-
-def remedies(finding):
-    """Titles and steps of the remedies, in one text."""
-    found = prescribe(advice("data"), finding, make_patient(recording=make_recording()))
-    assert found
-    return " ".join([item.title for item in found] + [step for item in found for step in item.steps])
-
-
+look = look_of(LoaderDead)
+remedies = remedies_of(advice("data"))
 FRAMES = [["/job/train.py", 30, "<module>", "for x, y in loader:"]]
 WORDS = "DataLoader worker (pid(s) 4711) exited unexpectedly"
 

@@ -1,22 +1,13 @@
 import pytest
-from recordings import make_process, make_recording, make_steps
+from looks import look_of, remedies_of
+from recordings import make_process, make_steps
 
 from gpudoctor.model import Severity, Unavailable
-from gpudoctor.testing import examine, make_patient, prescribe
 from gpudoctor_checks.data.transfer_bound import TransferBound
 from gpudoctor_rules.advice import advice
 
-
-def look(*ranks, **changes):
-    """The findings on a recording of these ranks."""
-    return examine(TransferBound, make_patient(recording=make_recording(*ranks, **changes)))
-
-
-def remedies(finding):
-    """Titles and steps of the remedies, in one text."""
-    found = prescribe(advice("data"), finding, make_patient(recording=make_recording()))
-    assert found
-    return " ".join([item.title for item in found] + [step for item in found for step in item.steps])
+look = look_of(TransferBound)
+remedies = remedies_of(advice("data"))
 
 
 def test_sick_copies():

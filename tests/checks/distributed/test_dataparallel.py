@@ -2,7 +2,7 @@ from textwrap import dedent
 
 import pytest
 from recordings import make_process, make_recording, make_steps, record
-from scripts import PATIENTS, healthy_scripts, script_patient, sick_scripts
+from scripts import PATIENTS, script_patient
 
 from gpudoctor.model import Applicability, Severity
 from gpudoctor.testing import examine, make_gpu, prescribe
@@ -10,13 +10,6 @@ from gpudoctor_checks.distributed.dataparallel import Dataparallel
 from gpudoctor_rules.distributed import dataparallel
 
 FOLDER = PATIENTS / "DIST005"
-
-
-@pytest.mark.parametrize("path", [*sick_scripts("DIST005"), *healthy_scripts("DIST005")], ids=lambda path: path.stem)
-def test_sick_and_healthy_scripts(path):
-    found = examine(Dataparallel, script_patient(path))
-    assert [finding.severity for finding in found] == [Severity.WARNING] * path.name.startswith("sick")
-    assert all("DataParallel(" in finding.span.text for finding in found)
 
 
 def test_sick_when_the_switch_is_given():

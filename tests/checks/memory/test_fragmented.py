@@ -1,24 +1,13 @@
 import pytest
-from recordings import make_process, make_recording, make_steps, record
+from looks import look_of, remedies_of
+from recordings import make_process, make_steps, record
 
 from gpudoctor.model import Unavailable
-from gpudoctor.testing import examine, make_patient, prescribe
 from gpudoctor_checks.memory.fragmented import Fragmented
 from gpudoctor_rules.advice import advice
 
-
-def look(*ranks, **changes):
-    """The findings on a recording of these ranks."""
-    return examine(Fragmented, make_patient(recording=make_recording(*ranks, **changes)))
-
-
-def remedies(finding):
-    """Titles and steps of the remedies, in one text."""
-    found = prescribe(advice("memory"), finding, make_patient(recording=make_recording()))
-    assert found
-    return " ".join([item.title for item in found] + [step for item in found for step in item.steps])
-
-
+look = look_of(Fragmented)
+remedies = remedies_of(advice("memory"))
 CARD = record("torch", 1.0, version="2.9", device="NVIDIA H100", device_bytes=80 * 2**30)
 GIB = float(1 << 30)
 

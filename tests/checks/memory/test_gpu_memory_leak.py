@@ -1,24 +1,13 @@
 import pytest
-from recordings import make_process, make_recording, make_steps, record
+from looks import look_of, remedies_of
+from recordings import make_process, make_steps, record
 
 from gpudoctor.model import Severity, Unavailable
-from gpudoctor.testing import examine, make_patient, prescribe
 from gpudoctor_checks.memory.gpu_memory_leak import GpuMemoryLeak
 from gpudoctor_rules.memory import gpu_memory_leak
 
-
-def look(*ranks, **changes):
-    """The findings on a recording of these ranks."""
-    return examine(GpuMemoryLeak, make_patient(recording=make_recording(*ranks, **changes)))
-
-
-def remedies(finding):
-    """Titles and steps of the remedies, in one text."""
-    found = prescribe(gpu_memory_leak, finding, make_patient(recording=make_recording()))
-    assert found
-    return " ".join([item.title for item in found] + [step for item in found for step in item.steps])
-
-
+look = look_of(GpuMemoryLeak)
+remedies = remedies_of(gpu_memory_leak)
 MIB = float(1 << 20)
 CARD = record("torch", 1.0, version="2.9", cuda="12.8", device="NVIDIA H100", device_bytes=80 * 2**30)
 

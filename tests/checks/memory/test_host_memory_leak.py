@@ -1,25 +1,14 @@
 import pytest
-from recordings import make_machine, make_process, make_recording, make_steps, make_worker, record
+from looks import look_of, remedies_of
+from recordings import make_machine, make_process, make_steps, make_worker, record
 
 from gpudoctor.model import LeakKind, Severity, Unavailable
-from gpudoctor.testing import examine, make_patient, prescribe
 from gpudoctor_checks.memory.host_memory_leak import HostMemoryLeak
 from gpudoctor_rules.advice import advice
 from gpudoctor_rules.memory import host_memory_leak
 
-
-def look(*ranks, **changes):
-    """The findings on a recording of these ranks."""
-    return examine(HostMemoryLeak, make_patient(recording=make_recording(*ranks, **changes)))
-
-
-def remedies(finding):
-    """Titles and steps of the remedies, in one text."""
-    found = prescribe((host_memory_leak, *advice("memory")), finding, make_patient(recording=make_recording()))
-    assert found
-    return " ".join([item.title for item in found] + [step for item in found for step in item.steps])
-
-
+look = look_of(HostMemoryLeak)
+remedies = remedies_of((host_memory_leak, *advice("memory")))
 MIB = float(1 << 20)
 
 

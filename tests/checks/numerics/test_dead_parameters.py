@@ -1,6 +1,7 @@
 from dataclasses import replace
 
 import pytest
+from looks import look_of, remedies_of
 from recordings import make_process, make_recording, make_steps, record
 from scripts import script_patient
 
@@ -11,17 +12,8 @@ from gpudoctor_checks.numerics.dead_parameters import DeadParameters
 from gpudoctor_checks.numerics.weights_frozen import WeightsFrozen
 from gpudoctor_rules.advice import advice
 
-
-def look(*ranks, **changes):
-    """The findings on a recording of these ranks."""
-    return examine(DeadParameters, make_patient(recording=make_recording(*ranks, **changes)))
-
-
-def remedies(finding):
-    """Titles and steps of the remedies, in one text."""
-    found = prescribe(advice("numerics"), finding, make_patient(recording=make_recording()))
-    assert found
-    return " ".join([item.title for item in found] + [step for item in found for step in item.steps])
+look = look_of(DeadParameters)
+remedies = remedies_of(advice("numerics"))
 
 
 def dead(share=0.4, steps=200, **fields):

@@ -1,22 +1,13 @@
 import pytest
-from recordings import make_process, make_recording, make_steps, record
+from looks import look_of, remedies_of
+from recordings import make_process, make_steps, record
 
 from gpudoctor.model import Unavailable
-from gpudoctor.testing import examine, make_patient, prescribe
 from gpudoctor_checks.numerics.nan_gradients import NanGradients
 from gpudoctor_rules.numerics import not_finite
 
-
-def look(*ranks, **changes):
-    """The findings on a recording of these ranks."""
-    return examine(NanGradients, make_patient(recording=make_recording(*ranks, **changes)))
-
-
-def remedies(finding):
-    """Titles and steps of the remedies, in one text."""
-    found = prescribe(not_finite, finding, make_patient(recording=make_recording()))
-    assert found
-    return " ".join([item.title for item in found] + [step for item in found for step in item.steps])
+look = look_of(NanGradients)
+remedies = remedies_of(not_finite)
 
 
 def bad(step, **fields):

@@ -1,26 +1,18 @@
 import math
 
 import pytest
+from looks import look_of, remedies_of
 from recordings import make_process, make_recording, make_steps, record
 from scripts import script_patient
 
 from gpudoctor.model import Severity, Unavailable
-from gpudoctor.testing import examine, make_patient, prescribe
+from gpudoctor.testing import examine
 from gpudoctor_checks.numerics.nan_loss import NanLoss
 from gpudoctor_rules.advice import advice
 from gpudoctor_rules.numerics import not_finite
 
-
-def look(*ranks, **changes):
-    """The findings on a recording of these ranks."""
-    return examine(NanLoss, make_patient(recording=make_recording(*ranks, **changes)))
-
-
-def remedies(finding):
-    """Titles and steps of the remedies, in one text."""
-    found = prescribe((not_finite, *advice("numerics")), finding, make_patient(recording=make_recording()))
-    assert found
-    return " ".join([item.title for item in found] + [step for item in found for step in item.steps])
+look = look_of(NanLoss)
+remedies = remedies_of((not_finite, *advice("numerics")))
 
 
 def bad(step, kind="nan-loss"):

@@ -1,22 +1,13 @@
 import pytest
-from recordings import make_process, make_recording, record
+from looks import look_of, remedies_of
+from recordings import make_process, record
 
 from gpudoctor.model import Severity, Unavailable
-from gpudoctor.testing import examine, make_patient, prescribe
 from gpudoctor_checks.numerics.vanishing_gradients import VanishingGradients
 from gpudoctor_rules.advice import advice
 
-
-def look(*ranks, **changes):
-    """The findings on a recording of these ranks."""
-    return examine(VanishingGradients, make_patient(recording=make_recording(*ranks, **changes)))
-
-
-def remedies(finding):
-    """Titles and steps of the remedies, in one text."""
-    found = prescribe(advice("numerics"), finding, make_patient(recording=make_recording()))
-    assert found
-    return " ".join([item.title for item in found] + [step for item in found for step in item.steps])
+look = look_of(VanishingGradients)
+remedies = remedies_of(advice("numerics"))
 
 
 def norms(first, last, mean, count=5):

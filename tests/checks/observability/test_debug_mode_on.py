@@ -1,16 +1,8 @@
 import pytest
-from scripts import healthy_scripts, script_patient, sick_scripts
+from scripts import script_patient
 
-from gpudoctor.model import Severity
 from gpudoctor.testing import examine
 from gpudoctor_checks.observability.debug_mode_on import DebugModeOn
-
-GUILTY = {
-    "sick_anomaly_global": ("torch.autograd.set_detect_anomaly(True)", Severity.WARNING),
-    "sick_anomaly_in_step": ("with autograd.detect_anomaly():", Severity.WARNING),
-    "sick_trainers": ("args = TrainingArguments(", Severity.WARNING),
-    "sick_memory_history": ("torch.cuda.memory._record_memory_history(", Severity.NOTE),
-}
 
 LOOP = """
     import torch
@@ -30,23 +22,6 @@ LOOP = """
 
 def look(before="pass", inside="pass"):
     return examine(DebugModeOn, script_patient(LOOP.format(before=before, inside=inside)))
-
-
-def test_every_script_is_named():
-    assert {path.stem for path in sick_scripts("OBS005")} == set(GUILTY)
-
-
-@pytest.mark.parametrize("path", sick_scripts("OBS005"), ids=lambda path: path.stem)
-def test_sick_scripts(path):
-    [finding] = examine(DebugModeOn, script_patient(path))
-    text, severity = GUILTY[path.stem]
-    assert finding.span.text.startswith(text)
-    assert finding.severity is severity
-
-
-@pytest.mark.parametrize("path", healthy_scripts("OBS005"), ids=lambda path: path.stem)
-def test_healthy_scripts(path):
-    assert examine(DebugModeOn, script_patient(path)) == []
 
 
 @pytest.mark.parametrize("inside", ["torch.autograd.gradcheck(model, x)", "torch.autograd.set_detect_anomaly(True)"])

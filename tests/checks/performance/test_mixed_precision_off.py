@@ -1,10 +1,8 @@
-import re
-
 import pytest
-from configs import config_files, config_patient
+from configs import config_patient
 from jobs import patient_of
-from mending import found, gone
-from scripts import PATIENTS, healthy_scripts, script_patient, sick_scripts
+from mending import found
+from scripts import PATIENTS, script_patient
 
 from gpudoctor.model import Applicability, Severity, Unavailable
 from gpudoctor.testing import examine, make_gpu, make_packages, make_patient, prescribe
@@ -14,33 +12,6 @@ from gpudoctor_rules.performance import mixed_precision_off
 
 FOLDER = PATIENTS / "PERF001"
 NOTE, WARNING = Severity.NOTE, Severity.WARNING
-SEVERITIES = {"sick_switch_off": NOTE, "sick_sections": NOTE, "sick_accelerate": NOTE, "sick_deepspeed": NOTE}
-
-
-@pytest.mark.parametrize("path", sick_scripts("PERF001"), ids=lambda path: path.stem)
-def test_sick_script(path):
-    [finding] = examine(MixedPrecisionOff, script_patient(path))
-    assert finding.severity is SEVERITIES.get(path.stem, WARNING)
-    assert "float32" in finding.message
-
-
-@pytest.mark.parametrize("path", config_files("PERF001", "sick"), ids=lambda path: path.stem)
-def test_sick_config(path):
-    patient = config_patient(path)
-    [finding] = examine(MixedPrecisionOff, patient)
-    assert finding.severity is SEVERITIES.get(path.stem, WARNING)
-    [remedy] = prescribe(mixed_precision_off, finding, patient)
-    assert re.search(r"\b(?:bf16|true)\b", remedy.title)
-
-
-@pytest.mark.parametrize("path", healthy_scripts("PERF001"), ids=lambda path: path.stem)
-def test_healthy_script(path):
-    assert examine(MixedPrecisionOff, script_patient(path)) == []
-
-
-@pytest.mark.parametrize("path", config_files("PERF001", "healthy"), ids=lambda path: path.stem)
-def test_healthy_config(path):
-    assert examine(MixedPrecisionOff, config_patient(path)) == []
 
 
 def test_sick_config_beside_a_script_that_reads_it():
@@ -87,11 +58,6 @@ def test_sick_remedy_fits_the_card():
         assert remedies[0].applicability is Applicability.UNSAFE
         assert any("GradScaler" in step for step in remedies[0].steps) == (word == "float16")
         assert [remedy.id for remedy in remedies[1:]] == (["PERF001-tf32"] if word == "bfloat16" else [])
-
-
-@pytest.mark.parametrize("name", ["sick_resnet", "sick_own_transformer", "sick_trainer_says_no", "sick_lightning"])
-def test_sick_edit_cures(name):
-    assert gone("PERF001", (FOLDER / f"{name}.py").read_text("utf-8"))
 
 
 def test_healthy_two_findings_never_for_one_loop():

@@ -3,24 +3,15 @@ from bisect import bisect_left
 from datetime import datetime
 
 import pytest
-from recordings import lines, make_machine, make_process, make_recording, make_steps
+from looks import look_of, remedies_of
+from recordings import lines, make_machine, make_process, make_steps
 
 from gpudoctor.model import Severity, Unavailable
-from gpudoctor.testing import examine, make_patient, prescribe
 from gpudoctor_checks.performance.step_time_drift import StepTimeDrift
 from gpudoctor_rules.advice import advice
 
-
-def look(*ranks, **changes):
-    """The findings on a recording of these ranks."""
-    return examine(StepTimeDrift, make_patient(recording=make_recording(*ranks, **changes)))
-
-
-def remedies(finding):
-    """Titles and steps of the remedies, in one text."""
-    found = prescribe(advice("performance"), finding, make_patient(recording=make_recording()))
-    assert found
-    return " ".join([item.title for item in found] + [step for item in found for step in item.steps])
+look = look_of(StepTimeDrift)
+remedies = remedies_of(advice("performance"))
 
 
 def growing(i):

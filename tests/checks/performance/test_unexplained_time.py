@@ -1,15 +1,10 @@
-from recordings import lines, make_process, make_recording, make_steps, site
+from looks import look_of
+from recordings import lines, make_process, make_steps, site
 
 from gpudoctor.model import Severity
-from gpudoctor.testing import examine, make_patient
 from gpudoctor_checks.performance.unexplained_time import UnexplainedTime
 
-
-def look(*ranks, **changes):
-    """The findings on a recording of these ranks."""
-    return examine(UnexplainedTime, make_patient(recording=make_recording(*ranks, **changes)))
-
-
+look = look_of(UnexplainedTime)
 HOT = ("other", "/job/train.py", 41, "penalty", 60)
 
 
