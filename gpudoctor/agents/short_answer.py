@@ -101,20 +101,10 @@ def report_answer(report: Mapping[str, Any], extra: Document, name: str, most: i
     for key, wanted in (("run", _RUN), ("trial", _TRIAL)):
         if report.get(key):
             head[key] = filled({part: report[key][part] for part in wanted if part in report[key]})
-    if report.get("trial"):
-        # A row of a trial without its pairs: their number is in its proof.
-        trial = head["trial"]
-        if isinstance(trial, dict):
-            rows = trial.get("rows")
-            if isinstance(rows, list):
-                trial["rows"] = [{key: item for key, item in row.items() if key != "pairs"} for row in rows]
-            if isinstance(trial.get("together"), dict):
-                trial["together"].pop("pairs", None)
-    if report.get("log"):
-        head["log"] = filled(report["log"])
-    if report.get("preflight"):
-        head["preflight"] = filled(report["preflight"])
-    head |= extra
+    trial = head.get("trial", {})
+    for row in (*trial.get("rows", ()), trial.get("together", {})):
+        row.pop("pairs", None)  # their number is in its proof
+    head |= {key: filled(report[key]) for key in ("log", "preflight") if report.get(key)} | extra
     left = _cut_parts(head, most // 2, name)
     findings = [item for item in report["findings"] if item["rank"] >= start]
     room = max(most - len(text_of(head)) - 300, 0)
@@ -127,15 +117,14 @@ def report_answer(report: Mapping[str, Any], extra: Document, name: str, most: i
         next_rank = findings[len(shown)]["rank"]
         left.append(f'{beyond} findings are left out; next: more(answer="{name}", start={next_rank})')
     left.append(f'every check and its outcome: more(answer="{name}", part="outcomes")')
-    answer["left_out"] = list(left)
-    return answer
+    return {**answer, "left_out": left}
 
 
 def _cut_parts(head: Document, most: int, name: str) -> list[str]:
     """Take the largest parts out until the rest fits; the sentences that say how to get them."""
-    left: list[str] = []
+    left = []
     while len(text_of(head)) > most:
-        sizes = {key: len(text_of(value)) for key, value in head.items() if key not in ("verdict", "counts", "next")}
+        sizes = {key: len(text_of(value)) for key, value in head.items() if key not in ("verdict", "counts")}
         largest = max(sizes, key=lambda key: sizes[key], default="")
         if not largest or sizes[largest] < 200:
             break
@@ -151,21 +140,20 @@ def _cut_parts(head: Document, most: int, name: str) -> list[str]:
 
 def estimate_answer(found: Mapping[str, Any], extra: Document, name: str, most: int) -> Document:
     """An estimate: whether it fits, its lines, and the other methods in a line each."""
-    head: Document = filled({key: found[key] for key in _ESTIMATE if key in found})
-    head["alternatives"] = [
-        filled({key: item.get(key) for key in _ALTERNATIVE}) for item in found.get("alternatives") or []
-    ]
-    head |= extra
-    left = _cut_parts(head, most - 200, name)
-    head["left_out"] = [*left, f'memory at each instant: more(answer="{name}", part="instants")']
-    return head
+    head: Document = {key: found[key] for key in _ESTIMATE if key in found}
+    head["alternatives"] = [{key: item.get(key) for key in _ALTERNATIVE} for item in found.get("alternatives") or []]
+    answer = plain_answer(head, extra, name, most)
+    return {
+        **answer,
+        "left_out": [*answer.get("left_out", ()), f'memory at each instant: more(answer="{name}", part="instants")'],
+    }
 
 
 def plain_answer(found: Mapping[str, Any], extra: Document, name: str, most: int) -> Document:
     """Any other document: whole where it fits, else without its largest parts."""
     head: Document = {**filled(dict(found)), **extra}
     left = _cut_parts(head, most - 200, name)
-    return {**head, **({"left_out": list(left)} if left else {})}
+    return {**head, **({"left_out": left} if left else {})}
 
 
 def page(items: Sequence[Any], start: int, most: int, name: str, part: str) -> Document:

@@ -11,9 +11,6 @@ if sys.version_info >= (3, 11):
 else:
     import tomli as tomllib
 
-LONGEST_RUN, LONGEST_TRIALS = 3_600, 7_200
-"""The maximum of `seconds` of run, and of `budget_seconds` of verify."""
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AgentTool:

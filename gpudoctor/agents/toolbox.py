@@ -10,7 +10,6 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from gpudoctor.agents import next_calls
 from gpudoctor.agents.child_command import POLL, ChildCall, ChildEnd, Note, run_child
 from gpudoctor.agents.short_answer import (
     Document,
@@ -53,7 +52,6 @@ class _Kept:
     whole: Mapping[str, Any]
     """The document of the command."""
     file: Path
-    arguments: Mapping[str, Any]
     folder: str
     output: str = ""
 
@@ -141,7 +139,7 @@ class Toolbox:
         end, report = await self._written(
             call, [*words, *_flags(given, f"gpu gpus ranks {_CHECKS}")], ["--", *rest] if rest else []
         )
-        return self._report(call, end, report, next_calls.after_check(given, report), python=True)
+        return self._report(call, end, report, python=True)
 
     async def _estimate(self, call: _Call) -> Document:
         given = call.given
@@ -150,21 +148,18 @@ class Toolbox:
             raise UsageError("estimate: name a model (7b, llama-3-8b, a hub id) or configs")
         flags = _flags(given, "model gpu method sequence:seq batch gpus fit")
         end, found = await self._written(call, ["estimate", *configs, *flags])
-        extra = _extra(call, end, next_calls.after_estimate(given, found))
-        return estimate_answer(found, extra, call.label, given["max_chars"])
+        return estimate_answer(found, _extra(call, end), call.label, given["max_chars"])
 
     async def _run(self, call: _Call) -> Document:
         words = ["run", f"--grace={_GRACE:g}", *_flags(call.given, f"seconds steps {_CHECKS}")]
         end, report = await self._measured(call, words, call.given["seconds"])
-        calls = next_calls.after_run(call.given, report, call.label)
-        return self._report(call, end, report, calls, python=True)
+        return self._report(call, end, report, python=True)
 
     async def _verify(self, call: _Call) -> Document:
         flags = f"budget_seconds:budget remedies:remedy top against vary unsafe apply:keep {_CHECKS}"
         words = ["verify", *_flags(call.given, flags)]
         end, report = await self._measured(call, words, call.given["budget_seconds"])
-        calls = next_calls.after_verify(call.given, report, call.label)
-        return self._report(call, end, report, calls, python=True)
+        return self._report(call, end, report, python=True)
 
     async def _apply(self, call: _Call) -> Document:
         given = call.given
@@ -175,38 +170,32 @@ class Toolbox:
         end = await self._child(call, ["apply", source, *_flags(given, "remedies:remedy dry_run:diff")])
         if end.code not in (0, _UNEXAMINED) or (end.code and not (end.out or "applied" in end.errors)):
             raise UsageError(end.errors_or(f"apply ended with exit code {end.code}"))
-        recording = (kept.whole.get("run") or {}).get("recording") if kept else None
-        calls = next_calls.after_apply(kept.arguments if kept else {}, recording)
-        if given["dry_run"]:
-            once = {key: value for key, value in given.items() if key != "dry_run"}
-            calls = [next_calls.call("apply", "write it, if the user wants it", **once)]
         done = [line.removeprefix("gpudoctor: ") for line in end.errors.splitlines()]
-        return filled({"written": not given["dry_run"], "done": done, "diff": end.out, "next": calls})  # type: ignore[no-any-return]
+        return filled({"written": not given["dry_run"], "done": done, "diff": end.out})  # type: ignore[no-any-return]
 
     async def _watch(self, call: _Call) -> Document:
         given = call.given
         if not given.get("pids"):
             end = await self._child(call, ["watch", "--find", "--json"])
             jobs = _json_of(end.out, end)
-            calls = [next_calls.call("watch", "what it waits for", pids=[job["pid"]]) for job in jobs[:1]]
             verdict = f"{len(jobs)} training processes on this machine" if jobs else "no process trains on this machine"
-            return {"verdict": verdict, "jobs": jobs, "next": calls}
+            return {"verdict": verdict, "jobs": jobs}
         words = ["watch", *(str(int(pid)) for pid in given["pids"]), *_flags(given, "seconds:duration")]
         end, report = await self._written(call, words, expected=given["seconds"])
-        return self._report(call, end, report, next_calls.explain_first(report))
+        return self._report(call, end, report)
 
     async def _autopsy(self, call: _Call) -> Document:
         files = plain_names(call.given["files"], "autopsy", "files")
         if not files:
             raise UsageError("autopsy: no log was named; name the job's output: slurm-4711.out")
         end, report = await self._written(call, ["autopsy", *files, *_flags(call.given, _CHECKS)])
-        return self._report(call, end, report, next_calls.after_autopsy(call.given, report))
+        return self._report(call, end, report)
 
     async def _preflight(self, call: _Call) -> Document:
         # Rank 0 of 1: inside an allocation it would wait for the other nodes.
         words = ["preflight", "--quick", "--rank=0", "--world=1", f"--python={call.target.interpreter.prefix}"]
         end, report = await self._written(call, [*words, *_flags(call.given, "storage")], expected=20.0)
-        return self._report(call, end, report, next_calls.explain_first(report), python=True)
+        return self._report(call, end, report, python=True)
 
     async def _report_again(self, call: _Call) -> Document:
         recordings = plain_names(call.given["recordings"], "report", "recordings")
@@ -223,13 +212,13 @@ class Toolbox:
             if end.code:
                 raise IncompleteError(f"report: {end.errors_or('the file was not written')}")
         end, report = await self._written(call, words)
-        answer = self._report(call, end, report, next_calls.explain_first(report))
+        answer = self._report(call, end, report)
         return {**answer, **({"written": written} if written is not None else {})}
 
     async def _compare(self, call: _Call) -> Document:
         pair = plain_names([call.given["before"], call.given["after"]], "compare", "recording")
         end, found = await self._written(call, ["compare", *pair])
-        return plain_answer(found, _extra(call, end, []), call.label, call.given["max_chars"])
+        return plain_answer(found, _extra(call, end), call.label, call.given["max_chars"])
 
     async def _explain(self, call: _Call) -> Document:
         (code,) = plain_names([call.given["code"]], "explain", "code")
@@ -248,8 +237,7 @@ class Toolbox:
         checks = [] if words and end.code == UsageError.exit_code else _json_of(end.out, end)["checks"]
         found = [{key: item.get(key) for key in _LISTED} for item in checks]
         self._keep(call, {"checks": found}, end.out)
-        calls = [next_calls.call("explain", "its manual page", code=item["code"]) for item in found[:1]]
-        return {**page(found, given["start"], given["max_chars"], call.label, "checks"), "next": calls}
+        return page(found, given["start"], given["max_chars"], call.label, "checks")
 
     def _more(self, given: Mapping[str, Any]) -> Document:
         name, most = given["answer"], given["max_chars"]
@@ -318,19 +306,10 @@ class Toolbox:
 
     def _keep(self, call: _Call, whole: Mapping[str, Any], output: str) -> None:
         file = self._place / f"{call.label}.json"
-        kept = _Kept(whole=whole, file=file, arguments=call.given, folder=call.folder, output=output)
-        self._answers[call.label] = kept
+        self._answers[call.label] = _Kept(whole=whole, file=file, folder=call.folder, output=output)
 
-    def _report(
-        self,
-        call: _Call,
-        end: ChildEnd,
-        report: Mapping[str, Any],
-        calls: list[next_calls.Call],
-        *,
-        python: bool = False,
-    ) -> Document:
-        extra = _extra(call, end, calls)
+    def _report(self, call: _Call, end: ChildEnd, report: Mapping[str, Any], *, python: bool = False) -> Document:
+        extra = _extra(call, end)
         if python:
             extra["python"] = f"{call.target.interpreter.executable} ({call.target.why})"
         if call.recording:
@@ -358,8 +337,8 @@ def error_answer(error: DoctorError) -> Document:
     return answer
 
 
-def _extra(call: _Call, end: ChildEnd, calls: list[next_calls.Call]) -> Document:
-    return {"answer": call.label, "exit_code": end.code, "next": calls}
+def _extra(call: _Call, end: ChildEnd) -> Document:
+    return {"answer": call.label, "exit_code": end.code}
 
 
 def _flags(given: Mapping[str, Any], names: str) -> list[str]:

@@ -16,6 +16,8 @@ _PIECE = re.compile(
 _FOLD = re.compile(rf"(?<=[。，、；：！？）」』》〉】]) |(?<=[{_CJK}]) (?=[{_CJK}{_OPENING}])")
 _NAME = re.compile(rf"[^{_CLOSING}{_OPENING}]*[/\\_][^{_CLOSING}{_OPENING}]*")
 """A path or an identifier, which may have Chinese characters in it."""
+_FEWEST = 12
+"""Columns of a line, at least."""
 
 
 def pieces(text: str) -> list[str]:
@@ -49,17 +51,29 @@ def padded(text: str, columns: int, *, right: bool = False) -> str:
     return blanks + text if right else text + blanks
 
 
+def clipped(text: str, columns: int) -> str:
+    """The text in so many columns, cut with an ellipsis where it does not fit."""
+    if cells(text) <= columns:
+        return text
+    while text and cells(text) > columns - 1:
+        text = text[: min(len(text) - 1, columns)]
+    return text + "…" if columns > 0 else ""
+
+
 def wrap(text: str, width: int, indent: int = 0, hang: int = 0) -> list[str]:
     """Lines of at most `width` columns: `indent` blanks before the first, `indent + hang` before the others.
 
     A piece that is longer than a line runs over: in parts it could not be copied.
     """
-    lines, line, used = [], "", indent
-    for piece in pieces(text.strip()):
-        if line and used + cells(piece.rstrip()) > width:
-            lines.append(line.rstrip())
-            line, used = "", indent + hang
+    rest = text.lstrip()
+    line = text[: len(text) - len(rest)]
+    begun = used = len(line)
+    lines, room = [], max(width - indent, _FEWEST)
+    for piece in pieces(rest):
+        if used > begun and used + cells(piece.rstrip()) > room:
+            lines.append(line)
+            line, begun, used, room = "", 0, 0, max(width - indent - hang, _FEWEST)
         line += piece
         used += cells(piece)
-    lines.append(line.rstrip())
+    lines.append(line)
     return [(" " * (indent + hang if number else indent) + each).rstrip() for number, each in enumerate(lines)]

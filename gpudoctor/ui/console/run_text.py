@@ -1,11 +1,7 @@
 """Runs in text: the parts of a text report on a run, a log, a synthetic job; two runs side by side."""
 
-from rich.cells import cell_len
-from rich.style import Style
-from rich.text import Text
-
 from gpudoctor.lang import rendered, tr, word
-from gpudoctor.lang.wrapping import padded
+from gpudoctor.lang.wrapping import cells, padded
 from gpudoctor.model.comparison import Comparison
 from gpudoctor.model.log_message import LogSummary
 from gpudoctor.model.run import RunSummary, SyntheticSummary
@@ -56,14 +52,14 @@ def preflight_part(canvas: Canvas, found: Preflight, verbose: bool) -> None:
         table = [head, *((row.title, one_line(row.worst), row.middle, row.best)[: len(head)] for row in rows)]
         while (
             len(head) > 2
-            and sum(2 + max(cell_len(row[place]) for row in table) for place in range(len(table[0]))) > canvas.width
+            and sum(2 + max(cells(row[place]) for row in table) for place in range(len(table[0]))) > canvas.width
         ):  # the least telling column goes first
             table = [row[:-1] for row in table]
             head = table[0]
-        widths = [max(cell_len(row[place]) for row in table) for place in range(len(head))]
+        widths = [max(cells(row[place]) for row in table) for place in range(len(head))]
         for row in table:
-            cells = "  ".join(padded(cell, wide) for cell, wide in zip(row, widths, strict=True))
-            canvas.literal_raw(cells.rstrip(), indent=2)
+            aligned = "  ".join(padded(cell, wide) for cell, wide in zip(row, widths, strict=True))
+            canvas.literal_raw(aligned, indent=2)
     said = untested(found)
     if said:
         canvas.blank()
@@ -87,11 +83,11 @@ def synthetic_part(canvas: Canvas, job: SyntheticSummary, verbose: bool) -> None
     if rows:
         canvas.blank()
         table = [(one_line(memory_heading(job)), word("estimated"), word("measured"), ""), *rows]
-        widths = [max(cell_len(row[column]) for row in table) for column in range(4)]
+        widths = [max(cells(row[column]) for row in table) for column in range(4)]
         if sum(widths) + 6 > canvas.width:  # the heading on a line of its own
             canvas.paragraph(table[0][0])
             table[0] = ("", *table[0][1:])
-            widths[0] = max(cell_len(row[0]) for row in table) + 2
+            widths[0] = max(cells(row[0]) for row in table) + 2
         for place, row in enumerate(table):
             indent = "  " if place else ""
             name = f"{indent}{one_line(row[0])}"
@@ -122,11 +118,10 @@ def phase_bars(canvas: Canvas, run: RunSummary) -> None:
     for place, (name, share, each) in enumerate(phase_rows(run)):
         if place == 0:
             canvas.blank()
-        colour = phase_colour(name.replace(" ", "_"))
-        drawn = Text(bar(share, width), Style(color=colour.dark))  # the one that reads on either background
-        canvas.styled(
-            Text.assemble(padded(word(name), _LABEL) + " ", drawn, f" {percent(share):>6}  {each:>9}"), indent=2
-        )
+        drawn = bar(share, width)
+        line = f"  {padded(word(name), _LABEL)} {drawn} {percent(share):>6}  {each:>9}"
+        # the colour that reads on either background
+        canvas.styled(line, [(drawn, phase_colour(name.replace(" ", "_")).dark)])
     if run.device_idle is not None and run.phases:
         busy = 1 - run.device_idle
         canvas.literal_raw(
@@ -167,7 +162,7 @@ def render_comparison(item: Comparison, *, width: int, colour: bool) -> str:
     canvas.blank()
     canvas.paragraph(item.verdict)
     every = [(rendered(title), [(rendered(row[0]), *row[1:]) for row in rows]) for title, rows in groups(item)]
-    label = max([16, *(cell_len(row[0]) for _, rows in every for row in rows)])
+    label = max([16, *(cells(row[0]) for _, rows in every for row in rows)])
     for title, rows in every:
         canvas.blank()
         heads = (padded(word(name), _NUMBER, right=True) for name in ("before", "after"))

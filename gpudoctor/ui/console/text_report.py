@@ -3,12 +3,10 @@
 import shlex
 from collections.abc import Sequence
 
-from rich.cells import cell_len
-from rich.text import Text
-
 from gpudoctor.engine.exit_codes import most_frequent
 from gpudoctor.lang import rendered, template, tr, word
 from gpudoctor.lang.message import concatenated
+from gpudoctor.lang.wrapping import cells
 from gpudoctor.model import Crashed, Evidence, Finding, Measurement, Ranked, Remedy, Report, Severity, Skipped
 from gpudoctor.report.few_notes import with_few_notes
 from gpudoctor.report.printable import one_line
@@ -27,7 +25,7 @@ from gpudoctor.report.units import (
     remedy_facts,
 )
 from gpudoctor.text import count
-from gpudoctor.ui.console.canvas import STYLES, Canvas
+from gpudoctor.ui.console.canvas import Canvas
 from gpudoctor.ui.console.run_text import (
     log_part,
     phase_bars,
@@ -39,6 +37,8 @@ from gpudoctor.ui.console.run_text import (
 )
 from gpudoctor.ui.console.trial_text import trial_ending, trial_table
 
+STYLES = {Severity.ERROR: "red", Severity.WARNING: "yellow", Severity.NOTE: "cyan"}
+"""Colours of severities, by name: the terminal's own theme decides how they look. The word stands beside it."""
 _INDENT = 3
 """Columns of the rank, under which a finding's text stands."""
 _EVIDENCE, _FIX = template("evidence: "), template("fix: ")
@@ -60,7 +60,7 @@ def render_text(report: Report, *, width: int, colour: bool, verbose: bool = Fal
     canvas.joined([part for part in map(one_line, map(rendered, ["gpudoctor", *facts])) if part], hang=2)
     if shown.findings or shown.run:
         canvas.blank()
-    canvas.paragraph(Text(one_line(shown.summary.verdict), "bold"))
+    canvas.paragraph(shown.summary.verdict, style="bold")
     bars = shown.run is not None and (verbose or not (shown.run.healthy or shown.run.failed))
     if shown.synthetic:
         synthetic_part(canvas, shown.synthetic, verbose)
@@ -105,14 +105,10 @@ def render_text(report: Report, *, width: int, colour: bool, verbose: bool = Fal
 
 def _finding(canvas: Canvas, item: Ranked, verbose: bool) -> None:
     finding = item.finding
-    style = STYLES[finding.severity]
-    title = Text(f"{item.rank:<{_INDENT - 1}} ")
-    title.append(one_line(finding.code), style=style).append(f" {one_line(finding.name)}")
-    canvas.split(
-        title,
-        Text.assemble((word(finding.severity.value), style), tr(", {sure}", sure=confidence_text(finding))),
-        hang=_INDENT,
-    )
+    style, severity = STYLES[finding.severity], word(finding.severity.value)
+    title = f"{item.rank:<{_INDENT - 1}} {finding.code} {finding.name}"
+    aside = severity + tr(", {sure}", sure=confidence_text(finding))
+    canvas.split(title, aside, _INDENT, [(finding.code, style), (severity, style)])
     canvas.paragraph(finding.message, indent=_INDENT)
     if verbose:
         _all_evidence(canvas, finding)
@@ -128,11 +124,11 @@ def _first_evidence(canvas: Canvas, finding: Finding) -> None:
     """The lines that show it; for numbers alone, the command that shows them (the message has the numbers)."""
     places = [item for item in finding.evidence if not isinstance(item, Measurement)]
     for number, item in enumerate(places[:_PLACES]):
-        canvas.paragraph_raw(_evidence_line(item, number), indent=_INDENT, hang=cell_len(word(_EVIDENCE)))
+        canvas.paragraph_raw(_evidence_line(item, number), indent=_INDENT, hang=cells(word(_EVIDENCE)))
     if len(places) > _PLACES:
         canvas.paragraph(
             tr("and {places}", places=count(len(places) - _PLACES, "more place")),
-            indent=_INDENT + cell_len(word(_EVIDENCE)),
+            indent=_INDENT + cells(word(_EVIDENCE)),
         )
     if not places:
         command = next(filter(None, map(evidence_command, finding.evidence)), None)
@@ -141,9 +137,9 @@ def _first_evidence(canvas: Canvas, finding: Finding) -> None:
 
 
 def _all_evidence(canvas: Canvas, finding: Finding) -> None:
-    indent = _INDENT + cell_len(word(_EVIDENCE))
+    indent = _INDENT + cells(word(_EVIDENCE))
     for number, item in enumerate(finding.evidence):
-        canvas.paragraph_raw(_evidence_line(item, number), indent=_INDENT, hang=cell_len(word(_EVIDENCE)))
+        canvas.paragraph_raw(_evidence_line(item, number), indent=_INDENT, hang=cells(word(_EVIDENCE)))
         if command := evidence_command(item):
             canvas.literal(f"$ {command}", indent=indent)
 
@@ -152,21 +148,21 @@ def _evidence_line(evidence: Evidence, number: int) -> str:
     """Place and content; the first of a finding has the label, the others stand below it."""
     place, content = one_line(evidence_place(evidence)), one_line(evidence_content(evidence))
     label = word(_EVIDENCE)
-    return f"{label if number == 0 else ' ' * cell_len(label)}{place}   {content}".rstrip()
+    return f"{label if number == 0 else ' ' * cells(label)}{place}   {content}".rstrip()
 
 
 def _remedies(canvas: Canvas, item: Ranked, verbose: bool) -> None:
     note = item.finding.severity is Severity.NOTE
     count = len(item.remedies) if verbose else 1 if note else _REMEDIES
     for place, remedy in enumerate(item.remedies[:count]):
-        canvas.paragraph(f"{word(_FIX)}{fix_title(remedy)}", indent=_INDENT, hang=cell_len(word(_FIX)))
+        canvas.paragraph(f"{word(_FIX)}{fix_title(remedy)}", indent=_INDENT, hang=cells(word(_FIX)))
         first, *others = remedy_facts(remedy)
-        below = _INDENT + cell_len(word(_FIX))
+        below = _INDENT + cells(word(_FIX))
         canvas.joined([" " * below + first, *others], hang=below)
         if verbose:
             _steps(canvas, remedy, len(remedy.steps))
             for reference in remedy.references:
-                canvas.literal(tr("see: {reference}", reference=reference), indent=_INDENT + cell_len(word(_FIX)))
+                canvas.literal(tr("see: {reference}", reference=reference), indent=_INDENT + cells(word(_FIX)))
         elif place == 0 and not note and not remedy.edits:  # an edit shows itself: see the last line
             _steps(canvas, remedy, _STEPS)
     if len(item.remedies) > count:
@@ -179,7 +175,7 @@ def _remedies(canvas: Canvas, item: Ranked, verbose: bool) -> None:
             canvas.paragraph(
                 tr("set aside: {title}: {reason}", title=fix_title(aside.remedy), reason=aside.reason),
                 indent=_INDENT,
-                hang=cell_len(word(_FIX)),
+                hang=cells(word(_FIX)),
             )
 
 
@@ -191,9 +187,9 @@ def _steps(canvas: Canvas, remedy: Remedy, count: int) -> None:
         if line.rstrip(".") in title:
             continue
         if is_code(line):
-            canvas.literal(line, indent=_INDENT + cell_len(word(_FIX)))
+            canvas.literal(line, indent=_INDENT + cells(word(_FIX)))
         else:
-            canvas.paragraph(line, indent=_INDENT + cell_len(word(_FIX)))
+            canvas.paragraph(line, indent=_INDENT + cells(word(_FIX)))
 
 
 def _tally(canvas: Canvas, report: Report, verbose: bool) -> None:
@@ -281,7 +277,8 @@ def _next_step(canvas: Canvas, report: Report) -> None:
 
 def _command(canvas: Canvas, label: str, command: str) -> None:
     """A line to copy, never wrapped."""
-    canvas.styled(Text.assemble(tr("{label}: ", label=label), (one_line(command), "bold")))
+    command = one_line(command)
+    canvas.styled(tr("{label}: ", label=label) + command, [(command, "bold")])
 
 
 # The report as one paragraph for the log of a job that is about to start.

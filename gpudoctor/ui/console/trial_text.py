@@ -2,10 +2,8 @@
 
 import math
 
-from rich.cells import cell_len
-
 from gpudoctor.lang import say, term, tr, word
-from gpudoctor.lang.wrapping import padded
+from gpudoctor.lang.wrapping import cells, padded
 from gpudoctor.model.proof import TIME_RAN_OUT, Conclusion, Proof, Replay, TrialRow, TrialSummary
 from gpudoctor.report.printable import one_line
 from gpudoctor.report.run_words import rate_text
@@ -40,10 +38,10 @@ def trial_table(canvas: Canvas, trial: TrialSummary, verbose: bool) -> None:
 
 def _table(canvas: Canvas, rows: list[tuple[str, ...]]) -> None:
     """Aligned cells; what does not fit goes below, indented."""
-    widths = [max((cell_len(row[column]) for row in rows), default=0) for column in range(4)]
+    widths = [max((cells(row[column]) for row in rows), default=0) for column in range(4)]
     for row in rows:
-        cells = [padded(cell, width) for cell, width in zip(row[:-1], widths, strict=True) if width]
-        canvas.paragraph_raw("  ".join([*cells, row[-1]]), indent=2, hang=4)
+        aligned = [padded(cell, width) for cell, width in zip(row, widths, strict=False) if width]
+        canvas.paragraph_raw("  ".join([*aligned, row[-1]]), indent=2, hang=4)
 
 
 def trial_ending(canvas: Canvas, trial: TrialSummary) -> None:

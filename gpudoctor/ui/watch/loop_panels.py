@@ -10,7 +10,7 @@ from textual.widgets.option_list import Option
 
 from gpudoctor.analysis.live.rank_positions import standing_for
 from gpudoctor.lang import rendered, template, term, tr, word
-from gpudoctor.lang.wrapping import cells, padded
+from gpudoctor.lang.wrapping import cells, clipped, padded
 from gpudoctor.model import Ranked, Severity
 from gpudoctor.model.signs.process import Place, Rank, Worker
 from gpudoctor.model.watch import Tick
@@ -18,18 +18,7 @@ from gpudoctor.report.palette import phase_colour
 from gpudoctor.report.units import confidence_text, fix_title, is_code, remedy_gain
 from gpudoctor.text import duration
 from gpudoctor.ui.watch.band import phase_band
-from gpudoctor.ui.watch.marks import (
-    View,
-    clip,
-    counted,
-    gib,
-    percent,
-    phase_name,
-    plain,
-    shown_places,
-    shown_ranks,
-    tint,
-)
+from gpudoctor.ui.watch.marks import View, counted, gib, percent, phase_name, plain, shown_places, shown_ranks, tint
 from gpudoctor.ui.watch.panels import Panel, absence, coloured, lines_text, severity_style
 
 # Where the loop's time goes: a bar a phase, and the phases over time.
@@ -120,7 +109,7 @@ def _phase_row(phase: str, share: float, largest: float, width: int, view: View)
     gauge = max(0, width - _NAME - 9)
     filled = max(1, min(gauge, round(share / largest * gauge))) if gauge else 0
     return Text.assemble(
-        coloured("■ ", colour), f"{padded(clip(phase_name(phase), _NAME), _NAME)} {share:>4.0%} ",
+        coloured("■ ", colour), f"{padded(clipped(phase_name(phase), _NAME), _NAME)} {share:>4.0%} ",
         coloured("█" * filled, colour),
     )  # fmt: skip
 
@@ -172,11 +161,11 @@ def _by_line(places: Iterable[Place]) -> list[Place]:
 
 def _place_row(place: Place, total: int, wide: int, width: int, view: View) -> Text:
     colour = tint(phase_colour(place.phase), view)
-    where = f"{clip(_where(place), wide):<{wide}}  {plain(place.text)}"
+    where = f"{clipped(_where(place), wide):<{wide}}  {plain(place.text)}"
     head = Text.assemble(
         f"{place.count / max(1, total):>4.0%} ", coloured("■ ", colour), padded(phase_name(place.phase), 10) + " "
     )
-    return head.append(clip(where, width - head.cell_len))
+    return head.append(clipped(where, width - head.cell_len))
 
 
 def _where(place: Place) -> str:
@@ -247,7 +236,7 @@ def _trouble(worker: Worker) -> tuple[bool, float]:
 def _rank_line(rank: Rank, width: int, view: View) -> Text:
     name = padded(rendered(rank.title), 8) + " "
     if not rank.alive:
-        return Text(clip(f"{name}{word('gone')}", width), severity_style(Severity.ERROR, view))
+        return Text(clipped(f"{name}{word('gone')}", width), severity_style(Severity.ERROR, view))
     phase = rank.trail[-1][1] if rank.trail else ""
     words = phase_name(phase) if phase else rendered(rank.blind) or tr("not seen yet")
     leaf = plain(rank.stack[-1].label) if rank.stack else ""
@@ -257,7 +246,7 @@ def _rank_line(rank: Rank, width: int, view: View) -> Text:
     mark = coloured("■ ", tint(phase_colour(phase), view)) if phase else Text()
     head = Text.assemble(name, mark)
     return head.append(
-        clip(
+        clipped(
             tr(
                 "{words} cpu {cpu:>4}  {leaf}{still}{state}",
                 words=padded(words, 11),
@@ -273,19 +262,19 @@ def _rank_line(rank: Rank, width: int, view: View) -> Text:
 
 def _summary(rank: Rank, width: int) -> str:
     if not rank.workers:
-        return clip(tr("no loader workers"), width)
+        return clipped(tr("no loader workers"), width)
     counts: dict[str, int] = {}
     for worker in rank.workers:
         state = word(_STATES.get(worker.state, worker.state))
         counts[state] = counts.get(state, 0) + 1
     states = ", ".join(f"{count} {state}" for state, count in counts.items())
     lost = tr("; {lost_workers} died", lost_workers=len(rank.lost_workers)) if rank.lost_workers else ""
-    return clip(tr("{workers} workers: {states}{lost}", workers=len(rank.workers), states=states, lost=lost), width)
+    return clipped(tr("{workers} workers: {states}{lost}", workers=len(rank.workers), states=states, lost=lost), width)
 
 
 def _worker_line(worker: Worker, width: int, view: View) -> Text:
     state = _state(worker.state, worker.wait_channel)
-    line = clip(
+    line = clipped(
         tr(
             "  {pid:<8} cpu {cpu:>4}  {gib:>5}G  {state}",
             pid=worker.pid,
@@ -368,12 +357,12 @@ def finding_text(item: Ranked, width: int, view: View) -> Text:
     room = width - cells(head) - cells(aside) - 2
     text = Text(no_wrap=True, overflow="crop")
     text.append(head, style=style)
-    text.append(padded(clip(subject, room), room) if room > 0 else "  ")
+    text.append(padded(clipped(subject, room), room) if room > 0 else "  ")
     text.append(f" {aside}", style=style)
     if item.remedies:
         best = item.remedies[0]
         worth = " · ".join(remedy_gain(best))
-        title = clip(tr("  fix: {plain}", plain=plain(fix_title(best))), width - cells(worth) - 2)
+        title = clipped(tr("  fix: {plain}", plain=plain(fix_title(best))), width - cells(worth) - 2)
         text.append(f"\n{title}  {worth}".rstrip())
     return text
 

@@ -4,7 +4,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from gpudoctor.lang import rendered, word
-from gpudoctor.lang.wrapping import cells
 from gpudoctor.model.signs.process import GpuWindow, Place, ProcessWindow, Rank, merge_places
 from gpudoctor.report.palette import Colour
 from gpudoctor.report.printable import one_line, printable
@@ -82,15 +81,6 @@ def rate(value: float) -> str:
 def plain(text: str) -> str:
     """The text on one line, without anything that a terminal obeys."""
     return one_line(printable(rendered(text)))
-
-
-def clip(text: str, width: int) -> str:
-    """The text in so many columns, cut with an ellipsis where it does not fit."""
-    if cells(text) <= width:
-        return text
-    while text and cells(text) > width - 1:
-        text = text[: min(len(text) - 1, width)]
-    return text + "…" if width > 0 else ""
 
 
 # What the person at the screen has chosen; together with a tick it decides every character.

@@ -9,27 +9,14 @@ from textual.events import Resize
 from textual.widgets import Static
 
 from gpudoctor.lang import say, template, tr, word
-from gpudoctor.lang.wrapping import cells, padded, wrap
+from gpudoctor.lang.wrapping import cells, clipped, padded, wrap
 from gpudoctor.model import Severity
 from gpudoctor.model.signs.process import GpuWindow, Rank, Series
 from gpudoctor.model.watch import Tick
 from gpudoctor.report.palette import CURVES, SEVERITIES
 from gpudoctor.report.run_words import rate_text
 from gpudoctor.text import duration
-from gpudoctor.ui.watch.marks import (
-    View,
-    bar,
-    clip,
-    gib,
-    percent,
-    plain,
-    rate,
-    shown_gpus,
-    shown_ranks,
-    spark,
-    tint,
-    whole,
-)
+from gpudoctor.ui.watch.marks import View, bar, gib, percent, plain, rate, shown_gpus, shown_ranks, spark, tint, whole
 
 # The base of every panel: draws a tick in a view, and again when its size changes.
 
@@ -76,7 +63,7 @@ class Panel(Static):
             return
         title = self.heading(self._tick, self._view)
         if title and self.border_title != title:
-            self.border_title = clip(title, size.width - 4)
+            self.border_title = clipped(title, size.width - 4)
         text = self.draw(self._tick, self._view, size.width, size.height)
         if text != self._drawn:  # an unchanged panel costs nothing
             self._drawn = text
@@ -115,7 +102,7 @@ class Header(Panel):
         left = " · ".join(_facts(tick))
         right = _state(tick, view)
         room = width - cells(right) - (2 if right else 0)
-        left = clip(left, room)
+        left = clipped(left, room)
         text = Text(padded(left, width - cells(right)), style="bold", no_wrap=True)
         return text.append(right, style="reverse bold" if right else "")
 
@@ -166,7 +153,7 @@ class VerdictLine(Panel):
         lines = wrap(f"{'x' * cells(chip)}{' ' if chip else ''}{words}", max(10, width))
         if len(lines) > height:
             lines = lines[:height]
-            lines[-1] = clip(lines[-1] + " …", width)
+            lines[-1] = clipped(lines[-1] + " …", width)
         text = Text(no_wrap=True)
         if chip and worst is not None:
             text.append(chip, severity_style(worst, view) + Style(reverse=True))
@@ -370,7 +357,7 @@ def gpu_rows(gpu: GpuWindow) -> list[tuple[str, Series, str, float]]:
 
 
 def _lost(gpu: GpuWindow, width: int, view: View) -> Text:
-    return Text(clip(tr("lost: {plain}", plain=plain(gpu.lost)), width), severity_style(Severity.ERROR, view))
+    return Text(clipped(tr("lost: {plain}", plain=plain(gpu.lost)), width), severity_style(Severity.ERROR, view))
 
 
 def gpu_table(gpus: Sequence[GpuWindow], width: int, view: View) -> list[Text]:
@@ -424,7 +411,7 @@ def _users(tick: Tick, width: int) -> list[str]:
     ]
     used = {index for rank in tick.window.ranks for index in rank.gpus}
     return [
-        clip(
+        clipped(
             tr(
                 "other on {index}: {plain} {pid} {gib}G",
                 index=index,
