@@ -26,7 +26,6 @@ _HELP = {
     "loss": template("cross entropy: stock, one fused kernel, or in chunks with the head"),
     "mode": template("train, or serve with a cache of keys and values"),
 }
-_REST = tuple(sorted(key for key in (*FIELDS, *SHAPE) if key not in FLAGS))
 _MOST_VALUES = 40
 _LISTED = 48
 """Characters of choices that the help shows; more are shown in the sentence of a wrong one."""
@@ -72,17 +71,6 @@ def _sets(arguments: argparse.Namespace) -> dict[str, Any]:
         key = key_of(key)
         found[key] = value_of(key, value.strip(), "--set")
     return found
-
-
-def moved(word: str) -> str:
-    """What to type in place of a flag that is a key of `--set`; "" for any other word."""
-    key = key_of(word.partition("=")[0])
-    value = "no" if key.startswith("no_") else "VALUE"
-    key = key.removeprefix("no_")
-    key = {"checkpoint_kind": "checkpointing"}.get(key, key)
-    if not word.startswith("--") or key not in (*_REST, "checkpointing"):
-        return ""
-    return say("{word} is now --set {key}={value}", word=word.partition("=")[0], key=key, value=value)
 
 
 def flag(name: str) -> str:

@@ -58,22 +58,11 @@ def meant_command(words: Sequence[str], commands: Iterable[str]) -> list[str]:
 
 
 def refuse_elsewhere(names: Sequence[str]) -> None:
-    """Name the command for what `check` was given and another command examines. Raises `UsageError`."""
+    """Name the command for a process that `check` was given. Raises `UsageError`."""
     for name in names:
-        if not _is_there(name) or os.path.isdir(name):
-            continue
-        if name.isdigit():
-            try:
-                thing = recognise(name)
-            except UsageError:
-                continue  # `check` has a sentence of its own for it
-            if thing.read_by[0] == WATCH:
-                raise UsageError(
-                    "{name}: {what}; examine it with `{typed}`",
-                    name=name,
-                    what=thing.what,
-                    typed=_typed(thing.read_by[0], name),
-                )
+        if not os.path.lexists(name) and _is_process(name):
+            what, typed = say("a running process"), _typed(WATCH, name)
+            raise UsageError("{name}: {what}; examine it with `{typed}`", name=name, what=what, typed=typed)
 
 
 def _is_there(name: str) -> bool:

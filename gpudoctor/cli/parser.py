@@ -89,28 +89,6 @@ def build_parser(only: str | None = None) -> argparse.ArgumentParser:
     return parser
 
 
-def _with_negatives(words: list[str]) -> list[str]:
-    """The words with `--gpu -3GiB` as `--gpu=-3GiB`: argparse takes such a value for a flag and its sentence
-    says that nothing was given, so that the one who knows what is allowed never sees it."""
-    joined: list[str] = []
-    for word in words:
-        if joined and word[:1] == "-" and word[1:2].isdigit() and joined[-1][:2] == "--" and "=" not in joined[-1]:
-            joined[-1] += f"={word}"
-        else:
-            joined.append(word)
-    return joined
-
-
-def _refuse_a_command(words: Sequence[str]) -> None:
-    """Say what to type to somebody who wrote `gpudoctor check torchrun ...`."""
-    if words[0] != "check" or len(words) < 2 or words[1].startswith("-"):
-        return
-    from gpudoctor.cli.front_door import meant_instead, starts_a_command
-
-    if starts_a_command(words[1:]):
-        raise UsageError(meant_instead(words[1:]))
-
-
 def _start_here(_: argparse.Namespace) -> int:
     """What to do next in this folder, on this machine."""
     from gpudoctor.cli.start_here import run
@@ -149,23 +127,18 @@ def parse(argv: Sequence[str]) -> argparse.Namespace:
         from gpudoctor.cli.front_door import meant_command
 
         words = meant_command(words, COMMANDS)
-    _refuse_a_command(words)
-    words = _with_negatives(words)
+    if words[0] == "check":
+        from gpudoctor.cli.front_door import meant_instead, starts_a_command
+
+        if starts_a_command(words[1:]):  # `gpudoctor check torchrun ...`
+            raise UsageError(meant_instead(words[1:]))
     parser = build_parser(only=words[0])
     arguments, left = parser.parse_known_args(words)
     if left and hasattr(arguments, "targets") and not any(word.startswith("-") for word in left):
         arguments.targets += left  # argparse leaves targets that come after a flag
     elif left:
-        if words[0] == "check":
-            from gpudoctor.cli.front_door import meant_instead
-
-            if sentence := meant_instead([*words[1:], *rest]):
-                raise UsageError(sentence)
-        if words[0] in ("estimate", "verify"):
-            from gpudoctor.cli.estimate_flags import moved
-
-            if sentence := next(filter(None, map(moved, left)), ""):
-                raise UsageError("{sentence}; see: gpudoctor {words} --help", sentence=sentence, words=words[0])
+        if words[0] == "check" and (sentence := meant_instead([*words[1:], *rest])):
+            raise UsageError(sentence)
         near = _near_flag(parser, words[0], left)
         raise UsageError(
             "unknown {arguments}: {left}{near}; see: gpudoctor {words} --help",

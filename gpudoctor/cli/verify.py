@@ -111,7 +111,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 def _examine(command: tuple[str, ...] | None, request: "Request", arguments: argparse.Namespace) -> "VerifyResult":
     """The trials of the command, or of a synthetic job."""
-    from gpudoctor.cli.verify_session import examine_and_try
+    from gpudoctor.cli.verify_session import examine_and_try, named_arms
     from gpudoctor.recorder.folder import new_folder
     from gpudoctor.trial.protection import RunProtection
     from gpudoctor.trial.unchanged import Unchanged
@@ -129,7 +129,8 @@ def _examine(command: tuple[str, ...] | None, request: "Request", arguments: arg
             folder, remark = new_folder(arguments.recording)
             write_line(remark)
             files = Unchanged(command, without=(str(folder), str(scratch)))
-            result = examine_and_try(command, folder, scratch, watchdog, guard, request, arguments)
+            arms = named_arms(command, arguments)
+            result = examine_and_try(command, folder, scratch, watchdog, guard, request, arguments, arms=arms)
     except Interrupted as error:
         raise Interrupted(
             error.number, say("; {words}", words=files.look().words) if files is not None else ""

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 from gpudoctor.cli.run_common import examine_recorded, recorded_patient, write_line
 from gpudoctor.cli.time_limited import Expired, limited
@@ -30,18 +30,6 @@ if TYPE_CHECKING:
 _BATCH = "DataLoader.batch_size"
 _REPLAY_SHARE = 0.4
 """Share of the time that is left which a replay may take."""
-
-
-class TrialJob(Protocol):
-    """A job that gpudoctor wrote itself: it brings settings to try."""
-
-    began: float
-    """When its time began, on the monotonic clock."""
-    arms: "list[tuple[str, Arm]]"
-    """What `--vary` or `--against` asks for."""
-
-    def settings(self, report: "Report", folder: Path) -> "Sequence[tuple[str, Arm]]":
-        """Settings to try beside the remedies of the report."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,7 +59,7 @@ def check_trials(command: tuple[str, ...] | None, arguments: argparse.Namespace)
             "--{asked} tries no remedy; remove the flags that name, keep or print one", asked=asked[0].replace("_", "-")
         )
     if command is not None:
-        _named_arms(command, arguments)
+        named_arms(command, arguments)
     if arguments.find_batch:
         _batch_arm(arguments.find_batch, command or ())(1)
 
@@ -84,11 +72,13 @@ def examine_and_try(
     guard: "RunProtection",
     request: "Request",
     arguments: argparse.Namespace,
-    job: "TrialJob | None" = None,
+    *,
+    arms: "Sequence[tuple[str, Arm]]",
+    began: float | None = None,
 ) -> VerifyResult:
-    """Run the baseline, diagnose it, try, and give the report with the proofs in it.
+    """Run the baseline, diagnose it, try the named `arms` or the remedies, and give the report with the proofs in it.
 
-    What a synthetic job prints goes to standard error.
+    Of a synthetic job `began` is when its time began, on the monotonic clock; it prints to standard error.
     """
     from gpudoctor.trial.processes import adopt_orphans
     from gpudoctor.trial.session import TrialSession
@@ -108,7 +98,7 @@ def examine_and_try(
         named=tuple(arguments.remedy),
         top=arguments.top,
         window_steps=arguments.steps,
-        began=job.began if job is not None else time.monotonic(),
+        began=began or time.monotonic(),
     )
     if not arguments.quiet:
 
@@ -120,7 +110,7 @@ def examine_and_try(
     bench.watch = lambda arm, _passed: line.show(_status(session, arm))
     try:
         finished = bench.explore(
-            folder, enough=session.enough, to_stderr=arguments.diff or job is not None, seconds=session.left
+            folder, enough=session.enough, to_stderr=arguments.diff or began is not None, seconds=session.left
         )
         report = _diagnosed(command, folder, request, arguments)
         recording = read_recording(str(folder))
@@ -138,7 +128,7 @@ def examine_and_try(
         session.cures = _cures(session, command, request, report, recording, finished.seconds)
         timed = not finished.failed and session.choose_window(recording, finished.stopped_by is None)
         if timed:
-            _try(session, recording, report, command, arguments, job)
+            _try(session, recording, report, command, arguments, arms)
         elif not _asked(arguments):
             session.try_remedies(report.findings, timed=False)
     finally:
@@ -222,10 +212,9 @@ def _cures(
 
 def _try(
     session: "TrialSession", recording: "Recording", report: "Report", command: tuple[str, ...],
-    arguments: argparse.Namespace, job: "TrialJob | None",
+    arguments: argparse.Namespace, arms: "Sequence[tuple[str, Arm]]",
 ) -> None:  # fmt: skip
     """The trials that were asked for; the remedies of the findings, where nothing else was."""
-    arms = job.arms if job is not None else _named_arms(command, arguments)
     if arms:
         session.try_arms(arms)
     elif arguments.find_batch is not None:
@@ -237,12 +226,11 @@ def _try(
         arm_of = _batch_arm(arguments.find_batch or _BATCH, command)
         find_batch(session, batch, arm_of, memory_limit(recording))
     else:
-        settings = job.settings(report, session.bench.scratch) if job is not None else []
-        session.try_remedies(report.findings, others=len(settings))
-        session.try_settings(settings)
+        session.try_remedies(report.findings)
 
 
-def _named_arms(command: tuple[str, ...], arguments: argparse.Namespace) -> "list[tuple[str, Arm]]":
+def named_arms(command: tuple[str, ...], arguments: argparse.Namespace) -> "list[tuple[str, Arm]]":
+    """What `--against` or `--vary` asks for. Raises `UsageError`."""
     from gpudoctor.trial.vary import against, varied
 
     if arguments.against is not None:

@@ -7,14 +7,14 @@ import sys
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from gpudoctor.cli.run_common import write_line
 from gpudoctor.cli.synthetic_flags import here, plan_of
 from gpudoctor.cli.verify_session import examine_and_try
-from gpudoctor.errors import DoctorError, UsageError
+from gpudoctor.errors import UsageError
 from gpudoctor.lang import say
 
 if TYPE_CHECKING:
@@ -43,11 +43,7 @@ class SyntheticRun:
     arguments: argparse.Namespace
     plan: "Synthetic"
     facts: dict[str, Any]
-    began: float
-    """On the monotonic clock: the budget is for all of it."""
     written: "WrittenProgram | None" = None
-    arms: "list[tuple[str, Arm]]" = field(default_factory=list)
-    """What `--vary` or `--against` asks for."""
 
     @property
     def command(self) -> tuple[str, ...]:
@@ -69,22 +65,14 @@ class SyntheticRun:
             run = replace(run, throughput=replace(run.throughput, mfu=summary.mfu))
         return replace(report, synthetic=summary, run=run)
 
-    def settings(self, report: "Report", folder: Path) -> "list[tuple[str, Arm]]":
-        """Settings to try beside the remedies of the report; none where the user names what to try."""
-        if self.arguments.remedy or self.arguments.top is not None:
-            return []
-        told = {name for item in report.findings for remedy in item.remedies for name, _ in remedy.override}
-        return list(_settings(self, folder, frozenset(told)))
-
-    def variant(self, changes: Mapping[str, Any], folder: Path, number: int, *, anew: bool = True) -> "Arm":
+    def variant(self, changes: Mapping[str, Any], folder: Path, number: int) -> "Arm":
         """The arm of the same job with other fields. Raises `DoctorError` where that cannot run here."""
         from gpudoctor.estimate.synthetic.write_program import ask
         from gpudoctor.report.estimate_words import flags_text
         from gpudoctor.trial.trial_runner import Arm
 
         plan = plan_of(self.arguments, self.plan.place, changes)
-        facts = ask(plan) if anew else self.facts
-        made = _written(plan, facts, folder, name=f"variant-{number}")
+        made = _written(plan, ask(plan), folder, name=f"variant-{number}")
         return Arm(name=flags_text(changes), command=made.command)
 
 
@@ -108,15 +96,18 @@ def examine_synthetic(
         line.show("gpudoctor · the job: what it is, and whether it fits")
         plan = plan_of(arguments, here())
         line.show("gpudoctor · the job: how the installed transformers builds it")
-        job = SyntheticRun(arguments=arguments, plan=plan, facts=ask(plan), began=began)
-        job.arms = _varied(job, scratch)
+        job = SyntheticRun(arguments=arguments, plan=plan, facts=ask(plan))
+        arms = _varied(job, scratch)
     finally:
         line.close()
     folder, remark = new_folder(arguments.recording)
     write_line(remark)
     job.write(folder)
     with _surrounded():
-        result = examine_and_try(job.command, folder, scratch, watchdog, guard, _silenced(request), arguments, job)
+        silenced = _silenced(request)
+        result = examine_and_try(
+            job.command, folder, scratch, watchdog, guard, silenced, arguments, arms=arms, began=began
+        )
     return replace(result, report=job.report(result.report))
 
 
@@ -174,36 +165,3 @@ def _varied(run: SyntheticRun, folder: Path) -> list[tuple[str, "Arm"]]:
             arm = run.variant({key: value_of(key, value)}, folder, len(arms) + 1)
             arms.append((arm.name, arm))
     return arms
-
-
-_APART = 100
-"""Number of the first setting's program: those of --vary have the numbers below."""
-_SETTINGS: tuple[tuple[str, bool, dict[str, Any], dict[str, Any]], ...] = (
-    ("checkpointing.enabled", True, {"checkpointing": "layer"}, {"checkpointing": "none"}),
-    ("optimizer.fused", True, {"optimizer": "adamw"}, {"optimizer": "adamw-fused"}),
-    ("attention.implementation", False, {"attention": "eager"}, {"attention": "sdpa"}),
-    ("torch.compile", False, {"compiled": False}, {"compiled": True}),
-    ("autocast.dtype", False, {"dtype": "fp32", "mixed_precision": "no"}, {"mixed_precision": "bf16"}),
-)
-"""Override of the same name, whether the numbers stay the same, what the job must have, and what it gets."""
-
-
-def _settings(run: SyntheticRun, folder: Path, tried: frozenset[str]) -> Iterator[tuple[str, "Arm"]]:
-    """What a synthetic job has to try beside the remedies of its findings: settings, as flags of this command.
-
-    `tried` are overrides that a remedy has tried already. One that cannot run here, or would not fit, is left
-    out.
-    """
-    for number, (override, safe, has, gets) in enumerate(_SETTINGS):
-        job = run.plan.job
-        if override in tried or (not safe and not run.arguments.unsafe):
-            continue
-        if any(getattr(job, name) != value for name, value in has.items()):
-            continue
-        if run.plan.engine is not None and "optimizer" in gets:
-            continue  # the engine chooses its own kernels
-        try:
-            arm = run.variant(gets, folder, _APART + number, anew="attention" in gets)
-        except DoctorError:
-            continue
-        yield arm.name, arm

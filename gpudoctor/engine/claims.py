@@ -10,10 +10,7 @@ from typing import TypeAlias
 
 from gpudoctor.analysis.saved_gpus import not_held
 from gpudoctor.lang import say, template, term
-from gpudoctor.lang.message import concatenated
 from gpudoctor.model import Crashed, Found, Outcome, Passed, Patient, PatientKind, Ranked, Severity, Skipped
-from gpudoctor.model.comparison import Change, Ratio
-from gpudoctor.model.proof import TrialRow
 from gpudoctor.model.run import RunSummary
 from gpudoctor.model.signs.process import ProcessWindow
 from gpudoctor.model.signs.recording import Recording
@@ -29,8 +26,6 @@ UNEXPLAINED = 1.18
 """A bound above this with no finding to explain it is not health: 15 % of the time, what PERF014 notes."""
 MUCH = 0.15
 """Share of the time from which on a note is worth naming in the verdict."""
-FEWEST_COMPARED = 8
-"""Steady steps below which two runs are not compared."""
 FEWEST_SAMPLES = 30
 """Stack samples below which nothing is said about shares of time."""
 TO_GAIN = 0.15
@@ -61,19 +56,6 @@ class Ran:
     died: bool = False
     ranked: Sequence[Ranked] = ()
     outcomes: Sequence[Outcome] = field(default_factory=tuple)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ComparedRuns:
-    """Two runs side by side."""
-
-    time: Ratio | None
-    """Time a step or a sample, the second run over the first; None where one run is too short."""
-    change: Change
-    jobs: Sequence[str] = ()
-    """What makes them two jobs, a clause each."""
-    crowds: Sequence[str] = ()
-    """What other processes took beside them, a clause each."""
 
 
 _UNJUDGED = ((template("labels"), ()), (template("schedule"), ()), (template("resume"), ()))
@@ -138,73 +120,46 @@ def not_judged(kind: PatientKind, outcomes: Iterable[Outcome]) -> str:
     return say(" {areas} were not judged.", areas=capitalised(joined(missed))) if missed else ""
 
 
-def nothing_read(patient: Patient) -> bool:
-    """Whether files were named of which none was read: logs, or what no reader opens."""
-    job = optional(lambda: patient.job)
-    signs = (patient.signs.source, patient.signs.configs)
-    return (
-        patient.kind is PatientKind.SCRIPT
-        and all(optional(sign.take) is None for sign in signs)
-        and (job is None or job.script_path is None)
-    )
-
-
-def why_unread(patient: Patient) -> str:
-    """Why the first of the named files was not read, where none was: a sentence; "" where one was."""
+def unread_files(patient: Patient) -> str | None:
+    """Of named files of which none was read, why the first was not: a sentence, "" if nobody knows; else None."""
     job = optional(lambda: patient.job)
     source, configs = optional(patient.signs.source.take), optional(patient.signs.configs.take)
+    if patient.kind is not PatientKind.SCRIPT or (job is not None and job.script_path is not None):
+        return None
     read = (source is not None and source.scripts) or (configs is not None and configs.files)
     sentences = [sentence for sign in (source, configs) if sign is not None for _, sentence in sign.unread]
-    named = job is not None and job.script_path is not None
-    if patient.kind is not PatientKind.SCRIPT or read or named or not sentences:
-        return ""
+    if read or not sentences:
+        return "" if source is None and configs is None else None
     more = len(sentences) - 1
     return sentences[0] + (say(" ({files} more)", files=count(more, "file")) if more else "")
 
 
-def _crashed(case: Examined | Ran) -> Clauses:
+def _checks(case: Examined | Ran, *, left_out: bool = True) -> Clauses:
+    """Of the checks those that crashed, that all had nothing to read, and, if asked for, that the user left out."""
     if number := sum(isinstance(item, Crashed) for item in case.outcomes):
         yield say("{checks} crashed", checks=count(number, "check"))
-
-
-def _left_out(case: Examined | Ran) -> Clauses:
-    number = sum(isinstance(item, Skipped) and item.deselected and not item.held for item in case.outcomes)
-    if number == 1:
-        yield say("1 check was not selected")
-    elif number:
-        yield say("{checks} were not selected", checks=count(number, "check"))
-
-
-def _looked(case: Examined) -> Clauses:
-    yield from _crashed(case)
-    if not case.notes and not any(isinstance(item, Passed) for item in case.outcomes):
+    if isinstance(case, Examined) and not case.notes and not any(isinstance(item, Passed) for item in case.outcomes):
         yield say("nothing could be examined")
+    number = sum(isinstance(item, Skipped) and item.deselected and not item.held for item in case.outcomes)
+    if left_out and number:
+        many = say("{checks} were not selected", checks=count(number, "check"))
+        yield say("1 check was not selected") if number == 1 else many
 
 
-def _unread(case: Examined) -> Clauses:
-    if case.incomplete:
-        yield say("a part of it could not be examined")
-
-
-def _without_gpu(case: Examined) -> Clauses:
-    survey = optional(lambda: case.patient.gpu_survey)
+def _without_gpu(patient: Patient) -> Clauses:
+    survey = optional(lambda: patient.gpu_survey)
     if survey is None:
         yield say("the GPUs were not examined")
     elif not survey.gpus:
         yield say("no GPU was examined ({absence})", absence=survey.absence)
 
 
-def _of_machine(case: Examined) -> Clauses:
-    yield from (*_looked(case), *_left_out(case), *_unread(case), *_without_gpu(case))
-
-
-def _of_job(case: Examined) -> Clauses:
-    yield from (*_looked(case), *_left_out(case), *_unread(case))
-    source = optional(lambda: case.patient.source)
-    configs = optional(lambda: case.patient.configs)
+def _of_job(patient: Patient) -> Clauses:
+    source = optional(lambda: patient.source)
+    configs = optional(lambda: patient.configs)
     if not ((source is not None and source.trains) or (configs is not None and configs.trains)):
         yield say("no training was found in it")
-    if elsewhere := _elsewhere(case.patient, source):
+    if elsewhere := _elsewhere(patient, source):
         yield elsewhere
 
 
@@ -229,9 +184,8 @@ def _elsewhere(patient: Patient, source: Source | None) -> str:
     return say("its GPUs were not examined{why}", why=why) if wanted else ""
 
 
-def _of_cluster(case: Examined) -> Clauses:
-    yield from (*_looked(case), *_unread(case))
-    preflight = optional(lambda: case.patient.preflight)
+def _of_cluster(patient: Patient) -> Clauses:
+    preflight = optional(lambda: patient.preflight)
     if preflight is None:
         yield say("nothing was measured")
         return
@@ -251,9 +205,9 @@ def unread_log(case: Examined) -> Clauses:
         yield say("the part that could be read has no Xid event")
 
 
-def unseen_gpus(case: Examined) -> Clauses:
+def unseen_gpus(case: Examined, *, left_out: bool = True) -> Clauses:
     """What a saved `nvidia-smi -q` lacks to call its GPUs well."""
-    yield from (*_looked(case), *_left_out(case), *_without_gpu(case))
+    yield from (*_checks(case, left_out=left_out), *_without_gpu(case.patient))
     survey = optional(lambda: case.patient.gpu_survey)
     if survey is None:
         return
@@ -288,7 +242,7 @@ def unseen_in_run(case: Ran) -> Clauses:
         yield say("it did not end well")
     if severe := sum(item.finding.severity is not Severity.NOTE for item in case.ranked):
         yield say("{findings} above a note", findings=count(severe, "finding"))
-    yield from (*_crashed(case), *_left_out(case), *_seen_in_run(case))
+    yield from (*_checks(case), *_seen_in_run(case))
     if case.bound > UNEXPLAINED:
         yield say("{bound} of its time is not computation", bound=percent(1 - 1 / case.bound))
 
@@ -314,32 +268,6 @@ def unseen_live(window: ProcessWindow) -> Clauses:
         yield say("{lost} of its time is not computation", lost=percent(lost))
 
 
-def doubtful_ratio(case: ComparedRuns) -> Clauses:
-    """What two runs lack for one to be called faster."""
-    if case.time is None:
-        yield say("a run made fewer than {fewest_compared} steady steps", fewest_compared=FEWEST_COMPARED)
-    if case.change not in (Change.FASTER, Change.SLOWER):
-        yield say("the difference may be chance")
-    if case.jobs:
-        yield say("they are two jobs: {jobs}", jobs=concatenated("; ", case.jobs))
-    if case.crowds:
-        yield say("other processes used {crowds}, and no CPU was idle", crowds=concatenated(" and ", case.crowds))
-
-
-def unproven(row: TrialRow) -> Clauses:
-    """What a trial lacks to prove its change."""
-    if row.proof is None or row.proof.verdict != "faster":
-        yield say("it was not faster at every look")
-    if row.proof is not None and row.proof.loss == "moved":
-        yield say("its loss is different")
-
-
-def uncured(row: TrialRow) -> Clauses:
-    """What a trial lacks to call its finding cured."""
-    if row.proof is None or row.proof.cure is None or not row.proof.cure.gone:
-        yield say("the finding came back, or its check did not run")
-
-
 def warned(who: str, warnings: Sequence[str]) -> str:
     """How many warnings there are, by their names, and the first."""
     if len(warnings) == 1:
@@ -349,22 +277,26 @@ def warned(who: str, warnings: Sequence[str]) -> str:
     )
 
 
-def lacking(case: Examined) -> list[str]:
+def lacking(case: Examined, *, left_out: bool = True) -> list[str]:
     """What an examination without a run lacks to call its patient well, a clause each."""
-    kinds = {PatientKind.MACHINE: _of_machine, PatientKind.CLUSTER: _of_cluster}
-    return list(kinds.get(case.patient.kind, _of_job)(case))
+    kind = case.patient.kind
+    missing = [*_checks(case, left_out=left_out and kind is not PatientKind.CLUSTER)]
+    if case.incomplete:
+        missing.append(say("a part of it could not be examined"))
+    own = {PatientKind.MACHINE: _without_gpu, PatientKind.CLUSTER: _of_cluster}.get(kind, _of_job)
+    return [*missing, *own(case.patient)]
 
 
 def unexamined(case: Examined | Ran | ProcessWindow) -> tuple[str, ...]:
     """What was not seen and must have been for a claim of health, a clause each; not what the user left out."""
     if isinstance(case, Ran):
-        return (*_crashed(case), *_seen_in_run(case))
+        return (*_checks(case, left_out=False), *_seen_in_run(case))
     if isinstance(case, ProcessWindow):
         return tuple(_seen_live(case))
-    missing = lacking(case)
-    if case.patient.kind is PatientKind.RECORDING:  # a memory snapshot or readings alone make no claim
-        log, survey = optional(lambda: case.patient.kernel_log), optional(lambda: case.patient.gpu_survey)
-        missing = list(unseen_gpus(case)) if survey is not None and survey.saved else []
-        missing = list(unread_log(case)) if log is not None and log.saved else missing
-    left_out = {*_left_out(case)}
-    return tuple(clause for clause in missing if clause not in left_out)
+    if case.patient.kind is not PatientKind.RECORDING:
+        return tuple(lacking(case, left_out=False))
+    log, survey = optional(lambda: case.patient.kernel_log), optional(lambda: case.patient.gpu_survey)
+    if log is not None and log.saved:
+        return tuple(unread_log(case))
+    # a memory snapshot or readings alone make no claim
+    return tuple(unseen_gpus(case, left_out=False)) if survey is not None and survey.saved else ()

@@ -10,7 +10,6 @@ from gpudoctor.analysis.run.cpu_contention import crowd
 from gpudoctor.analysis.run.job_facts import main_model, torch_fact
 from gpudoctor.analysis.run.steady_run import run_of
 from gpudoctor.analysis.run.steady_state import Steady, steady
-from gpudoctor.engine.claims import FEWEST_COMPARED, ComparedRuns, doubtful_ratio
 from gpudoctor.engine.run_summary import summarise
 from gpudoctor.lang import say, term
 from gpudoctor.lang.message import concatenated
@@ -20,6 +19,9 @@ from gpudoctor.model.run import RunSummary
 from gpudoctor.model.signs.recording import Process, Recording
 from gpudoctor.text import capitalised, count, cut, duration, joined
 from gpudoctor.text import count as counted
+
+FEWEST_COMPARED = 8
+"""Steady steps below which two runs are not compared."""
 
 # Whether two recordings are of one job: what differs between them beside their speed.
 
@@ -139,7 +141,7 @@ def compare(before: Recording, after: Recording, reports: tuple[Report, Report])
     ratio = _ratio(states, measure)
     change = _change(ratio)
     jobs = other_job(before, after)
-    case = ComparedRuns(time=ratio, change=change, jobs=jobs, crowds=_crowds(before, after))
+    doubts = _doubts(jobs, _crowds(before, after))
     codes = [{f"{item.finding.code} {item.finding.name}" for item in report.findings} for report in reports]
     return Comparison(
         before=runs[0],
@@ -154,7 +156,7 @@ def compare(before: Recording, after: Recording, reports: tuple[Report, Report])
         # What a run was too short for is not gone.
         gone=tuple(sorted(codes[0] - codes[1])) if ratio is not None else (),
         new=tuple(sorted(codes[1] - codes[0])),
-        verdict=_verdict(case, measure, runs),
+        verdict=_verdict(ratio, change, doubts, measure, runs),
         other_job=jobs,
         other_setting=other_setting(before, after),
     )
@@ -327,16 +329,25 @@ def _medians(runs: tuple[RunSummary, RunSummary]) -> str:
     )
 
 
-def _verdict(case: ComparedRuns, measure: str, runs: tuple[RunSummary, RunSummary]) -> str:
+def _doubts(jobs: Sequence[str], crowds: Sequence[str]) -> list[str]:
+    """Why two runs may not say which is faster, besides chance, a clause each."""
+    found = [say("they are two jobs: {jobs}", jobs=concatenated("; ", jobs))] if jobs else []
+    if crowds:
+        used = concatenated(" and ", crowds)
+        found.append(say("other processes used {crowds}, and no CPU was idle", crowds=used))
+    return found
+
+
+def _verdict(
+    ratio: Ratio | None, change: Change, doubts: Sequence[str], measure: str, runs: tuple[RunSummary, RunSummary]
+) -> str:
     """What became of the speed; where not all is there that this takes, the ratio and what is missing."""
-    ratio, missing = case.time, list(doubtful_ratio(case))
     if ratio is None:
         short = [
             name for name, run in zip(("first", "second"), runs, strict=True) if run.steady_steps < FEWEST_COMPARED
         ]
         which = concatenated(say(" and the "), map(term, short))
-        others = missing[2:]  # the first two, too few steps and perhaps chance, are said
-        jobs = say(" {others}.", others=capitalised(joined(others))) if others else ""
+        jobs = say(" {others}.", others=capitalised(joined(doubts))) if doubts else ""
         return say(
             "No difference can be distinguished from chance: the {which} run made fewer than "
             "{fewest_compared} steady steps.{medians}{jobs}",
@@ -347,13 +358,14 @@ def _verdict(case: ComparedRuns, measure: str, runs: tuple[RunSummary, RunSummar
         )
     span = say("{low:.3f} to {high:.3f}", low=ratio.low, high=ratio.high)
     takes = say("a {measure} takes {ratio:.3f}x the time ({span})", measure=measure, ratio=ratio.value, span=span)
-    if case.change is Change.UNCLEAR:
-        but = [say("But {missing}.", missing=missing[1])] if missing[1:] else []
-        return concatenated(" ", (say("No clear difference: {takes}.", takes=takes), *but, *_also(missing[2:])))
-    if missing:
-        first = say("{takes}, but {missing}.", takes=capitalised(takes), missing=missing[0])
-        return concatenated(" ", (first, *_also(missing[1:])))
-    if case.change is Change.SLOWER:
+    also = [say("Also, {clause}.", clause=clause) for clause in doubts[1:]]
+    if change is Change.UNCLEAR:
+        but = [say("But {missing}.", missing=doubts[0])] if doubts else []
+        return concatenated(" ", (say("No clear difference: {takes}.", takes=takes), *but, *also))
+    if doubts:
+        first = say("{takes}, but {missing}.", takes=capitalised(takes), missing=doubts[0])
+        return concatenated(" ", (first, *also))
+    if change is Change.SLOWER:
         span = say("{low:.2f} to {high:.2f}", low=ratio.low, high=ratio.high)
         return say(
             "The second run is slower: a {measure} takes {ratio:.2f}x the time ({span}).",
@@ -368,8 +380,3 @@ def _verdict(case: ComparedRuns, measure: str, runs: tuple[RunSummary, RunSummar
         measure=measure,
         span=span,
     )
-
-
-def _also(clauses: Sequence[str]) -> list[str]:
-    """A sentence each: a clause may have a list and an "and" of its own."""
-    return [say("Also, {clause}.", clause=clause) for clause in clauses]

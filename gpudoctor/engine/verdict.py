@@ -2,8 +2,8 @@
 
 from collections.abc import Sequence
 
-from gpudoctor.engine.claims import Examined, areas, lacking, not_judged, nothing_read, warned, why_unread
-from gpudoctor.lang import say
+from gpudoctor.engine.claims import Examined, areas, lacking, not_judged, unread_files, warned
+from gpudoctor.lang import say, template
 from gpudoctor.lang.message import concatenated
 from gpudoctor.model import Outcome, Passed, Patient, PatientKind, Ranked, Setting, Severity, Skipped, SourceSpan
 from gpudoctor.model.run import RunSummary
@@ -117,20 +117,12 @@ def _well(case: Examined) -> str:
     if not passed and not case.notes:
         skipped = sum(isinstance(item, Skipped) and not item.deselected for item in case.outcomes)
         return say("{who}: nothing could be examined ({checks} skipped).", who=who, checks=count(skipped, "check"))
-    if why := why_unread(case.patient):
-        return say(
-            "{why}. gpudoctor examined only this machine: {checks} passed{noted}.",
-            why=why,
-            checks=count(passed, "check"),
-            noted=noted,
-        )
-    if nothing_read(case.patient):
-        return say(
-            "{who}: gpudoctor examined nothing of it; of this machine, {checks} passed{noted}.",
-            who=who,
-            checks=count(passed, "check"),
-            noted=noted,
-        )
+    why = unread_files(case.patient)
+    if why is not None:
+        unread = template("{why}. gpudoctor examined only this machine: {checks} passed{noted}.")
+        unknown = template("{who}: gpudoctor examined nothing of it; of this machine, {checks} passed{noted}.")
+        told = {"why": why} if why else {"who": who}
+        return say(unread if why else unknown, **told, checks=count(passed, "check"), noted=noted)
     seen, _ = areas(case.patient.kind, case.outcomes, case.patient)
     missing = lacking(case)
     return say(

@@ -173,8 +173,8 @@ class TrialSession:
         bench.deadline = self.began + self.budget
         return True
 
-    def try_remedies(self, ranked: Sequence[Ranked], *, others: int = 0, timed: bool = True) -> None:
-        """Try what can be tried, then the proven ones together; `others` changes want their time afterwards.
+    def try_remedies(self, ranked: Sequence[Ranked], *, timed: bool = True) -> None:
+        """Try what can be tried, then the proven ones together.
 
         Without `timed` (the command dies, or makes too few steps) only what cures something is looked at.
         """
@@ -185,28 +185,17 @@ class TrialSession:
         if not timed:
             wanted = [item for item in wanted if self.cures is not None and has_sign(item.item)]
         with self.stopping():
-            self._plan(len(wanted) + others if timed else 0)
+            self._plan(len(wanted) if timed else 0)
             for number, item in enumerate(wanted):
                 together = 1 if len(wanted) > 1 else 0
-                share = self.left / (len(wanted) - number + together + others)
+                share = self.left / (len(wanted) - number + together)
                 self.attempts.append(
                     self.attempt(item.remedy.id, item.remedy.title, item.arm, share, item, gated=True, timed=timed)
                 )
             proven = [*self.proven, *(item for item in self.cured if item.remedy.applicability is _SAFE)]
             if len(proven) > 1 and self.left > 0 and timed:
                 title = ", ".join(item.remedy.id for item in proven)
-                self.together = self.attempt("together", title, joined(proven), self.left / (1 + others), gated=True)
-
-    def try_settings(self, arms: Sequence[tuple[str, Arm]]) -> None:
-        """Try settings of a job that no finding speaks of: they have to leave what is learned alone, too."""
-        with self.stopping():
-            for number, (title, arm) in enumerate(arms):
-                # Shares too small for a verdict would give none: those that come first get what one takes.
-                share = max(self.left / (len(arms) - number), _PAIRS * 2 * self.lap_seconds)
-                if self.left < 2 * self.lap_seconds:  # not even a pair of it
-                    self.attempts.append(Attempt(name=arm.name, title=title, tried=Tried(arm=arm)))
-                    continue
-                self.attempts.append(self.attempt(arm.name, title, arm, min(share, self.left), gated=True))
+                self.together = self.attempt("together", title, joined(proven), self.left, gated=True)
 
     def try_arms(self, arms: Sequence[tuple[str, Arm]]) -> None:
         """Try changes that the user named: titles and arms."""

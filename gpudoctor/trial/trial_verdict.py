@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from dataclasses import replace
 from statistics import median
 
-from gpudoctor.engine.claims import uncured, unproven
 from gpudoctor.lang import say, term
 from gpudoctor.lang.message import concatenated, without
 from gpudoctor.model import Applicability, Ranked, Remedy, Report
@@ -140,14 +139,21 @@ def _cured_words(tried: Sequence[TrialRow]) -> str:
     parts = []
     for row in tried:
         cure = row.proof.cure if row.proof else None
-        if cure is not None and row.conclusion is Conclusion.CURED and not any(uncured(row)):
+        if cure is not None and cure.gone and row.conclusion is Conclusion.CURED:
             parts.append(say("{name} with {title} ({words})", name=cure.name, title=row.title, words=cure.words))
     return say("Cured: {parts}.", parts=concatenated("; ", parts)) if parts else ""
 
 
 def _faster_words(tried: Sequence[TrialRow], trial: TrialSummary) -> str:
     """The best that is proven to be faster."""
-    proven = [row for row in tried if row.conclusion is Conclusion.PROVEN and not any(unproven(row))]
+    proven = [
+        row
+        for row in tried
+        if row.conclusion is Conclusion.PROVEN
+        and row.proof
+        and row.proof.verdict == "faster"
+        and row.proof.loss != "moved"
+    ]
     if not proven:
         return ""
     best, together = proven[0], trial.together

@@ -1,6 +1,7 @@
 """Whatever the user names as a recording: a folder of ours, or another tool's log."""
 
 import os
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -16,12 +17,8 @@ from gpudoctor.vitals.saved_kernel_log import read_saved_log
 
 _TRACES = ("*.pt.trace.json", "*.pt.trace.json.gz")
 """Names that torch.profiler.tensorboard_trace_handler gives, and Perfetto's."""
-_OTHERS = {
-    (".nsys-rep", ".qdrep"): "gpudoctor does not read reports of Nsight Systems; record with "
-    "torch.profiler, or with "
-    "`gpudoctor run`"
-}
-"""Endings of traces that are not read, and what to do."""
+_NSIGHT = (".nsys-rep", ".qdrep")
+_ALONE = (FileKind.READINGS, FileKind.SURVEY, FileKind.SNAPSHOT, FileKind.KERNEL_LOG)
 
 
 def open_recording(path: str, *more: str) -> Recording:
@@ -31,25 +28,28 @@ def open_recording(path: str, *more: str) -> Recording:
     """
     paths = [name for each in (path, *more) for name in _traces_in(each) or [each]]
     for name in paths:
-        for endings, sentence in _OTHERS.items():
-            if name.removesuffix(".gz").endswith(endings) and os.path.isfile(name):
-                raise UsageError("{name}: {sentence}", name=name, sentence=sentence)
+        if name.removesuffix(".gz").endswith(_NSIGHT) and os.path.isfile(name):
+            raise UsageError(
+                "{name}: gpudoctor does not read reports of Nsight Systems; record with torch.profiler, or with "
+                "`gpudoctor run`",
+                name=name,
+            )
     kinds = {_kind(Path(name)) for name in paths}
     if len(kinds) > 1:
         raise UsageError(
             "{paths}: recordings of different kinds cannot be joined; report on each separately", paths=", ".join(paths)
         )
     kind = kinds.pop()
-    if kind == "trace":
+    if kind is FileKind.TRACE:
         return read_trace(*paths)
-    if kind == "recording":
+    if kind is FileKind.FOLDER:
         return read_recording(*paths)
     if len(paths) > 1:
         raise UsageError("such files cannot be joined; report on each separately")
-    if kind == "smi":
+    if kind is FileKind.READINGS:
         return read_smi_log(paths[0])
     plain: dict[str, Any] = {"path": paths[0], "command": (), "cwd": "", "started": ""}
-    if kind == "kernel":
+    if kind is FileKind.KERNEL_LOG:
         return Recording(**plain, kernel_log=read_saved_log(Path(paths[0])), origin="kernel log")
     return Recording(**plain, snapshot=read_snapshot(paths[0]), origin="memory snapshot")
 
@@ -62,16 +62,9 @@ def _traces_in(name: str) -> list[str]:
     return sorted(str(found) for pattern in _TRACES for found in folder.glob(pattern))
 
 
-def _kind(path: Path) -> str:
-    """Whose it is: another tool's, or a recording of ours."""
-    others = {
-        FileKind.TRACE: "trace",
-        FileKind.READINGS: "smi",
-        FileKind.SURVEY: "smi",
-        FileKind.SNAPSHOT: "snapshot",
-        FileKind.KERNEL_LOG: "kernel",
-    }
-    try:
-        return others.get(kind_of(path), "recording") if os.path.isfile(path) else "recording"
-    except OSError:
-        return "recording"
+def _kind(path: Path) -> FileKind:
+    """Another tool's file; FOLDER for a recording of ours, and for what is none."""
+    with suppress(OSError):
+        if os.path.isfile(path) and (kind := kind_of(path)) in (*_ALONE, FileKind.TRACE):
+            return FileKind.READINGS if kind is FileKind.SURVEY else kind
+    return FileKind.FOLDER
