@@ -49,7 +49,7 @@ def refused(capsys):
         ("--model bert --seq 4096 --method full", "at most 512"),
         ("--model 7b --gpu 12parsec", "--gpu '12parsec' is not known"),
         ("--model 7b --gpu H1000", "the nearest known are"),
-        ("--model 7b --gpu -24GiB", "--gpu '-24GiB' is not known"),
+        ("--model 7b --gpu=-24GiB", "--gpu '-24GiB' is not known"),
         ("--model 7b --set hidden=4096", "--model and hidden are both given"),
         ("--model 7b --set intermediate=4096", "--model and intermediate are both given"),
         ("--set hidden=4096", "layers is missing"),

@@ -170,7 +170,7 @@ def test_lines_of_a_paragraph_are_joined_without_blanks_between_chinese_characte
 def test_lines_break_between_chinese_characters_only():
     text = "训练等待 data_loader.py:31 的数据（58 %），步时间是 1.2 s。数据 /数据/训练.py 不断开"
     assert "".join(pieces(text)) == text
-    for width in range(8, 60):
+    for width in range(14, 60):
         lines = wrap(text, width, hang=2)
         assert "".join("".join(lines).split()) == "".join(text.split())
         assert not [line for line in lines if line.lstrip().startswith(tuple("，。）、")) or line.endswith("（")]
