@@ -13,9 +13,9 @@ def page_markdown(page: ManualPage) -> str:
     lines = [f"# {page.code} {escape(page.name)}", "", escape(page.title), ""]
     lines += [f"**{page.severity.value}** | {escape(page.topic)} | {page.maturity.value}", ""]
     lines += ["Reads: " + ", ".join(kind.value for kind in page.reads), ""]
-    for section in page.manual.sections if page.manual else ():
-        lines += [f"## {section.heading}", "", section.text, ""]
-    if page.manual is None:
+    for heading, text in page.sections.items():
+        lines += [f"## {heading}", "", text, ""]
+    if not page.sections:
         lines += [page.text, ""]
     if page.track_record:
         lines += [f"Track record: {page.track_record} ([how it was judged](../accuracy.md)).", ""]

@@ -1,12 +1,10 @@
 """`gpudoctor compare A B`: two recordings side by side, and an exit code for CI."""
 
 import argparse
-import sys
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from gpudoctor.cli.argument_parser import BadValue
-from gpudoctor.cli.output import add_color_flag, add_format_flags, look, tell, write_file
+from gpudoctor.cli.output import add_color_flag, add_format_flags, deliver_text, look, tell
 from gpudoctor.cli.report import read
 from gpudoctor.cli.reporting import check_output
 from gpudoctor.errors import UsageError
@@ -52,7 +50,6 @@ def run(arguments: argparse.Namespace) -> int:
     """Read both, compare, print."""
     check_output(arguments)
     from gpudoctor.engine.comparison import compare
-    from gpudoctor.ui.encoding import write_text
 
     recordings = read([arguments.before]), read([arguments.after])
     for recording in recordings:
@@ -64,11 +61,8 @@ def run(arguments: argparse.Namespace) -> int:
             )
     reports = tuple(_examined(item) for item in recordings)
     result = compare(*recordings, (reports[0], reports[1]))
-    text = _render(result, arguments)
-    if arguments.output is None:
-        write_text(text, sys.stdout, rendered=True)
-    else:
-        write_file(Path(arguments.output), text)
+    deliver_text(_render(result, arguments), arguments)
+    if arguments.output is not None:
         tell("gpudoctor: {verdict} Comparison: {output}\n", verdict=result.verdict, output=arguments.output)
     most = arguments.max_regression
     if most is None:

@@ -3,14 +3,13 @@
 import argparse
 import os
 import re
-import sys
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from gpudoctor.cli.output import add_color_flag, add_format_flags, look
+from gpudoctor.cli.output import add_color_flag, add_format_flags, deliver_text, driver_cards, look
 from gpudoctor.errors import UsageError
 from gpudoctor.lang import say, template, term
 
@@ -26,8 +25,6 @@ _COUNTED = re.compile(r"(\d{1,6})\s*[xX*]\s*(\S.*)")
 """Several cards in one word: 2x24GiB, 8 x H100."""
 _SHARED = "fsdp2"
 """Data parallelism on several GPUs where none is named: what torch itself recommends for large models."""
-USUAL = ("full", "lora", "qlora")
-"""Methods that stand side by side when none is named."""
 
 EPILOG = template("""\
 examples:
@@ -84,15 +81,7 @@ def run(arguments: argparse.Namespace) -> int:
         check_output(arguments)
     _count_cards(arguments)
     answer = _answer(arguments)
-    text = _render(answer, arguments)
-    if arguments.output is not None:
-        from gpudoctor.cli.output import write_file
-
-        write_file(Path(arguments.output), text)
-    else:
-        from gpudoctor.ui.encoding import write_text
-
-        write_text(text, sys.stdout, rendered=True)
+    deliver_text(_render(answer, arguments), arguments)
     return 1 if answer.fits is False and not answer.own else 0
 
 
@@ -126,6 +115,7 @@ def _shared_out(fields: dict[str, Any]) -> list[str]:
 
 
 def _answer(arguments: argparse.Namespace) -> "Answer":
+    from gpudoctor.cli.estimate_model import few_positions
     from gpudoctor.estimate import device as find_device
     from gpudoctor.estimate.answer import Answer
 
@@ -143,15 +133,7 @@ def _answer(arguments: argparse.Namespace) -> "Answer":
 
         return unknown_answer(error, card, own, arguments)
     shape = found.shape
-    if "seq" not in fields and shape.positions == "learned" and 0 < shape.max_positions < 2048:
-        fields["seq"] = shape.max_positions
-        assumptions.append(
-            say(
-                "sequence {max_positions}, the most that {name} has positions for",
-                max_positions=shape.max_positions,
-                name=shape.name,
-            )
-        )
+    assumptions += few_positions(shape, fields)
     jobs = _jobs(found, fields)
     if arguments.trace:
         from gpudoctor.cli.estimate_trace import traced_answer
@@ -201,6 +183,7 @@ def _names_a_model(target: str) -> bool:
 def _jobs(found: "FoundModel", fields: dict[str, Any]) -> list["TrainingJob"]:
     """The job of the method that was named, or the usual three; a quantized checkpoint has one way only."""
     from gpudoctor.estimate import TrainingJob
+    from gpudoctor.estimate.fit import METHODS
 
     if "method" in fields or fields.get("mode") == "inference":
         return [TrainingJob(**fields)]
@@ -209,7 +192,7 @@ def _jobs(found: "FoundModel", fields: dict[str, Any]) -> list["TrainingJob"]:
     if found.shape.kind == "vision":
         return [TrainingJob(**fields)]
     jobs, refused = [], []
-    for method in USUAL:
+    for method in METHODS:
         try:
             jobs.append(TrainingJob(**fields, method=method))
         except UsageError as error:
@@ -238,7 +221,6 @@ def _estimates(
 
 def _own_card() -> tuple["Device | None", str]:
     """The machine's own card by the driver's files: NVML would take longer than the whole answer."""
-    from gpudoctor.cli.output import driver_cards
     from gpudoctor.estimate import device as find_device
 
     for name in dict.fromkeys(driver_cards()):
@@ -263,7 +245,7 @@ def _common(estimates: tuple["Estimate", ...]) -> tuple[tuple["Device", tuple[An
 
 def _advised(answer: "Answer", arguments: argparse.Namespace) -> "Answer":
     """The answer with what was asked for beside it, and what to do next where a card is known."""
-    from gpudoctor.estimate.fit import cuts, fits, room, search
+    from gpudoctor.estimate.fit import METHODS, cuts, fits, room, search
 
     shown, card = answer.shown, answer.device
     if card is None:
@@ -278,7 +260,7 @@ def _advised(answer: "Answer", arguments: argparse.Namespace) -> "Answer":
         methods = [each.job.method for each in answer.estimates]
         found = search(answer.shape, answer.estimates[0].job, card, methods)
         if not found.best and len(methods) == 1:
-            found = search(answer.shape, answer.estimates[0].job, card, list(dict.fromkeys([*methods, *USUAL])))
+            found = search(answer.shape, answer.estimates[0].job, card, list(dict.fromkeys([*methods, *METHODS])))
         return replace(answer, found=found)
     if fits(shown):
         return replace(answer, room=room(answer.shape, shown.job, card))

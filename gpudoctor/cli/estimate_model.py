@@ -4,11 +4,12 @@ import os
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from gpudoctor.errors import UsageError
 from gpudoctor.estimate import from_numbers, lookup
 from gpudoctor.estimate.find import FoundModel, find_cached, find_path, is_path, parse_config
+from gpudoctor.estimate.shapes import ModelShape
 from gpudoctor.lang import say
 from gpudoctor.model.read_limits import CONFIG
 from gpudoctor.vitals.memory.from_config import DeclaredJob, settle
@@ -39,6 +40,15 @@ def find_model(name: str | None, numbers: Mapping[str, int]) -> FoundModel:
         return _from_hub(name)
     found = lookup(name)
     return FoundModel(shape=found.preset.shape, assumptions=(found.assumption,) if found.assumption else ())
+
+
+def few_positions(shape: ModelShape, fields: dict[str, Any]) -> list[str]:
+    """The sequence of a model that has few positions, where none was named, and the sentence about it."""
+    longest = shape.max_positions
+    if "seq" in fields or shape.positions != "learned" or not 0 < longest < 2048:
+        return []
+    fields["seq"] = longest
+    return [say("sequence {longest}, the most that {name} has positions for", longest=longest, name=shape.name)]
 
 
 def _from_hub(name: str) -> FoundModel:

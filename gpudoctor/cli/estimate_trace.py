@@ -9,6 +9,7 @@ from gpudoctor.errors import UsageError
 from gpudoctor.estimate.analytic.state import WORKSPACE, WORKSPACE_HOPPER
 from gpudoctor.estimate.answer import Answer
 from gpudoctor.estimate.card import read_card
+from gpudoctor.estimate.fit import METHODS
 from gpudoctor.estimate.job import TrainingJob
 from gpudoctor.estimate.result import Device, Estimate
 from gpudoctor.estimate.shapes import ModelShape
@@ -19,7 +20,6 @@ from gpudoctor.lang import say
 if TYPE_CHECKING:
     from gpudoctor.estimate.config_json import UnknownArchitecture
 
-USUAL = ("full", "lora", "qlora")
 _FORMULAS_ONLY = ("fit", "explain")
 
 
@@ -57,7 +57,7 @@ def unknown_answer(
     from gpudoctor.cli.estimate_flags import job_fields
 
     fields: dict[str, Any] = job_fields(arguments)
-    methods = (fields.pop("method"),) if "method" in fields else USUAL
+    methods = (fields.pop("method"),) if "method" in fields else METHODS
     jobs = [TrainingJob(**fields, method=method) for method in methods]
     kind = unknown.config.get("model_type")
     said = say("gpudoctor has no formula for the architecture {kind}: it traced transformers' own class", kind=kind)

@@ -1,14 +1,10 @@
 """`gpudoctor list [WORD ...]`: every check, those of a topic or of a search; with --overrides other things."""
 
 import argparse
-from typing import TYPE_CHECKING
 
 from gpudoctor.cli.output import add_color_flag, add_format_flags
 from gpudoctor.errors import UsageError
 from gpudoctor.lang import template
-
-if TYPE_CHECKING:
-    from gpudoctor.report.pages import Override
 
 EPILOG = template("""\
 examples:
@@ -66,26 +62,18 @@ def run(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def listed_overrides() -> "list[Override]":
-    """Every override by name."""
-    from gpudoctor.model import Applicability
-    from gpudoctor.report.pages import Override
-    from gpudoctor.trial.override_table import OVERRIDES
-
-    return [
-        Override(name=name, safe=item.safety is Applicability.SAFE, what=item.what, vary=True)
-        for name, item in sorted(OVERRIDES.items(), key=lambda pair: pair[0].lower())
-    ]
-
-
 def _overrides(arguments: argparse.Namespace) -> int:
     from gpudoctor.cli.output import deliver_page, text_width
+    from gpudoctor.model import Applicability
     from gpudoctor.report.pages import overrides_json
+    from gpudoctor.trial.override_table import OVERRIDES
 
-    found = listed_overrides()
-    if arguments.words:
-        words = [word.lower() for word in arguments.words]
-        found = [item for item in found if all(word in f"{item.name} {item.what}".lower() for word in words)]
+    words = [word.lower() for word in arguments.words]
+    found = [
+        {"name": name, "safe": item.safety is Applicability.SAFE, "what": item.what}
+        for name, item in sorted(OVERRIDES.items(), key=lambda pair: pair[0].lower())
+        if all(word in f"{name} {item.what}".lower() for word in words)
+    ]
     if arguments.format == "json":
         deliver_page(overrides_json(found), arguments, through_pager=False)
     else:

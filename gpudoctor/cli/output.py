@@ -201,6 +201,16 @@ def deliver_page(text: str, arguments: argparse.Namespace, *, through_pager: boo
         show(text)
 
 
+def deliver_text(text: str, arguments: argparse.Namespace, stream: TextIO | None = None) -> None:
+    """A rendered text where it was asked for: `--output`, else a stream, standard output unless given."""
+    from gpudoctor.ui.encoding import write_text
+
+    if arguments.output is not None:
+        write_file(Path(arguments.output), text)
+    else:
+        write_text(text if text.endswith("\n") else text + "\n", stream or sys.stdout, rendered=True)
+
+
 def answers_yes(question: str) -> bool:
     """Ask on a terminal; False where nobody can answer."""
     if not (sys.stdin is not None and sys.stdin.isatty() and sys.stderr.isatty()):
@@ -216,14 +226,17 @@ def note_problems(registry: "Registry") -> None:
         tell("gpudoctor: {problem}\n", problem=problem)
 
 
-def driver_cards(root: Path = Path("/proc/driver/nvidia/gpus")) -> list[str]:
+_DRIVER = Path("/proc/driver/nvidia/gpus")
+
+
+def driver_cards() -> list[str]:
     """Names of this machine's GPUs by the files of the kernel's driver: no library is asked."""
     from gpudoctor.model.external_files import read_text
     from gpudoctor.model.read_limits import SYSTEM_FILE
 
     names: list[str] = []
     with suppress(OSError):
-        for card in sorted(root.iterdir()):
+        for card in sorted(_DRIVER.iterdir()):
             lines = read_text(card / "information", SYSTEM_FILE, "replace").splitlines()
             names += [line.partition(":")[2].strip() for line in lines if line.startswith("Model:")]
     return names

@@ -8,24 +8,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, TextIO
 
-from gpudoctor.cli.output import (
-    PIPE_WIDTH,
-    add_color_flag,
-    add_format_flags,
-    add_quiet_flag,
-    tell,
-    terminal_width,
-    wants_colour,
-    write_file,
-)
+from gpudoctor.cli.output import add_color_flag, add_format_flags, add_quiet_flag, deliver_text, look, tell
 from gpudoctor.errors import UsageError
 from gpudoctor.lang import template, tr
 
 if TYPE_CHECKING:
     from gpudoctor.engine.examination import Request
-    from gpudoctor.engine.registry import Registry
-    from gpudoctor.engine.selection import Selection
-    from gpudoctor.engine.settings import Settings
     from gpudoctor.model import Report
 
 TEXT = "text"
@@ -64,41 +52,28 @@ def add_report_flags(parser: argparse.ArgumentParser, *, json: bool = True) -> N
     )
 
 
-def load_settings(arguments: argparse.Namespace, registry: "Registry", start: Path) -> "Settings":
-    """The settings file that applies: the one named, or the nearest from the first target upwards."""
-    from gpudoctor.engine.settings import Settings, find_settings_file, read_settings
+def request_of(arguments: argparse.Namespace, start: Path = Path(), *, signs_first: bool = False) -> "Request":
+    """Which checks look, by the settings file named, or the nearest from the first target upwards, and by flags.
 
-    if arguments.config is not None:
-        path = Path(arguments.config)
-        if not os.path.isfile(path):
-            raise UsageError("--config {config}: no such file", config=arguments.config)
-        return read_settings(path, registry)
-    found = find_settings_file(start)
-    return read_settings(found, registry) if found else Settings()
-
-
-def choose_checks(arguments: argparse.Namespace, registry: "Registry", settings: "Settings") -> "Selection":
-    """Flags over settings: `--select` replaces the file's, `--ignore` adds to it."""
+    `--select` replaces the file's, `--ignore` adds to it; `signs_first` takes the machine's signs at once.
+    """
+    from gpudoctor.engine.examination import Request
+    from gpudoctor.engine.registry import load_registry
     from gpudoctor.engine.selection import make_selection
-    from gpudoctor.engine.settings import split_selectors
+    from gpudoctor.engine.settings import Settings, find_settings_file, read_settings, split_selectors
 
+    if arguments.config is not None and not os.path.isfile(arguments.config):
+        raise UsageError("--config {config}: no such file", config=arguments.config)
+    registry = load_registry()
+    found = find_settings_file(start) if arguments.config is None else Path(arguments.config)
+    settings = read_settings(found, registry) if found else Settings()
     by_flag = [(word, "--select") for word in split_selectors(arguments.select)]
     by_file = [(word, settings.where) for word in settings.select]
     ignore = [(word, settings.where, reason) for word, reason in settings.ignore]
     ignore += [(word, "--ignore", None) for word in split_selectors(arguments.ignore)]
-    return make_selection(registry, by_flag or by_file, ignore)
-
-
-def request_of(arguments: argparse.Namespace, start: Path = Path(), *, signs_first: bool = False) -> "Request":
-    """Which checks look, by flags and by the settings of a folder; `signs_first` takes the machine's signs at once."""
-    from gpudoctor.engine.examination import Request
-    from gpudoctor.engine.registry import load_registry
-
-    registry = load_registry()
-    settings = load_settings(arguments, registry, start)
     return Request(
         registry=registry,
-        selection=choose_checks(arguments, registry, settings),
+        selection=make_selection(registry, by_flag or by_file, ignore),
         settings=settings,
         signs_first=("gpu_survey", "kernel_log", "packages", "torch", "host") if signs_first else (),
     )
@@ -172,12 +147,8 @@ def rendered(
 
 def send(out: Rendered, arguments: argparse.Namespace, stream: TextIO) -> int:
     """Write a rendered report where it was asked for, and return the exit code."""
-    from gpudoctor.ui.encoding import write_text
-
-    if arguments.output is None:
-        write_text(out.text if out.text.endswith("\n") else out.text + "\n", stream, rendered=True)
-    else:
-        write_file(Path(arguments.output), out.text)
+    deliver_text(out.text, arguments, stream)
+    if arguments.output is not None:
         with suppress(OSError, ValueError):
             tell(out.summary)
     return out.code
@@ -190,12 +161,7 @@ def _render(report: "Report", arguments: argparse.Namespace, fail_on: str, prefl
         return render(report, arguments.format, fail_on)
     from gpudoctor.ui.console import render_preflight, render_text
 
-    terminal = arguments.output is None and stream.isatty()
-    if preflight and not terminal and not arguments.verbose:
-        return render_preflight(report, width=PIPE_WIDTH, floor=fail_on)
-    return render_text(
-        report,
-        width=terminal_width(stream) if terminal else PIPE_WIDTH,
-        colour=wants_colour(arguments.color, terminal),
-        verbose=arguments.verbose,
-    )
+    width, colour = look(arguments, stream)
+    if preflight and not (arguments.output is None and stream.isatty()) and not arguments.verbose:
+        return render_preflight(report, width=width, floor=fail_on)
+    return render_text(report, width=width, colour=colour, verbose=arguments.verbose)

@@ -68,14 +68,10 @@ def plan_of(arguments: argparse.Namespace, place: "RunPlace", changes: Mapping[s
 
 def _defaults(found: "FoundModel", fields: dict[str, Any]) -> list[str]:
     """What is filled in where nothing was said; with a sentence each."""
+    from gpudoctor.cli.estimate_model import few_positions
+
     said = []
     if "method" not in fields:
         fields["method"] = "full"
         said.append(say("--method full, as none was named"))
-    longest = found.shape.max_positions
-    if "seq" not in fields and found.shape.positions == "learned" and 0 < longest < 2048:
-        fields["seq"] = longest
-        said.append(
-            say("sequence {longest}, the most that {name} has positions for", longest=longest, name=found.shape.name)
-        )
-    return said
+    return [*said, *few_positions(found.shape, fields)]

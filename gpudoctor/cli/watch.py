@@ -3,18 +3,18 @@
 import argparse
 import sys
 from contextlib import ExitStack
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from gpudoctor.cli.argument_parser import BadValue
 from gpudoctor.cli.flag_types import positive, seconds
 from gpudoctor.cli.flamegraph_flag import add_flamegraph_flag, check_flamegraph, flamegraph_text, write_flamegraph
 from gpudoctor.cli.output import tell
-from gpudoctor.cli.reporting import add_report_flags, check_output, choose_checks, load_settings
+from gpudoctor.cli.reporting import add_report_flags, check_output, request_of
 from gpudoctor.errors import UsageError
 from gpudoctor.lang import template
 
 if TYPE_CHECKING:
+    from gpudoctor.engine.examination import Request
     from gpudoctor.engine.registry import Registry
     from gpudoctor.model.watch import FoundJob
     from gpudoctor.watch.session import WatchSession
@@ -98,21 +98,18 @@ def open_session(arguments: argparse.Namespace, stack: ExitStack) -> "tuple[Watc
     """Load the checks and attach; the stack closes it all. Raises `DoctorError`s with a sentence."""
     from dataclasses import replace
 
-    from gpudoctor.engine.examination import Request
-    from gpudoctor.engine.registry import load_registry
     from gpudoctor.model import Reads
     from gpudoctor.watch.session import WatchSession
 
-    registry = load_registry()
-    settings = load_settings(arguments, registry, Path())
-    arguments.fail_on = arguments.fail_on or settings.fail_on
-    selection = choose_checks(arguments, registry, settings)
+    request = request_of(arguments)
+    registry = request.registry
+    arguments.fail_on = arguments.fail_on or request.settings.fail_on
 
-    def reading(what: Reads) -> Request:
+    def reading(what: Reads) -> "Request":
         """The checks that read a live process, or its output, of those that the user selects."""
         codes = {code for code, check in registry.checks.items() if what in check.reads}
-        selected = replace(selection, selected=selection.selected & codes)
-        return Request(registry=registry, selection=selected, settings=settings)
+        selected = replace(request.selection, selected=request.selection.selected & codes)
+        return replace(request, selection=selected)
 
     exporter = None
     if arguments.prometheus is not None:

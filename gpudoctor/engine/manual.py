@@ -2,6 +2,7 @@
 
 import inspect
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import lru_cache
 
@@ -37,7 +38,7 @@ def topic_words(code: str) -> str:
     return f"{letters} {_TOPICS.get(letters, '')}".strip()
 
 
-_HEADING = re.compile(r"^([A-Z][A-Za-z' -]*):\s*$")
+_HEADING = re.compile(r"^([A-Z][A-Za-z' -]*):[ \t]*$", re.MULTILINE)
 
 
 class ManualError(ValueError):
@@ -45,22 +46,12 @@ class ManualError(ValueError):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ManualSection:
-    """One section of a manual page."""
-
-    heading: str
-    """One of `HEADINGS`."""
-    text: str
-    """Its text without the indentation; paragraphs are separated by blank lines."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Manual:
     """A manual page."""
 
     title: str
-    sections: tuple[ManualSection, ...]
-    """Every section, in the order of `HEADINGS`."""
+    sections: Mapping[str, str]
+    """By heading, in the order of `HEADINGS`: without the indentation, paragraphs separated by blank lines."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -72,10 +63,10 @@ class ManualPage:
     topic: str
     title: str
     """The first line of the docstring, also when the rest of it is no manual."""
-    manual: Manual | None
-    """None when the docstring is not in the shape of a manual page (a plugin's)."""
+    sections: Mapping[str, str]
+    """Empty when the docstring is not in the shape of a manual page (a plugin's)."""
     text: str
-    """The docstring as it stands, for a page without a manual."""
+    """The docstring as it stands, for such a page."""
     reads: tuple[Reads, ...]
     severity: Severity
     maturity: Maturity
@@ -93,21 +84,14 @@ def parse_manual(docstring: str) -> Manual:
     title, body = _split_title(docstring)
     if not title:
         raise ManualError("the docstring has no first line that names the ailment")
-    found: list[tuple[str, list[str]]] = []
-    for line in body:
-        match = _HEADING.match(line)
-        if match:
-            found.append((match[1], []))
-        elif found:
-            found[-1][1].append(line)
-        elif line.strip():
-            raise ManualError(f"text before the first heading: {line.strip()!r}")
-    headings = [heading for heading, _ in found]
+    before, *parts = _HEADING.split("\n".join(body))
+    if before.strip():
+        raise ManualError(f"text before the first heading: {before.strip().splitlines()[0]!r}")
+    headings, texts = parts[::2], parts[1::2]
     if headings != list(HEADINGS):
         raise ManualError(f"the headings are {', '.join(headings)}; expected {', '.join(HEADINGS)}")
-    sections = tuple(ManualSection(heading=heading, text=_dedented(lines)) for heading, lines in found)
-    empty = [section.heading for section in sections if not section.text]
-    if empty:
+    sections = {heading: inspect.cleandoc(text).strip() for heading, text in zip(headings, texts, strict=True)}
+    if empty := [heading for heading, text in sections.items() if not text]:
         raise ManualError(f"nothing under the heading {empty[0]!r}")
     return Manual(title=title, sections=sections)
 
@@ -121,14 +105,13 @@ def read_page(check: type[Check], language: str | None = None) -> ManualPage:
     try:
         manual = parse_manual(text)
     except ManualError:
-        manual = None
-    title = manual.title if manual else _split_title(text)[0]
+        manual = Manual(title=_split_title(text)[0], sections={})
     return ManualPage(
         code=check.code,
         name=check.name,
         topic=_TOPICS.get(topic_of(check.code), topic_of(check.code)),
-        title=title or check.name.replace("-", " "),
-        manual=manual,
+        title=manual.title or check.name.replace("-", " "),
+        sections=manual.sections,
         text=text,
         reads=tuple(kind for kind in Reads if kind in check.reads),
         severity=check.severity,
@@ -155,18 +138,16 @@ def for_reader(check: Named) -> Named:
         manual = parse_manual(text)
     except ManualError:  # a plugin's: the page must come all the same
         return check
-    return replace(check, title=manual.title, help=_sections(manual))
+    return replace(check, title=manual.title, help=_sections(manual.sections))
 
 
 def help_markdown(page: ManualPage) -> str:
     """The sections of a page as Markdown, without the title."""
-    if page.manual is None:
-        return "\n".join(page.text.splitlines()[1:]).strip()
-    return _sections(page.manual)
+    return _sections(page.sections) if page.sections else "\n".join(page.text.splitlines()[1:]).strip()
 
 
-def _sections(manual: Manual) -> str:
-    return "\n\n".join(f"**{word(section.heading)}**\n\n{section.text}" for section in manual.sections)
+def _sections(sections: Mapping[str, str]) -> str:
+    return "\n\n".join(f"**{word(heading)}**\n\n{text}" for heading, text in sections.items())
 
 
 def topic_order(code: str) -> tuple[int, str]:
@@ -181,7 +162,3 @@ def _split_title(docstring: str) -> tuple[str, list[str]]:
     lines = inspect.cleandoc(docstring).splitlines()
     end = next((index for index, line in enumerate(lines) if not line.strip()), len(lines))
     return " ".join(line.strip() for line in lines[:end]), lines[end:]
-
-
-def _dedented(lines: list[str]) -> str:
-    return inspect.cleandoc("\n" + "\n".join(lines)).strip()

@@ -19,7 +19,6 @@ from gpudoctor.text import capitalised, duration, joined, size
 if TYPE_CHECKING:
     from gpudoctor.estimate.traced.traced_estimate import Traced
 
-GIB = 1 << 30
 FLAGS = (
     "method", "lora_rank", "seq", "batch", "gpus", "parallel", "dtype", "optimizer", "attention", "loss", "mode",
     "checkpointing",
@@ -76,11 +75,6 @@ def job_text(job: TrainingJob) -> str:
 def libraries_text(job: TrainingJob) -> str:
     """Whose code is taken to run, in which releases."""
     return say("libraries: {title} (stack {stack})", title=stack(job.stack).title, stack=job.stack)
-
-
-def what_text(shown: Estimate) -> str:
-    """What was estimated: the job, or code that says itself what it is."""
-    return job_text(shown.job)
 
 
 def code_text(answer: Answer) -> str:
@@ -188,12 +182,3 @@ def interval(estimate: Estimate) -> str:
     """What nvidia-smi will show: `7.0 to 9.6 GiB`."""
     low, high = map(size, estimate.card.used)
     return low if low == high else say("{low} to {high}", low=low.removesuffix(" GiB"), high=high)
-
-
-def apart(one: int, other: int) -> tuple[str, str]:
-    """Two amounts with as many digits as it takes to tell them apart, in one unit."""
-    step, unit = next(((step, unit) for step, unit in ((GIB, "GiB"), (1 << 20, "MiB")) if other >= step), (1, "B"))
-    if step == 1:
-        return f"{one:,} B", f"{other:,} B"
-    digits = next((places for places in (1, 2, 3) if f"{one / step:.{places}f}" != f"{other / step:.{places}f}"), 2)
-    return f"{one / step:,.{digits}f} {unit}", f"{other / step:,.{digits}f} {unit}"

@@ -1,8 +1,7 @@
 """Manual pages and overrides as data, for `--format json`."""
 
 import json
-from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Mapping, Sequence
 
 from gpudoctor.engine.manual import ManualPage
 from gpudoctor.model import Json
@@ -21,10 +20,7 @@ _KEYS = {
 
 def page_json(page: ManualPage) -> str:
     """One page with its sections."""
-    sections: JsonObject = {}
-    for section in page.manual.sections if page.manual else ():
-        sections[section.heading] = section.text
-    return _dump({"schema": PAGE_SCHEMA, **_summary(page), "sections": sections})
+    return _dump({"schema": PAGE_SCHEMA, **_summary(page), "sections": dict(page.sections)})
 
 
 def list_json(pages: Sequence[ManualPage]) -> str:
@@ -32,21 +28,10 @@ def list_json(pages: Sequence[ManualPage]) -> str:
     return _dump({"schema": LIST_SCHEMA, "checks": [_summary(page) for page in pages]})
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Override:
-    """One thing that `verify` can change at run time."""
-
-    name: str
-    safe: bool
-    """Whether the numbers stay the same; others are tried with --unsafe only."""
-    what: str
-    vary: bool
-    """Whether `--vary` takes it."""
-
-
-def overrides_json(overrides: Sequence[Override]) -> str:
-    """Every override."""
-    return _dump({"schema": OVERRIDES_SCHEMA, "overrides": [asdict(item) for item in overrides]})
+def overrides_json(overrides: Sequence[Mapping[str, Json]]) -> str:
+    """Every override: its name, whether the numbers stay the same, and what it does; `--vary` takes each."""
+    rows: list[Json] = [{**item, "vary": True} for item in overrides]
+    return _dump({"schema": OVERRIDES_SCHEMA, "overrides": rows})
 
 
 def _summary(page: ManualPage) -> JsonObject:

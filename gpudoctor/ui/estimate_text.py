@@ -45,7 +45,7 @@ def render_estimate_text(answer: Answer, *, width: int, colour: bool, explain: b
     )
     page.blank()
     page.paragraph(words.headline(answer))
-    page.paragraph(words.what_text(answer.shown), hang=2)
+    page.paragraph(words.job_text(answer.shown.job), hang=2)
     if len(answer.estimates) > 1:
         _methods(page, answer)
     if answer.common:

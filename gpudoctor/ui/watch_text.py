@@ -9,6 +9,7 @@ from gpudoctor.model.signs.process import GpuWindow, ProcessWindow
 from gpudoctor.model.watch import FoundJob, Tick
 from gpudoctor.report.printable import one_line, printable
 from gpudoctor.ui.console.canvas import Canvas
+from gpudoctor.ui.watch.marks import View, shown_gpus
 
 # The list of `watch --find`.
 
@@ -53,7 +54,7 @@ def plain_line(tick: Tick, before: str = "") -> str:
     """One tick; the verdict is added when it differs from the one `before`."""
     window = tick.window
     parts = [time.strftime("%H:%M:%S", time.localtime(window.wall)), phases_text(window)]
-    parts += [gpu_text(gpu) for gpu in own_gpus(window)[:4]]
+    parts += [gpu_text(gpu) for gpu in shown_gpus(window, View())[:4]]
     cpu = sum(rank.cpu for rank in window.ranks if rank.cpu == rank.cpu)
     rss = sum(rank.tree_rss.last for rank in window.ranks if rank.tree_rss.values)
     parts.append(tr("cpu {cpu:.1f}  rss {rss:.1f} GiB", cpu=cpu, rss=rss / _GIB))
@@ -84,9 +85,3 @@ def gpu_text(gpu: GpuWindow) -> str:
     if not math.isnan(gpu.memory.last):
         parts.append(f"{gpu.memory.last / _GIB:.1f} GiB")
     return " ".join(parts)
-
-
-def own_gpus(window: ProcessWindow) -> Sequence[GpuWindow]:
-    """The GPUs that the job uses; all of them where that cannot be told."""
-    used = {index for rank in window.ranks for index in rank.gpus}
-    return [gpu for gpu in window.gpus if gpu.index in used] or window.gpus

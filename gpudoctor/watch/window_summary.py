@@ -2,7 +2,7 @@
 
 from gpudoctor.analysis.live.stack_shares import blind
 from gpudoctor.model.run import LineShare, RunGpu, RunMemory, RunSummary, Spread
-from gpudoctor.model.signs.process import LIVE_PHASES, GpuWindow, ProcessWindow, Series
+from gpudoctor.model.signs.process import GpuWindow, ProcessWindow, Series, phase_shares
 
 _LINES = 12
 
@@ -26,7 +26,7 @@ def summarise(window: ProcessWindow) -> RunSummary:
         steps=max((step.step for step in steps), default=0),
         ranks=len(window.ranks),
         step_seconds=None if slowest is None else _all(slowest),
-        phases=phase_shares(window),
+        phases=phase_shares(window.ranks),
         gain_unknown=blind(window),
         memory=RunMemory(
             rss=max(rank.rss for rank in window.ranks),
@@ -43,19 +43,6 @@ def summarise(window: ProcessWindow) -> RunSummary:
         samples=window.samples,
         lost_samples=window.lost,
     )
-
-
-def phase_shares(window: ProcessWindow) -> dict[str, float]:
-    """Share of the loop's time by phase, largest first; exact where `gpudoctor run` records."""
-    exact = [rank.steps.phases for rank in window.ranks if rank.steps and rank.steps.phases]
-    if exact and len(exact) == len(window.ranks):
-        names = {name for phases in exact for name in phases}
-        shares = {name: sum(phases.get(name, 0.0) for phases in exact) / len(exact) for name in names}
-    else:
-        counts = window.phases
-        total = sum(counts.values())
-        shares = {name: counts[name] / total for name in LIVE_PHASES if counts.get(name)}
-    return dict(sorted(shares.items(), key=lambda item: -item[1]))
 
 
 def _all(value: float) -> Spread:

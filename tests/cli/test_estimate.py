@@ -2,7 +2,6 @@
 
 import json
 import re
-from functools import partial
 
 import pytest
 from some import some
@@ -10,7 +9,6 @@ from some import some
 import gpudoctor.estimate as api
 from gpudoctor.cli import estimate as command
 from gpudoctor.cli import main
-from gpudoctor.cli.output import driver_cards
 
 READ_CARD = command._own_card
 
@@ -81,12 +79,12 @@ def test_the_machines_own_card_is_taken_and_never_fails_a_script(ask, monkeypatc
 def test_the_own_card_is_read_from_the_drivers_files(tmp_path, monkeypatch):
     (tmp_path / "0000:01:00.0").mkdir()
     (tmp_path / "0000:01:00.0/information").write_text("Model: \t\t NVIDIA A100-SXM4-80GB\nIRQ:   \t\t 16\n")
-    monkeypatch.setattr("gpudoctor.cli.output.driver_cards", partial(driver_cards, tmp_path))
+    monkeypatch.setattr("gpudoctor.cli.output._DRIVER", tmp_path)
     card, said = READ_CARD()
     assert card.name == "A100 80GB"
     assert "NVIDIA A100-SXM4-80GB" in said
     (tmp_path / "0000:01:00.0/information").write_text("Model: \t\t NVIDIA Unheard 9000\n")
-    assert READ_CARD() == (None, "") and driver_cards(tmp_path / "nothing") == []
+    assert READ_CARD() == (None, "")
 
 
 def test_colour_says_the_verdict_only(ask):

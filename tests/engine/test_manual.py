@@ -22,15 +22,11 @@ class Undocumented(Sick):
     """Somebody's check."""
 
 
-def _under(manual, heading):
-    return next(item.text for item in manual.sections if item.heading == heading)
-
-
 def test_a_page_has_its_title_and_sections():
     manual = parse_manual(PAGE)
     assert manual.title == "The ailment in one sentence."
-    assert [section.heading for section in manual.sections] == list(HEADINGS)
-    assert _under(manual, "Remedies") == "About Remedies.\nSecond line."
+    assert list(manual.sections) == list(HEADINGS)
+    assert manual.sections["Remedies"] == "About Remedies.\nSecond line."
 
 
 @pytest.mark.parametrize(

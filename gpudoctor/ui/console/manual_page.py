@@ -1,14 +1,14 @@
 """Manual pages and lists of checks and overrides, as `gpudoctor explain` and `gpudoctor list` show them."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from itertools import groupby
+from typing import Any
 
 from gpudoctor.engine.manual import ManualPage
 from gpudoctor.lang import rendered, term, tr, word
 from gpudoctor.lang.message import concatenated
 from gpudoctor.lang.wrapping import padded, unfolded
 from gpudoctor.model import Maturity, Reads
-from gpudoctor.report.pages import Override
 from gpudoctor.report.units import threshold_text
 from gpudoctor.text import count
 from gpudoctor.ui.console.canvas import Canvas
@@ -24,12 +24,12 @@ def render_manual_page(page: ManualPage, *, width: int) -> str:
         tr("{topic}, {severity}", topic=term(page.topic), severity=term(page.severity.value)),
     )
     canvas.paragraph(page.title)
-    if page.manual is None:
+    if not page.sections:
         _body(canvas, "\n".join(page.text.splitlines()[1:]))
-    for section in page.manual.sections if page.manual else ():
+    for heading, text in page.sections.items():
         canvas.blank()
-        canvas.paragraph(word(section.heading))
-        _body(canvas, section.text)
+        canvas.paragraph(word(heading))
+        _body(canvas, text)
     if page.thresholds:
         canvas.blank()
         canvas.paragraph(tr("Thresholds"))
@@ -140,13 +140,13 @@ def render_hits(pages: Sequence[ManualPage], query: str, *, width: int) -> str:
     return canvas.text()
 
 
-def render_overrides(overrides: Sequence[Override], *, width: int) -> str:
+def render_overrides(overrides: Sequence[Mapping[str, Any]], *, width: int) -> str:
     """A line each, and how one is tried."""
     canvas = Canvas(width, colour=False)
-    longest = max((len(item.name) for item in overrides), default=0)
+    longest = max((len(item["name"]) for item in overrides), default=0)
     for item in overrides:
-        safe = padded(word("safe" if item.safe else "unsafe"), 6)
-        canvas.paragraph_raw(f"{item.name:<{longest}}  {safe}  {rendered(item.what)}", 2, longest + 10)
+        safe = padded(word("safe" if item["safe"] else "unsafe"), 6)
+        canvas.paragraph_raw(f"{item['name']:<{longest}}  {safe}  {rendered(item['what'])}", 2, longest + 10)
     canvas.blank()
     canvas.paragraph(
         tr(

@@ -2,7 +2,7 @@
 
 import math
 
-from gpudoctor.lang import say, term, tr, word
+from gpudoctor.lang import say, template, term, tr, word
 from gpudoctor.lang.wrapping import cells, padded
 from gpudoctor.model.proof import TIME_RAN_OUT, Conclusion, Proof, Replay, TrialRow, TrialSummary
 from gpudoctor.report.printable import one_line
@@ -55,18 +55,14 @@ def trial_ending(canvas: Canvas, trial: TrialSummary) -> None:
         canvas.paragraph(tr("changed by --keep: {files}", files=", ".join(map(one_line, trial.kept))), hang=2)
     elif trial.patch:
         canvas.literal(tr("apply it: the same command with --keep"))
-    if trial.kept_out:
-        shown = ", ".join(map(one_line, trial.kept_out[:_KEPT_OUT]))
-        more = len(trial.kept_out) - _KEPT_OUT
-        canvas.paragraph(
-            tr("not written: {shown}", shown=shown) + (tr(" and {more} more", more=more) if more > 0 else ""), hang=2
-        )
-    if trial.not_sent:
-        shown = ", ".join(map(one_line, trial.not_sent[:_KEPT_OUT]))
-        more = len(trial.not_sent) - _KEPT_OUT
-        canvas.paragraph(
-            tr("not sent: {shown}", shown=shown) + (tr(" and {more} more", more=more) if more > 0 else ""), hang=2
-        )
+    for said, items in (
+        (template("not written: {shown}"), trial.kept_out),
+        (template("not sent: {shown}"), trial.not_sent),
+    ):
+        more = len(items) - _KEPT_OUT
+        if items:
+            shown = tr(said, shown=", ".join(map(one_line, items[:_KEPT_OUT])))
+            canvas.paragraph(shown + (tr(" and {more} more", more=more) if more > 0 else ""), hang=2)
     if trial.protection:
         canvas.paragraph(_kept_as_it_was(trial), hang=2)
 

@@ -12,7 +12,7 @@ from gpudoctor.analysis.live.rank_positions import standing_for
 from gpudoctor.lang import rendered, template, term, tr, word
 from gpudoctor.lang.wrapping import cells, clipped, padded
 from gpudoctor.model import Ranked, Severity
-from gpudoctor.model.signs.process import Place, Rank, Worker
+from gpudoctor.model.signs.process import Place, Rank, Worker, phase_shares
 from gpudoctor.model.watch import Tick
 from gpudoctor.report.palette import phase_colour
 from gpudoctor.report.units import confidence_text, fix_title, is_code, remedy_gain
@@ -36,18 +36,18 @@ class Phases(Panel):
 
     def wanted(self, tick: Tick, view: View) -> int:
         """A line a phase, and enough for a band."""
-        shares = [share for share in phase_shares(tick, view).values() if share >= _LEAST]
+        shares = [share for share in phase_shares(shown_ranks(tick.window, view)).values() if share >= _LEAST]
         return max(6, min(10, len(shares) + 1)) if shares else len(_absence(tick))
 
     def draw(self, tick: Tick, view: View, width: int, height: int) -> Text:
         """Bars, largest first, and beside them the band."""
-        shares = phase_shares(tick, view)
+        shares = phase_shares(shown_ranks(tick.window, view))
         if not shares:
             return Text("\n".join(_absence(tick)), overflow="fold")
         legend = min(44, max(_LEGEND, width // 4))
         if width - legend - 2 < _BAND or view.plain:  # the band has nothing but colours
             legend = width
-        named = [item for item in sorted(shares.items(), key=lambda item: -item[1]) if item[1] >= _LEAST]
+        named = [item for item in shares.items() if item[1] >= _LEAST]
         bars = [_phase_row(phase, share, named[0][1], legend, view) for phase, share in named[:height]]
         band = []
         if legend < width:
@@ -87,20 +87,6 @@ def _now(ranks: Sequence[Rank]) -> str:
         )
     leaf = tr(" in {plain}", plain=plain(alive[0].stack[-1].label)) if alive[0].stack else ""
     return tr(" · now {phase_name}{leaf}", phase_name=phase_name(newest[0]), leaf=leaf)
-
-
-def phase_shares(tick: Tick, view: View) -> dict[str, float]:
-    """Share of time by phase of the shown ranks; empty without a sample."""
-    ranks = shown_ranks(tick.window, view)
-    exact = [rank.steps.phases for rank in ranks if rank.steps and rank.steps.phases]
-    if exact and len(exact) == len(ranks):
-        return {name: sum(one.get(name, 0.0) for one in exact) / len(exact) for one in exact for name in one}
-    total = 0
-    counts: dict[str, int] = {}
-    for place in shown_places(tick.window, view):
-        counts[place.phase] = counts.get(place.phase, 0) + place.count
-        total += place.count
-    return {phase: count / total for phase, count in counts.items()}
 
 
 def _phase_row(phase: str, share: float, largest: float, width: int, view: View) -> Text:
