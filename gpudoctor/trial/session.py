@@ -42,8 +42,6 @@ _SHARE_OF_BUDGET = 0.2
 LEAST_PAIRS = 2
 """Pairs below which there is no interval, so no answer."""
 _HALF_MINUTE = 30.0
-_PAIRS = 4
-"""Pairs that a verdict takes, one of them in doubt."""
 _SLOWER, _SPARE = 4.0, 30.0
 """A run may take so many times what the baseline takes, and so many seconds more, before it is ended."""
 
