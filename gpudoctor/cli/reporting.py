@@ -159,7 +159,7 @@ def _render(report: "Report", arguments: argparse.Namespace, fail_on: str, prefl
         from gpudoctor.report import render
 
         return render(report, arguments.format, fail_on)
-    from gpudoctor.ui.console import render_preflight, render_text
+    from gpudoctor.ui.console.text_report import render_preflight, render_text
 
     width, colour = look(arguments, stream)
     if preflight and not (arguments.output is None and stream.isatty()) and not arguments.verbose:

@@ -20,7 +20,7 @@ from gpudoctor.model import PatientKind, Whose
 from gpudoctor.model.signs.process import Gap, Series
 from gpudoctor.report import FORMATS, render
 from gpudoctor.testing import make_host, make_patient
-from gpudoctor.ui.console import render_text
+from gpudoctor.ui.console.text_report import render_text
 from gpudoctor.vitals.recording.opening import open_recording
 
 REGISTRY = load_registry()

@@ -11,7 +11,7 @@ from gpudoctor.engine.registry import load_registry
 from gpudoctor.engine.selection import make_selection
 from gpudoctor.model.signs.recording import Recording
 from gpudoctor.report import render
-from gpudoctor.ui.console import render_text
+from gpudoctor.ui.console.text_report import render_text
 from gpudoctor.vitals.build_recorded_patient import admit_recording
 from gpudoctor.vitals.recording.reader import read_recording
 from tests.helpers.large_recordings import large_recording

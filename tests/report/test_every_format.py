@@ -13,7 +13,7 @@ from sarif_schema import check_sarif, report_schema, validate
 
 from gpudoctor.report import FORMATS, render
 from gpudoctor.report.sharing import HiddenNames, shareable
-from gpudoctor.ui.console import render_preflight, render_text
+from gpudoctor.ui.console.text_report import render_preflight, render_text
 
 # Shrinking a whole report takes minutes; the nasty texts are readable as they are.
 EXAMPLES = settings(

@@ -14,7 +14,7 @@ from gpudoctor.report import FORMATS, render
 from gpudoctor.report.preflight_words import figure_rows
 from gpudoctor.report.textfile import render_textfile
 from gpudoctor.testing import make_patient
-from gpudoctor.ui.console import render_text
+from gpudoctor.ui.console.text_report import render_text
 
 REGISTRY = load_registry()
 REQUEST = Request(registry=REGISTRY, selection=make_selection(REGISTRY, [("NODE", "--select")], []))

@@ -8,7 +8,7 @@ from gpudoctor.model.run import LineShare, RunSummary
 from gpudoctor.report import FORMATS, render
 from gpudoctor.report.sharing import HiddenNames, shareable
 from gpudoctor.report.strings import rewrite
-from gpudoctor.ui.console import render_text
+from gpudoctor.ui.console.text_report import render_text
 
 ME = HiddenNames(users=("alice",), hosts=("trainbox.corp.example",), homes=("/home/alice",))
 LEAKS = (

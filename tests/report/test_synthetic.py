@@ -10,7 +10,7 @@ from sarif_schema import report_schema, validate
 from gpudoctor.model.run import MemoryRow, SyntheticSummary
 from gpudoctor.report import FORMATS, render
 from gpudoctor.report.run_words import memory_rows, speed_words
-from gpudoctor.ui.console import render_text
+from gpudoctor.ui.console.text_report import render_text
 
 GIB = 1 << 30
 JOB = SyntheticSummary(

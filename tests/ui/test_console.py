@@ -14,8 +14,8 @@ from gpudoctor.engine.manual import read_page
 from gpudoctor.model import Applicability, Check, Code, LogLine, Maturity, Reads, Severity, Threshold
 from gpudoctor.model.proof import Proof
 from gpudoctor.model.run import RunSummary
-from gpudoctor.ui.console import render_preflight, render_text
 from gpudoctor.ui.console.manual_page import render_listing, render_manual_page
+from gpudoctor.ui.console.text_report import render_preflight, render_text
 from gpudoctor.ui.encoding import fit_encoding, write_text
 
 SNAPSHOTS = Path(__file__).parent / "__snapshots__"

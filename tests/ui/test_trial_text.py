@@ -6,7 +6,7 @@ import pytest
 from sample_reports import healthy_report
 
 from gpudoctor.model.proof import TIME_RAN_OUT, Conclusion, Proof, TrialRow, TrialSummary
-from gpudoctor.ui.console import render_text
+from gpudoctor.ui.console.text_report import render_text
 
 MOVED = Proof(ratio=2.0, low=1.9, high=2.1, pairs=3, verdict="faster", loss="moved")
 
