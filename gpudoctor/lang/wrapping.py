@@ -51,15 +51,6 @@ def padded(text: str, columns: int, *, right: bool = False) -> str:
     return blanks + text if right else text + blanks
 
 
-def clipped(text: str, columns: int) -> str:
-    """The text in so many columns, cut with an ellipsis where it does not fit."""
-    if cells(text) <= columns:
-        return text
-    while text and cells(text) > columns - 1:
-        text = text[: min(len(text) - 1, columns)]
-    return text + "…" if columns > 0 else ""
-
-
 def wrap(text: str, width: int, indent: int = 0, hang: int = 0) -> list[str]:
     """Lines of at most `width` columns: `indent` blanks before the first, `indent + hang` before the others.
 

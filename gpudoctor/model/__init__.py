@@ -26,7 +26,7 @@ __all__ = [
     "LogMessage", "Maturity", "Measurement", "Named", "Outcome", "Passed", "Patient", "PatientKind", "Provenance",
     "Ranked", "ReaderCrashed", "Reading", "Reads", "Remedy", "Report", "Resource", "Rule", "SetAside", "Setting",
     "Severity", "Sign", "Signs", "Silenced", "Skipped", "SourceSpan", "Subject", "Summary", "TextEdit", "Threshold",
-    "TrackRecord", "Trait", "Unavailable", "Whose", "advise", "answers", "in_log", "rules_of", "where",
+    "TrackRecord", "Trait", "Unavailable", "Whose", "advise", "answers", "rules_of", "where",
 ]  # fmt: skip
 
 _HOMES = {
@@ -38,7 +38,7 @@ _HOMES = {
     "proof": "BadStepDetail LeakDetail LeakKind",
     "remedy": "Applicability Edit Effect EffectOrigin Effort ImportEdit KeywordEdit Remedy TextEdit",
     "report": "Json Named Ranked Report SCHEMA SetAside Silenced Subject Summary",
-    "rule": "Advice Rule advise answers in_log rules_of where",
+    "rule": "Advice Rule advise answers rules_of where",
     "unavailable": "Absent ReaderCrashed Reading Unavailable",
 }
 """Module to the names that live in it."""

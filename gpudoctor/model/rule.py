@@ -91,11 +91,6 @@ def where(kind: type[_D], test: Callable[[_D], object]) -> Condition:
     return lambda finding: not isinstance(finding.detail, LogDetail) and bool(test(finding.detail_of(kind)))
 
 
-def in_log(*kinds: str) -> Condition:
-    """The condition that the finding was read in a log, in one of these wordings, or in any."""
-    return lambda finding: isinstance(finding.detail, LogDetail) and (not kinds or finding.detail.kind in kinds)
-
-
 def answers(*codes: str) -> Callable[[Prescriber], Prescriber]:
     """Mark a function as the rule of these codes; it takes the finding, and the patient if it has two parameters."""
 

@@ -2,13 +2,14 @@
 
 import math
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 
 from gpudoctor.lang import rendered, say, template, tr, word
 from gpudoctor.lang.message import concatenated, row
 from gpudoctor.model import Report
 from gpudoctor.model.log_message import LogMoment, LogSummary
 from gpudoctor.model.run import RunSummary, SyntheticSummary
+from gpudoctor.model.signs.process import Rank, count_phases
 from gpudoctor.text import count, duration, number, percent, rate, size
 
 
@@ -259,3 +260,13 @@ def small_print(job: SyntheticSummary) -> list[str]:
             tr("{resident} resident in one process at most, interpreter and libraries included", resident=resident)
         )
     return said + [tr("note: {text}", text=text) for text in job.notes]
+
+
+def phase_shares(ranks: Sequence[Rank]) -> dict[str, float]:
+    """Share of the loop's time by phase, largest first; exact where `gpudoctor run` records all of them."""
+    exact = [rank.steps.phases for rank in ranks if rank.steps and rank.steps.phases]
+    if exact and len(exact) == len(ranks):
+        shares = {name: sum(one.get(name, 0.0) for one in exact) / len(exact) for one in exact for name in one}
+        return dict(sorted(shares.items(), key=lambda item: -item[1]))
+    counts = count_phases(place for rank in ranks for place in rank.places)
+    return {phase: count / sum(counts.values()) for phase, count in counts.items()}

@@ -2,7 +2,8 @@
 
 from gpudoctor.analysis.live.stack_shares import blind
 from gpudoctor.model.run import LineShare, RunGpu, RunMemory, RunSummary, Spread
-from gpudoctor.model.signs.process import GpuWindow, ProcessWindow, Series, phase_shares
+from gpudoctor.model.signs.process import GpuWindow, ProcessWindow, Series
+from gpudoctor.report.run_words import phase_shares
 
 _LINES = 12
 

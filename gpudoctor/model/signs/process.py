@@ -5,7 +5,7 @@ be seen is absent (None, NaN, an empty tuple) and `gaps` says why and what would
 """
 
 from collections import Counter
-from collections.abc import Hashable, Iterable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -338,16 +338,6 @@ def count_phases(places: Iterable[Place]) -> dict[str, int]:
     for place in places:
         counts[place.phase] += place.count
     return dict(counts.most_common())
-
-
-def phase_shares(ranks: Sequence[Rank]) -> dict[str, float]:
-    """Share of the loop's time by phase, largest first; exact where `gpudoctor run` records all of them."""
-    exact = [rank.steps.phases for rank in ranks if rank.steps and rank.steps.phases]
-    if exact and len(exact) == len(ranks):
-        shares = {name: sum(one.get(name, 0.0) for one in exact) / len(exact) for one in exact for name in one}
-        return dict(sorted(shares.items(), key=lambda item: -item[1]))
-    counts = count_phases(place for rank in ranks for place in rank.places)
-    return {phase: count / sum(counts.values()) for phase, count in counts.items()}
 
 
 def merge_places(places: Iterable[Place]) -> tuple[Place, ...]:

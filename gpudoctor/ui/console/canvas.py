@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Sequence
 
 from gpudoctor.lang import rendered
-from gpudoctor.lang.wrapping import cells, clipped, padded, wrap
+from gpudoctor.lang.wrapping import cells, padded, wrap
 from gpudoctor.report.printable import one_line, printable
 
 NARROWEST = 24
@@ -116,3 +116,12 @@ def _painted(words: str, style: str) -> str:
     from rich.style import Style
 
     return Style.parse(style).render(words, color_system=ColorSystem.EIGHT_BIT)
+
+
+def clipped(text: str, columns: int) -> str:
+    """The text in so many columns, cut with an ellipsis where it does not fit."""
+    if cells(text) <= columns:
+        return text
+    while text and cells(text) > columns - 1:
+        text = text[: min(len(text) - 1, columns)]
+    return text + "…" if columns > 0 else ""

@@ -10,13 +10,15 @@ from textual.widgets.option_list import Option
 
 from gpudoctor.analysis.live.rank_positions import standing_for
 from gpudoctor.lang import rendered, template, term, tr, word
-from gpudoctor.lang.wrapping import cells, clipped, padded
+from gpudoctor.lang.wrapping import cells, padded
 from gpudoctor.model import Ranked, Severity
-from gpudoctor.model.signs.process import Place, Rank, Worker, phase_shares
+from gpudoctor.model.signs.process import Place, Rank, Worker
 from gpudoctor.model.watch import Tick
 from gpudoctor.report.palette import phase_colour
+from gpudoctor.report.run_words import phase_shares
 from gpudoctor.report.units import confidence_text, fix_title, is_code, remedy_gain
 from gpudoctor.text import duration
+from gpudoctor.ui.console.canvas import clipped
 from gpudoctor.ui.watch.band import phase_band
 from gpudoctor.ui.watch.marks import View, counted, gib, percent, phase_name, plain, shown_places, shown_ranks, tint
 from gpudoctor.ui.watch.panels import Panel, absence, coloured, lines_text, severity_style

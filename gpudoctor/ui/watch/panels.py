@@ -9,13 +9,14 @@ from textual.events import Resize
 from textual.widgets import Static
 
 from gpudoctor.lang import say, template, tr, word
-from gpudoctor.lang.wrapping import cells, clipped, padded, wrap
+from gpudoctor.lang.wrapping import cells, padded, wrap
 from gpudoctor.model import Severity
 from gpudoctor.model.signs.process import GpuWindow, Rank, Series
 from gpudoctor.model.watch import Tick
 from gpudoctor.report.palette import CURVES, SEVERITIES
 from gpudoctor.report.run_words import rate_text
 from gpudoctor.text import duration
+from gpudoctor.ui.console.canvas import clipped
 from gpudoctor.ui.watch.marks import View, bar, gib, percent, plain, rate, shown_gpus, shown_ranks, spark, tint, whole
 
 # The base of every panel: draws a tick in a view, and again when its size changes.
