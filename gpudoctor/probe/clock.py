@@ -31,8 +31,8 @@ class Clock:
     """Exclusive times of the phases of one thread, the training's."""
 
     __slots__ = (
-        "compiled", "deep", "device", "error", "failed", "ident", "light", "mark", "models", "own", "phase",
-        "row", "scaling", "source", "started", "take",
+        "compiled", "deep", "device", "error", "failed", "ident", "light", "mark", "own", "phase", "row",
+        "scaling", "started", "take",
     )  # fmt: skip
 
     def __init__(self) -> None:
@@ -56,10 +56,6 @@ class Clock:
         """Whether a gradient scaler asks whether its optimizer may step: it waits for the device."""
         self.deep = False
         """Whether calls of modules are let through: inside another one."""
-        self.models: dict[int, bool] = {}
-        """Ids of the outermost modules that train, and the mode in which they were seen to."""
-        self.source = 0
-        """Id of the iterator that the last batch of the training came from."""
         self.compiled: Any = None
         """The optimizer whose step compiled code has made, until the next hook counts it (`take`)."""
         self.ident = threading.get_ident()

@@ -137,10 +137,8 @@ class Numerics:
 
     def backward_begins(self, roots: Any) -> None:
         """A backward pass starts from these tensors: a single number is the loss."""
-        self.clearing.backward_begins()
-        self._read_loss(roots)
-
-    def _read_loss(self, roots: Any) -> None:
+        if not self._clock.light:
+            self.clearing.backward_begins()
         if self._scaled:
             self._scaled -= 1
         else:
@@ -164,17 +162,6 @@ class Numerics:
                 look(root) if root.is_cpu else self._as_ours(look, root)
             self.read(root, lambda value: self._loss(value, step))
 
-    def light_loss(self, root: Any) -> None:
-        """The loss of a light step, which ends the lightness when it is bad: its first bad step is known."""
-        if type(root) is self._tensor and root.is_cpu and not self._scaled and not self._always_late:
-            if root.numel() == 1:
-                value = self._item(root)
-                self._clock.row[_LOSS] = value
-                if value - value != 0.0 or self._worse:
-                    self._probe.pace.leave()
-        else:
-            self._read_loss(root)
-
     def _loss(self, value: float, step: int) -> None:
         self._set(_LOSS, step, value)
         if value - value == 0.0:  # finite
@@ -188,6 +175,8 @@ class Numerics:
 
     def backward_ended(self) -> None:
         """A backward pass is over."""
+        if self._clock.light:
+            return
         self.clearing.backward_ended()
         self.idle.backward_ended()
         if self._steps.index < 2:
@@ -203,6 +192,8 @@ class Numerics:
     def before_step(self, optimizer: Any) -> None:
         """An outermost optimizer is about to make its step."""
         self._scaled = 0
+        if self._clock.light:
+            return
         groups = optimizer.param_groups
         rate = groups[0].get("lr") if groups else None
         if len(groups) > 1:  # the greatest: the first group may be a frozen part's

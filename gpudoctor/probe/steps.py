@@ -52,8 +52,8 @@ class Steps:
         """Called in the training thread when a step is about to end."""
         self.after: list[Callable[[], None]] = []
         """Called in the training thread when a step has ended."""
-        self.known: dict[int, tuple[int, int]] = {}
-        """Ids of the optimizers that have made steps, each with what the hooks keep of a light step of its."""
+        self.known: set[int] = set()
+        """Ids of the optimizers that have made steps."""
         self.fences: frozenset[int] = frozenset()
         """Steps of a trial before which `fence` is called, as the end of the step before."""
         self.fence: Callable[[], None] = _nothing
@@ -228,21 +228,20 @@ class Steps:
         if self.fences and self.index + 1 in self.fences:
             self.fence()
         if self._clock.light:
-            pace.timed_ended(self._close())
-            if self._clock.device is not None:
-                self._clock.device.ended(self._clock.phase, self.index - 1)
-            return
-        began = perf_counter()
-        for call in self.before:
-            call()
-        duration = self._close()
-        own = self._clock.mark - began
-        if self.index >= self._remembered:
-            self._remembered = self.index + 64 if self.index > 2 else self.index + 1
-            self._remember(frame)
-        for call in self.after:
-            call()
-        pace.ended(duration, own)
+            self._close()
+            pace.timed_ended()
+        else:
+            began = perf_counter()
+            for call in self.before:
+                call()
+            duration = self._close()
+            own = self._clock.mark - began
+            if self.index >= self._remembered:
+                self._remembered = self.index + 64 if self.index > 2 else self.index + 1
+                self._remember(frame)
+            for call in self.after:
+                call()
+            pace.ended(duration, own)
         if self._clock.device is not None:
             self._clock.device.ended(self._clock.phase, self.index - 1)
 
@@ -433,5 +432,5 @@ class Cycles:
         steps.anchor = key
 
     def _know(self, key: int) -> None:
-        self._steps.known[key] = key, OTHER
+        self._steps.known.add(key)
         self._idle.pop(key, None)

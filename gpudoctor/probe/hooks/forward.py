@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import sys
 import threading
-from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
 from ..clock import BACKWARD, EVALUATION, FORWARD, OWNS
 from ..guard import CALLER
 from ..importlib_bootstrap import called
-from ..table import OTHER
 
 if TYPE_CHECKING:
     from ..probe import Probe
@@ -36,7 +34,6 @@ def install(probe: Probe) -> None:
 
 def _ends(probe: Probe) -> tuple[Any, Any]:
     clock, steps, evaluation, models = probe.clock, probe.steps, probe.evaluation, probe.models
-    pace = probe.pace
     grad_enabled = probe.torch.is_grad_enabled
     ident = threading.get_ident
 
@@ -46,14 +43,6 @@ def _ends(probe: Probe) -> tuple[Any, Any]:
         clock.deep = True
         if clock.compiled is not None:
             clock.take()
-        if clock.light:
-            if clock.models.get(id(module)) is module.training and clock.phase == OTHER and grad_enabled():
-                now = perf_counter()
-                clock.row[OTHER] += now - clock.mark
-                clock.mark = now
-                clock.phase = FORWARD
-                return OTHER
-            pace.leave()
         phase = clock.phase
         if OWNS[phase] and phase != EVALUATION:
             return -1
@@ -69,8 +58,6 @@ def _ends(probe: Probe) -> tuple[Any, Any]:
         if steps.index < 4 or not models.forwards & 63:
             models.see_autocast()
         models.called(module, grad, False)
-        if grad:
-            clock.models[id(module)] = module.training
         return clock.switch(FORWARD)
 
     def end(token: int | None) -> None:
@@ -94,7 +81,7 @@ MODES = "modes"
 
 def install_modes(probe: Probe) -> None:
     """Hook `Module.train` (which `Module.eval` calls, and which calls itself for every part)."""
-    guard, evaluation, models, pace = probe.guard, probe.evaluation, probe.models, probe.pace
+    guard, evaluation, models = probe.guard, probe.evaluation, probe.models
     inside = [False]
 
     def begin(args: Any, kwargs: Any) -> Any:
@@ -107,7 +94,6 @@ def install_modes(probe: Probe) -> None:
         inside[0] = False
         module, mode = token
         if not mode:
-            pace.leave()
             models.put_to_eval(module, sys._getframe(CALLER))
         elif evaluation.undeclared() and evaluation.trains(module):
             evaluation.finish()

@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 import sys
-import threading
 import weakref
 from collections.abc import Mapping
-from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
 from ..call_sites import FRAMEWORKS, Place, where
 from ..clock import DATA_WAIT, EVALUATION, OWNS
 from ..guard import CALLER
-from ..importlib_bootstrap import MISSING
 from ..interrupts import interrupts
-from ..table import AT, OTHER
+from ..table import AT
 
 if TYPE_CHECKING:
     from ..clock import Clock
@@ -24,8 +21,6 @@ if TYPE_CHECKING:
 HOOK = "loader"
 _BATCHES, _SAMPLES, _TOKENS, _PADDING = (AT[name] for name in ("batches", "samples", "tokens", "padding"))
 _STARTS = AT["starts"]
-_LIGHT = "light"
-"""Token of a draw of a step that is only timed."""
 
 
 class Loader:
@@ -136,15 +131,6 @@ class Loaders:
             self._role(entry, "evaluation")
         if entry.role == "evaluation":
             self._probe.evaluation.begin(by_loader=True)
-
-    def goes_on(self) -> bool:
-        """Whether a draw from the loader that trains is as ever, after a backward pass; if so, note it."""
-        entry, backwards = self.last, self._probe.steps.backwards
-        if entry is None or entry.backwards == backwards:
-            return False
-        entry.backwards = backwards
-        entry.draws += 1
-        return True
 
     def began(self, entry: Loader, iterator: Any) -> None:
         """A loader is iterated: new workers of its are told."""
@@ -294,10 +280,9 @@ def _making(probe: Probe, loaders: Loaders, kind: Any) -> None:
 
 
 def _iterating(probe: Probe, loaders: Loaders, kind: Any) -> None:
-    clock, steps, pace = probe.clock, probe.steps, probe.pace
+    clock, steps = probe.clock, probe.steps
 
     def begin(args: Any, _kwargs: Any) -> Any:
-        pace.leave()
         steps.loader_begins()
         entry = loaders.of(args[0])
         loaders.starting = entry.number
@@ -320,12 +305,8 @@ def _iterating(probe: Probe, loaders: Loaders, kind: Any) -> None:
 
 
 def _drawing(probe: Probe, loaders: Loaders, kind: Any) -> None:
-    """`__next__`; of a light step written out."""
-    clock, steps, guard, pace = probe.clock, probe.steps, probe.guard, probe.pace
-    measure = Measure(probe)
-    measured = guard.reading(HOOK, measure.of)
-    as_ever = guard.reading(HOOK, measure.as_ever)
-    ident = threading.get_ident
+    clock, steps, guard = probe.clock, probe.steps, probe.guard
+    measured = guard.reading(HOOK, Measure(probe).of)
 
     def begin(args: Any, _kwargs: Any) -> Any:
         phase = _begin(clock, steps, loaders, args[0])
@@ -341,32 +322,7 @@ def _drawing(probe: Probe, loaders: Loaders, kind: Any) -> None:
         clock.row[_BATCHES] += 1.0
         measured(batch)
 
-    begins, ends = guard.ends(HOOK, begin, end)
-
-    def enter(args: Any, kwargs: Any) -> Any:
-        if clock.light and ident() == clock.ident:
-            if id(args[0]) == clock.source and clock.phase == OTHER and loaders.goes_on():
-                now = perf_counter()
-                clock.row[OTHER] += now - clock.mark
-                clock.mark = now
-                clock.phase = DATA_WAIT
-                return _LIGHT
-            pace.leave()
-        return begins(args, kwargs)
-
-    def leave(token: Any, batch: Any) -> None:
-        if token is not _LIGHT or batch is MISSING:
-            ends(OTHER if token is _LIGHT else token, batch)
-            return
-        now = perf_counter()
-        row = clock.row
-        row[DATA_WAIT] += now - clock.mark
-        clock.mark = now
-        clock.phase = OTHER
-        row[_BATCHES] += 1.0
-        as_ever(batch, row)
-
-    guard.install(HOOK, kind, "__next__", enter, leave)
+    guard.surround(HOOK, kind, "__next__", begin, end)
 
 
 def _begin(clock: Clock, steps: Steps, loaders: Loaders, iterator: Any) -> int:
@@ -380,7 +336,6 @@ def _begin(clock: Clock, steps: Steps, loaders: Loaders, iterator: Any) -> int:
         phase = clock.phase
     if phase == EVALUATION:
         return -1
-    clock.source = id(iterator) if entry is not None and entry is loaders.trains else 0
     steps.draw_begins()
     return clock.switch(DATA_WAIT)
 
@@ -392,24 +347,12 @@ class Measure:
         self._clock = probe.clock
         self._numerics = probe.numerics
         self._plain = probe.torch.Tensor
-        self._last: tuple[tuple[int, float], ...] = ()
 
     def of(self, batch: Any) -> None:
         """Add a batch to the row of the step."""
-        self._last = ()
         self._measure(batch)
-        self._numerics.losses.drawn(batch)
-
-    def as_ever(self, batch: Any, row: list[float]) -> None:
-        """Add a batch to a row: its own size where that is quick to know, else those of the last one."""
-        kind = type(batch)
-        if (kind is list or kind is tuple) and batch and type(batch[0]) is self._plain and batch[0].dim():
-            before, rows = row[_SAMPLES], self._rows(batch[0], batch)
-            row[_SAMPLES] = rows if before != before else before + rows
-            return
-        for column, amount in self._last:
-            before = row[column]
-            row[column] = amount if before != before else before + amount
+        if not self._clock.light:
+            self._numerics.losses.drawn(batch)
 
     def _measure(self, batch: Any) -> None:
         plain = self._plain
@@ -444,7 +387,6 @@ class Measure:
         return int(max(lengths, key=lengths.count))
 
     def _add(self, column: int, amount: float) -> None:
-        self._last += ((column, amount),)
         row = self._clock.row
         before = row[column]
         row[column] = amount if before != before else before + amount

@@ -48,7 +48,6 @@ def install(probe: Probe) -> None:
 
 
 def _ends(probe: Probe) -> tuple[Any, Any]:
-    pace = probe.pace
     clock, steps, models, evaluation = probe.clock, probe.steps, probe.models, probe.evaluation
     read_before = probe.guard.reading("numerics", probe.numerics.before_step)
     read_after = probe.guard.reading("numerics", probe.numerics.after_step)
@@ -71,7 +70,6 @@ def _ends(probe: Probe) -> tuple[Any, Any]:
                 steps.optimizer_inner(optimizer)
                 return None
             running.clear()  # its last step raised, so no hook saw its end
-        pace.leave()
         evaluation.finish()
         phase = clock.phase
         if OWNS[phase]:
@@ -124,28 +122,16 @@ def _ends(probe: Probe) -> tuple[Any, Any]:
 
     clock.take = probe.guard.safely(HOOK, compiled_ended)
     safe_before, safe_after = probe.guard.safely(HOOK, before), probe.guard.safely(HOOK, after)
-    known = steps.known
 
     def pre_hook(optimizer: Any, args: Any, kwargs: Any) -> Any:
-        if compiling():  # first: Dynamo would guard on whatever is read or set before
-            return None
-        plain = len(args) < 2 and not kwargs  # no closure
-        if clock.light and plain and clock.phase == OTHER and ident() == clock.ident:
-            entry = known.get(id(optimizer))
-            if entry is not None and not running:
-                now = perf_counter()
-                clock.row[OTHER] += now - clock.mark
-                clock.mark = now
-                clock.phase = OPTIMIZER
-                running.append(entry)
-                return None
-        return safe_before(optimizer, args, kwargs)
+        # First: Dynamo would guard on whatever is read or set before.
+        return None if compiling() else safe_before(optimizer, args, kwargs)
 
     def post_hook(optimizer: Any, _args: Any, _kwargs: Any) -> None:
         if compiling():
             clock.compiled = optimizer  # only ever set here: Dynamo sets it when the compiled code has run
-            return
-        safe_after(optimizer)
+        else:
+            safe_after(optimizer)
 
     return pre_hook, post_hook
 

@@ -144,7 +144,6 @@ def install_replays(probe: Probe) -> None:
         optimizers = held.get(args[0])
         if not optimizers or OWNS[clock.phase]:
             return None
-        probe.pace.leave()
         # It is forward, backward and step in one launch: the first of them stands for all.
         return optimizers, clock.switch(FORWARD) if clock.phase == OTHER else -1
 
