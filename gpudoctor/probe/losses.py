@@ -8,7 +8,7 @@ torch that does not tell whether there are such hooks.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from itertools import islice
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
@@ -34,9 +34,6 @@ _DISTANCES = frozenset({"PowBackward0", "AbsBackward0", "MulBackward0"})
 _WHOLE = frozenset({"MeanBackward0", "SumBackward0"})
 _ON_PURPOSE = frozenset({"UnsqueezeBackward0", "AccumulateGrad", "ViewBackward0", "ReshapeAliasBackward0"})
 """What makes a column of a row, for pairs of all with all; a parameter that is fitted."""
-_VIEWS = frozenset({"SqueezeBackward0", "SqueezeBackward1", "SelectBackward0", "ViewBackward0", "TBackward0"})
-_EITHER = "either"
-"""Of a difference of two that have a graph: which one is the target is not known."""
 _SAMPLES = 8
 """Samples of a batch from which on it counts that all are the same."""
 _SUMMED, _PLACES = 1 << 16, 4
@@ -85,8 +82,8 @@ class Losses:
         self._looks = 0
         self._fresh: list[tuple[int, ...]] = []
         """Number, least, greatest and sum of each row of labels in the batch that was drawn last."""
-        self._wide: dict[tuple[tuple[int, ...], tuple[int, ...], bool | str], int] = {}
-        """How often by the shapes, and what else is known: `_found`."""
+        self._wide: dict[tuple[tuple[int, ...], tuple[int, ...]], int] = {}
+        """How often by the shapes: `_found`."""
         self._labels: dict[int, int] = {}
         """Batches of one label each, by label; -1: the rest."""
         self._news = False
@@ -177,51 +174,29 @@ class Losses:
 
     def _paired(self, node: Any) -> None:
         """A loss of torch's: whether its output and its target were both made larger to fit each other."""
-        made = [place for place, side in enumerate(node.next_functions) if side[0] is not None]
-        if len(made) == 2:
-            self._two_made([side[0] for side in node.next_functions])
-        if len(made) != 1:
+        made = [(place, side[0]) for place, side in enumerate(node.next_functions) if side[0] is not None]
+        if not all(_spread(side) for _, side in made):
             return
-        given = node.next_functions[made[0]][0]
-        other = self._kept(node, "self" if made[0] else "target")
-        if not _spread(given) or other is None or other.dim() < 2:
+        owns = [tuple(map(int, side._saved_self_sym_sizes)) for _, side in made]
+        if len(made) == 2:  # targets that have a graph, too: a column meets a row
+            short, long = sorted(owns, key=len)
+            shape = (*short[:1], *short)
+            meets = len(long) == len(short) + 1
+            if meets and all(_crosses(own, shape, side.next_functions[0]) for own, (_, side) in zip(owns, made)):
+                self._found(owns[0], shape)
             return
-        own, shape = tuple(map(int, given._saved_self_sym_sizes)), tuple(other.shape)
-        column = len(own) == len(shape)
-        still, moves = other.stride()[:2] if column else other.stride()[1::-1]
-        if not moves or not _crosses(own, shape, given.next_functions[0]):
+        [(place, given)] = made
+        other = self._kept(node, "self" if place else "target")
+        if other is None or other.dim() < 2:
             return
-        if not still:
-            self._found(own, shape)
-        else:
-            self._summed(other, own, shape, 1 if column else 0)
-
-    def _summed(self, other: Any, own: tuple[int, ...], shape: tuple[int, ...], along: int) -> None:
-        """Targets of N times N numbers that are a row plus a column: the program crossed them before."""
-        if other.dtype not in (self._torch.float32, self._torch.float64):
-            return
-        part = _corner(other)
-        differ = (part - part.narrow(along, 0, 1)).abs().max()
-        vector = self._torch.stack((_left(part), differ, part.abs().max()))
-
-        def note(values: list[float]) -> None:
-            if values[0] <= _ROUNDING * values[2] < values[1]:
-                self._found(own, shape, True)
-
-        self._hand(vector, note)
-
-    def _two_made(self, sides: list[Any]) -> None:
-        """Targets that have a graph, too (values of a network that nobody detached): a column meets a row."""
-        if not all(map(_spread, sides)):
-            return
-        owns = [tuple(map(int, side._saved_self_sym_sizes)) for side in sides]
-        if (shape := _meet(owns, [side.next_functions[0] for side in sides])) is not None:
+        shape = tuple(other.shape)
+        still, moves = other.stride()[:2] if len(owns[0]) == len(shape) else other.stride()[1::-1]
+        if moves and not still and _crosses(owns[0], shape, given.next_functions[0]):
             self._found(owns[0], shape)
 
-    def _found(self, own: tuple[int, ...], shape: tuple[int, ...], how: bool | str = False) -> None:
-        """Outputs of a shape met targets. `how`: True for a target that had both dimensions before, `_EITHER`
-        where nothing tells which of the two is the target."""
-        key = (own, shape, how)
+    def _found(self, own: tuple[int, ...], shape: tuple[int, ...]) -> None:
+        """Outputs of a shape met all targets."""
+        key = (own, shape)
         if len(self._wide) < 16 or key in self._wide:
             self._wide[key] = self._wide.get(key, 0) + 1
 
@@ -235,14 +210,7 @@ class Losses:
         shape = _shape(difference)
         sides = difference.next_functions
         made = [side for side in sides if side[0] is not None]
-        if shape is None or len(sides) != 2 or not made:
-            return
-        if len(made) == 2:  # targets that have a graph, too
-            owns = [_shape(*side) for side in sides]
-            known = [own for own in owns if own is not None]
-            views = [_viewed(node) for node, _ in sides]
-            if len(known) == 2 and _meet(known, sides) == shape and views[0] is not views[1]:
-                self._found(max(known, key=len), shape, _EITHER)
+        if shape is None or len(sides) != 2 or len(made) != 1:
             return
         side = made[0]
         own: tuple[int, ...] | None
@@ -257,8 +225,10 @@ class Losses:
         if kept is None or kept.dtype not in (self._torch.float32, self._torch.float64):
             return
         # Each sample against each: what a row has more than the first one, it has in every column.
-        part = _corner(kept)
-        vector = self._torch.stack((_left(part), part.abs().max()))
+        part = kept[:_ROWS, :_ROWS]
+        part = part.flatten(2)[..., :_PLACES] if part.dim() > 2 else part
+        left = ((part - part[:1]) - (part[:, :1] - part[:1, :1])).abs().max()
+        vector = self._torch.stack((left, part.abs().max()))
 
         def note(values: list[float]) -> None:
             if values[0] <= _ROUNDING * values[1]:
@@ -373,10 +343,7 @@ class Losses:
         """Write what is known by now."""
         step, self._news = self._steps.index, False
         if self._wide:
-            shapes = [
-                [list(own), list(shape), often, *([how] if how else [])]
-                for (own, shape, how), often in self._wide.items()
-            ]
+            shapes = [[list(own), list(shape), often] for (own, shape), often in self._wide.items()]
             self._tell("broadcast", {"step": step, "losses": self._looks, "shapes": shapes})
         if self._matched > _STRANGE * self._strange:
             fields = {
@@ -399,33 +366,8 @@ def _shape(node: Any, place: int = 0) -> tuple[int, ...] | None:
     return tuple(map(int, made[place].shape)) if made else None
 
 
-def _corner(pairs: Any) -> Any:
-    """Some of the pairs of N samples with N others, and of what each has."""
-    return pairs[:_ROWS, :_ROWS].flatten(2)[..., :_PLACES] if pairs.dim() > 2 else pairs[:_ROWS, :_ROWS]
-
-
-def _left(part: Any) -> Any:
-    """The most that is left of a matrix after a row and a column are taken from it."""
-    return ((part - part[:1]) - (part[:, :1] - part[:1, :1])).abs().max()
-
-
 def _spread(node: Any) -> bool:
     return type(node).__name__ == "ExpandBackward0"
-
-
-def _viewed(node: Any) -> Any:
-    """What a view shows: a row and a column of the same outputs are compared on purpose."""
-    while type(node).__name__ in _VIEWS and node.next_functions[0][0] is not None:
-        node = node.next_functions[0][0]
-    return node
-
-
-def _meet(owns: list[tuple[int, ...]], sides: Sequence[tuple[Any, int]]) -> tuple[int, ...] | None:
-    """The shape of all pairs if a column meets a row, and neither was made for that."""
-    short, long = sorted(owns, key=len)
-    shape = (*short[:1], *short)
-    meets = len(long) == len(short) + 1 and all(_crosses(own, shape, side) for own, side in zip(owns, sides))
-    return shape if meets else None
 
 
 def _crosses(own: tuple[int, ...], shape: tuple[int, ...], side: tuple[Any, int]) -> bool:

@@ -17,10 +17,6 @@ class SilentBroadcastDetail(Detail):
     """`output` or `target`: the one with a dimension of size 1."""
     flat: str
     """The other one."""
-    crossed: bool = False
-    """Whether the target is a sum of a row and a column that were meant to be alike."""
-    either: bool = False
-    """Whether both have a graph, so that nothing tells which one is the target."""
 
 
 class SilentBroadcast(Check):
@@ -66,7 +62,8 @@ class SilentBroadcast(Check):
         recording = patient.recorded_run
         for process in recording.ranks:
             for record in of_run.numerics(process, "broadcast")[-1:]:
-                shapes = sorted(record.get("shapes") or (), key=lambda item: -int(item[2]))
+                # Earlier versions also told of targets that were crossed before, with a fourth word.
+                shapes = sorted((s for s in record.get("shapes") or () if len(s) == 3), key=lambda s: -int(s[2]))
                 losses = sum(int(item[2]) for item in shapes)
                 if losses >= self.limit("losses"):
                     spans = list(dict.fromkeys(spots(patient, *of_run.loss_lines(patient), of_run.place_of(record))))
@@ -82,34 +79,19 @@ class SilentBroadcast(Check):
                     return
 
 
-def _what_met(
-    own: list[int], shape: list[int], _: int, how: object = "", *, where: str
-) -> tuple[str, SilentBroadcastDetail]:
+def _what_met(own: list[int], shape: list[int], _: int, *, where: str) -> tuple[str, SilentBroadcastDetail]:
     """The shapes that made this one of all pairs, in words: the column's and the row's."""
     many, *rest = map(str, shape[1:])
     wide, flat = f"({', '.join([many, '1', *rest])})", f"({', '.join([many, *rest])})"
-    pairs = shape[0] * shape[1]
-    if how == "either":
-        message = say(
-            "The loss subtracts values of the shapes {wide} and {flat}. It compares each of {many} with "
-            "each of the other {many}, {shape:,} pairs{at}.",
-            wide=wide,
-            flat=flat,
-            many=many,
-            shape=pairs,
-            at=where,
-        )
-        return message, SilentBroadcastDetail("output", "target", either=True)
     column = len(own) == len(shape)
     outputs, targets = (wide, flat) if column else (flat, wide)
     message = say(
         "The outputs have the shape {outputs} and the targets {targets}. The loss compares each of {many} "
         "outputs with each of {many} targets, {shape:,} pairs{at}.",
         outputs=outputs,
-        targets=f"({', '.join(map(str, shape))})" if how else targets,
+        targets=targets,
         many=many,
-        shape=pairs,
+        shape=shape[0] * shape[1],
         at=where,
     )
-    named = ("output", "target") if column else ("target", "output")
-    return message, SilentBroadcastDetail(*named, crossed=bool(how))
+    return message, SilentBroadcastDetail(*(("output", "target") if column else ("target", "output")))
