@@ -6,9 +6,12 @@ import os
 import sys
 import sysconfig
 from types import CodeType, FrameType
-from typing import Any, Optional, Tuple
+from typing import TYPE_CHECKING, Any, Optional, Tuple
 
 from .stacks import Spot, calls_module, line_of
+
+if TYPE_CHECKING:
+    from .probe import Probe
 
 Place = Tuple[Optional[str], Optional[int], Optional[str]]
 """Path, line and function; all None where they are not known."""
@@ -255,15 +258,10 @@ SITES = 96
 class Sites:
     """All places, found by kind, code and instruction."""
 
-    def __init__(self, places: Places) -> None:
-        self._places = places
+    def __init__(self, probe: Probe) -> None:
+        self._places = probe.places
         self._sites: dict[tuple[Any, ...], Site] = {}
         self._calls: dict[tuple[Any, ...], Site] = {}
-
-    def renew(self) -> None:
-        """In a new process: nothing has been called yet."""
-        self._sites.clear()
-        self._calls.clear()
 
     def at(self, phase: str, what: str, frame: FrameType | None, tensor: bool = False) -> Site:
         """The site of a call; `frame` is the innermost that may be the user's."""

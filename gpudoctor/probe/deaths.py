@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any
 
 from .call_sites import PROBE, stack_of, where
 from .clock import NAMES
+from .guard import interrupts
 from .importlib_bootstrap import wrapped
-from .interrupts import interrupts
 from .wire.frames import private
 from .wire.masking import mask_cut
 
@@ -100,11 +100,6 @@ class Deaths:
         left, self._left = self._left, None
         if left is not None and not self.died and not self._written:
             self._probe.record("exception", left)
-
-    def renew(self) -> None:
-        """In a forked child."""
-        self._written.clear()
-        self._left = None
 
 
 def _frames(probe: Probe, trace: TracebackType | None) -> tuple[list[list[Any]], int | None]:

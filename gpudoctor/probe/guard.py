@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import signal
 import sys
 import threading
+from types import CodeType
 from typing import TYPE_CHECKING, Any, Callable
 
 from .importlib_bootstrap import MISSING, Enter, Leave, wrapped
-from .interrupts import interrupts
 from .tensor_reads import Outside
 
 if TYPE_CHECKING:
@@ -145,18 +146,6 @@ class Guard:
         if self.wanted(hook):
             self.install(hook, owner, name, *self.ends(hook, begin, end))
 
-    def at_first(self, hook: str, kind: Any, work: Callable[[], None]) -> None:
-        """Do `work` when the first object of a class is made: hooks that few programs need cost time, too."""
-        waits = True
-
-        def enter(_args: Any, _kwargs: Any) -> None:
-            nonlocal waits
-            if waits:
-                waits = False
-                self.safely(hook, work)()
-
-        self.install(hook, kind, "__init__", enter, _never)
-
     def install(self, hook: str, owner: Any, name: str, enter: Enter, leave: Leave) -> None:
         """Put `enter` and `leave` around an attribute; nothing where there is no such attribute."""
 
@@ -190,3 +179,35 @@ def _put_everywhere(owner: Any, name: str, original: Any, replacement: Any) -> N
     known = original.__name__
     if getattr(home, known, None) is original:
         setattr(home, known, replacement)
+
+
+# Exceptions that a signal handler of the program raises while we are at work: they are the program's.
+
+
+def interrupts(error: BaseException) -> bool:
+    """Whether an exception that came up in our code is not of our making; then our frames leave its traceback.
+
+    Python runs the handlers of signals between any two instructions of the main thread. One that raises
+    (Ctrl-C, a limit of time by SIGALRM) must reach the program, wherever it came up.
+    """
+    handlers = _handlers()
+    trace = error.__traceback__
+    while trace is not None and trace.tb_frame.f_code not in handlers:
+        trace = trace.tb_next
+    if trace is None and isinstance(error, Exception):
+        return False
+    error.__traceback__ = trace
+    return True
+
+
+def _handlers() -> set[CodeType]:
+    """The code of the signal handlers that are installed."""
+    found: set[CodeType] = set()
+    for number in signal.valid_signals():
+        handler: Any = signal.getsignal(number)
+        call = type(handler).__call__ if callable(handler) else None
+        for function in (handler, getattr(handler, "__func__", None), call):
+            code = getattr(function, "__code__", None)
+            if isinstance(code, CodeType):
+                found.add(code)
+    return found

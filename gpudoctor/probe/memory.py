@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from .call_sites import Place
 from .clock import PROBE
-from .interrupts import interrupts
+from .guard import interrupts
 from .models import parts
 from .table import AT
 from .tensor_reads import Budget, capturing
@@ -41,10 +41,6 @@ class Memory:
 
     def __init__(self, probe: Probe) -> None:
         self._probe = probe
-        self.renew()
-
-    def renew(self) -> None:
-        """In a new process."""
         self.rss = 0.0
         """Resident bytes, as the sampler saw them last."""
         self._host = Growth(_HOST)

@@ -16,11 +16,9 @@ from typing import TYPE_CHECKING, Any
 
 from .call_sites import Place, where
 from .clock import PROBE
-from .graphs import Graphs
-from .losses import Losses
+from .losses import Graphs, Losses
 from .optimizer_gradients import Clearing, Idle
-from .parameters import Parameters
-from .readings import Readings
+from .readings import Parameters, Readings
 from .table import AT
 from .tensor_reads import PATIENCE, Budget, Late, capturing, keep
 
@@ -57,11 +55,7 @@ class Numerics:
         self._tensor = probe.torch.Tensor
         self._item = probe.torch._C.TensorBase.item
         self._always_late = bool(probe.settings.get("late"))
-        self.renew()
-
-    def renew(self) -> None:
-        """In a new process, or at the start."""
-        keep(self.__dict__.get("_late"))
+        keep(self.__dict__.get("_late"))  # of the process that forked this one
         self.budget = Budget(SHARE)
         self.parameters = Parameters(self._probe)
         self.readings = Readings(self._probe, self)

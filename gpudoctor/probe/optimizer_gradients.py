@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from .call_sites import Place
 from .models import class_name, held_by, parameters
-from .parameters import sample
+from .readings import sample
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -7,13 +7,12 @@ import sys
 from typing import Any
 
 from .call_sites import Places, Sites
-from .clock import Clock
+from .clock import PROBE, Clock
 from .compiling import Compiling
 from .deaths import Deaths, Faults
 from .device_clock import DeviceClock
 from .guard import Guard
 from .identity import Identity
-from .live import KnownByNow
 from .memory import Memory
 from .models import Evaluation, Models
 from .numerics import Numerics
@@ -46,7 +45,7 @@ class Probe:
         self.clock = Clock()
         self.table = StepTable()
         self.places = Places()
-        self.sites = Sites(self.places)
+        self.sites = Sites(self)
         self.guard = Guard(torch, self.clock, self._lost, self.settings)
         self.steps = Steps(self)
         self.evaluation = Evaluation(self)
@@ -129,20 +128,16 @@ class Probe:
             self.file = None
         self._backlog = []
         self._ended = False
-        self.deaths.renew()
-        self.faults.renew()
-        self.warned.renew()
-        self.identity.renew()
-        self.clock.renew()
-        self.device_clock.renew()
-        self.steps.renew()
-        self.numerics.renew()
-        self.pace.renew()
-        self.memory.renew()
-        self.known.renew()
+        kept: tuple[Any, ...] = self.faults, self.identity, self.clock, self.device_clock, self.steps
+        for part in kept:
+            part.renew()
         self.table.take(everything=True)
-        self.sites.renew()
-        self.sampler.renew()
+        # Hooks know these by their objects, so they begin anew as they are.
+        anew: tuple[Any, ...] = (
+            self.deaths, self.warned, self.numerics, self.pace, self.memory, self.known, self.sites, self.sampler,
+        )  # fmt: skip
+        for part in anew:
+            part.__init__(self)
 
     def become_worker(self, worker: Any, facts: dict[str, Any] | None) -> None:
         """This process is a loader's worker; `facts` go into its `start`, without them it has no file.
@@ -201,3 +196,32 @@ class Probe:
         self.file.close()
         self.file = None
         self._ended = True
+
+
+# What is known by now, written down when gpudoctor is about to end the command. A signal that kills leaves no time
+# for an orderly end. So a file in the recording's folder announces it: our thread sees the file, and the training
+# thread writes between two steps.
+
+ENDING = "ending"
+"""Name of that file."""
+
+
+class KnownByNow:
+    """Writes it once."""
+
+    def __init__(self, probe: Probe) -> None:
+        self._probe = probe
+        self._path = os.path.join(probe.identity.folder, ENDING)
+        self._asked = self._answered = False
+
+    def look(self) -> None:
+        """From our thread: is the command about to be ended?"""
+        self._asked = self._asked or os.path.exists(self._path)
+
+    def ended(self) -> None:
+        """A step has ended."""
+        if self._asked and not self._answered:
+            self._answered = True
+            before = self._probe.clock.switch(PROBE)
+            self._probe.tell_all()
+            self._probe.clock.switch(before)

@@ -7,16 +7,18 @@ wait for ours. So nothing here may call `threading.current_thread()`, which woul
 from __future__ import annotations
 
 import _thread
+import json
 import os
 import sys
 from time import perf_counter, thread_time
 from typing import TYPE_CHECKING, Any
 
-from .call_sites import PROBE, Place
+from .call_sites import PROBE, Place, rows_of
 from .clock import DATA_WAIT, NAMES
-from .live import Heart, Live
 from .stacks import Draws, line_of, stack_of_thread
-from .table import OTHER
+from .table import AT, OTHER
+from .wire.frames import private
+from .wire.steps import PHASES
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -67,12 +69,6 @@ class Sampler:
         self._compiles = probe.guard.safely("compile", probe.compiling.look)
         self._ending = probe.guard.safely("ending", probe.known.look)
         self._latest = probe.guard.safely("exception", lambda: probe.deaths.look())
-        self.renew()
-
-    def renew(self) -> None:
-        """In a new process: there is no thread yet, and nothing was seen."""
-        self._thread = None
-        self.paused = False
         self._seen = self._written = self._read = self._flushed = perf_counter()
         self._trains = 0.0
         self.lines = Lines(self._probe)
@@ -336,3 +332,90 @@ def rss() -> float:
             return float((int(resident) - int(shared)) * _PAGE)
     except (OSError, ValueError, IndexError):
         return float("nan")
+
+
+# Signs of life: the small file for the parent's live line, and what is written when no step ends any more.
+
+BEAT = 10.0
+"""Seconds without the end of a step before the first heartbeat; the next is at twice that, up to `BEATS`."""
+BEATS = 60.0
+USUAL = 20.0
+"""A heartbeat needs so many usual steps, too."""
+
+
+class Live:
+    """`live-RANK-PID.json`: how far this rank is."""
+
+    def __init__(self, probe: Probe) -> None:
+        self._probe = probe
+        self._steps = 0
+        self._last = 0.0
+        self._path = ""
+
+    def write(self) -> None:
+        """Replace it, if a step has ended meanwhile."""
+        steps = self._probe.steps
+        done, last = steps.index, steps.last
+        if done <= self._steps:
+            return
+        fields: dict[str, Any] = {
+            "step": done,
+            "seconds": (last - self._last) / (done - self._steps) if self._last else None,
+            "phases": self._shares(),
+            "phase": NAMES[self._probe.clock.phase],
+            "peak": self._newest("peak") or self._newest("allocated"),
+            "reserved": self._newest("reserved"),
+        }
+        self._steps, self._last = done, last
+        identity = self._probe.identity
+        self._path = os.path.join(identity.folder, f"live-{identity.label}-{identity.pid}.json")
+        temporary = self._path + ".new"
+        with open(temporary, "w", encoding="utf-8", opener=private) as stream:
+            json.dump(fields, stream)
+        os.replace(temporary, self._path)
+
+    def _shares(self) -> dict[str, float]:
+        columns = self._probe.recent
+        total = sum(columns[AT["duration"]]) if columns else 0.0
+        if not total:
+            return {}
+        return {name: round(sum(columns[AT[name]]) / total, 4) for name in PHASES}
+
+    def _newest(self, column: str) -> float | None:
+        """Its last known value in the steps written last."""
+        columns = self._probe.recent
+        known = [value for value in columns[AT[column]] if value == value] if columns else []
+        return known[-1] if known else None
+
+    def remove(self) -> None:
+        """The process ends."""
+        if self._path:
+            os.unlink(self._path)
+
+
+class Heart:
+    """Writes where the training thread is when no step has ended for a while."""
+
+    def __init__(self, probe: Probe) -> None:
+        self._probe = probe
+        self._first = float(probe.settings.get("heartbeat", BEAT))
+        self._step = -1
+        self._next = 0.0
+        self._usual = 0.0
+
+    def beat(self) -> None:
+        """Called once a second."""
+        steps, clock = self._probe.steps, self._probe.clock
+        waited = perf_counter() - steps.last
+        if steps.index != self._step:
+            if self._probe.recent:
+                durations = sorted(self._probe.recent[AT["duration"]])
+                self._usual = durations[len(durations) // 2]
+            self._step = steps.index
+            self._next = max(self._first, USUAL * self._usual)
+        if waited < self._next:
+            return
+        self._next = waited + min(waited, BEATS)
+        stack = stack_of_thread(clock.ident)
+        fields = {"step": steps.index, "phase": NAMES[clock.phase], "seconds": round(waited, 3)}
+        self._probe.record("heartbeat", {**fields, "stack": rows_of(stack)})

@@ -34,10 +34,6 @@ class Pace:
         self._clock = probe.clock
         self._stride = int(probe.settings.get("stride") or 0)
         """One step of so many is watched, whatever it costs (for tests); 0: as it costs."""
-        self.renew()
-
-    def renew(self) -> None:
-        """In a new process."""
         self._clock.light = False
         self._usual = self._own = 0.0
         """Seconds of a step, and of our own calls in a watched one."""

@@ -57,7 +57,6 @@ class Steps:
         self.fences: frozenset[int] = frozenset()
         """Steps of a trial before which `fence` is called, as the end of the step before."""
         self.fence: Callable[[], None] = _nothing
-        self._cycles = Cycles(self)
         steps = os.environ.get("GPUDOCTOR_STEPS", "")
         self._stop_after = int(steps) if steps.isdigit() else 0
         self.renew()
@@ -86,7 +85,7 @@ class Steps:
         self.captured: list[Any] | None = None
         """Weak references to the optimizers whose steps a graph captures; None where none is captured."""
         self.known.clear()
-        self._cycles.renew()
+        self._cycles = Cycles(self)
         self._table.held = False
         self._remembered = 0
         self._deferred = False
@@ -352,10 +351,6 @@ class Cycles:
 
     def __init__(self, steps: Steps) -> None:
         self._steps = steps
-        self.renew()
-
-    def renew(self) -> None:
-        """In a new process: no optimizer is known."""
         self._idle: dict[int, Any] = {}
         """Weak references to the optimizers that were made and have made no step."""
         self._others: list[tuple[int, float]] = []

@@ -29,10 +29,6 @@ class Warned:
         self._probe = probe
         self._seen: dict[tuple[str, str], dict[str, Any]] = {}
 
-    def renew(self) -> None:
-        """In a forked child."""
-        self._seen.clear()
-
     def tell(self) -> None:
         """Write again what has come more than once."""
         for fields in list(self._seen.values()):

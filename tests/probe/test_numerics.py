@@ -515,7 +515,7 @@ def test_a_sample_is_of_every_part_of_a_tensor(shape):
     """Every tap of a kernel, every column of a row: on small maps most of them have no gradient."""
     import torch
 
-    from gpudoctor.probe.parameters import SAMPLE, sample
+    from gpudoctor.probe.readings import SAMPLE, sample
 
     numbers = torch.arange(math.prod(shape)).view(shape)
     taken = sample(numbers)

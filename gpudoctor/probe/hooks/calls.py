@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ..call_sites import PROBE
 from ..clock import CHECKPOINT, COLLECTIVE, EVALUATION, LOGGING, NAMES, OWNS, PROFILER, SYNC
-from ..guard import CALLER
-from ..interrupts import interrupts
+from ..guard import CALLER, interrupts
 from ..table import AT, OTHER
 
 if TYPE_CHECKING:
@@ -102,9 +101,7 @@ def install(probe: Probe) -> None:
     for call in CALLS:
         if call.owner.startswith("cuda") and not (version.cuda or getattr(version, "hip", None)):
             continue
-        if call.phase != PROFILER:
-            probe.when_imported(call.module, functools.partial(_replace, probe, call))
-    install_profilers(probe)
+        probe.when_imported(call.module, functools.partial(_replace, probe, call))
     if probe.torch.distributed.is_available():
         # Collectives, and DDP's broadcast of buffers before a forward pass: there the punctual ranks wait.
         ddp = PhaseCall("torch.nn.parallel.distributed", "DistributedDataParallel", ("_sync_buffers",), COLLECTIVE)
@@ -112,25 +109,6 @@ def install(probe: Probe) -> None:
         call = PhaseCall("torch.distributed", "", _COLLECTIVES, COLLECTIVE, "collectives", "dist")
         for name in _COLLECTIVES:
             _time(probe, call, probe.torch.distributed, name)
-
-
-def install_profilers(probe: Probe) -> None:
-    """The profilers' calls, when the first profiler is made."""
-    profilers = probe.torch.autograd.profiler.profile, probe.torch.profiler.profiler._KinetoProfile
-    waits = True
-
-    def install_all() -> None:
-        nonlocal waits
-        if waits:
-            waits = False
-            for call in CALLS:
-                if call.phase == PROFILER:
-                    probe.when_imported(call.module, functools.partial(_replace, probe, call))
-            if probe.windows is not None:
-                probe.windows.watch_profilers()
-
-    for kind in profilers:
-        probe.guard.at_first(NAMES[PROFILER], kind, install_all)
 
 
 def _replace(probe: Probe, call: PhaseCall, module: Any) -> None:

@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..call_sites import FRAMEWORKS, Place, where
 from ..clock import DATA_WAIT, EVALUATION, OWNS
-from ..guard import CALLER
-from ..interrupts import interrupts
+from ..guard import CALLER, interrupts
 from ..table import AT
 
 if TYPE_CHECKING:

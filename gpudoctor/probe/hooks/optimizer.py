@@ -44,7 +44,7 @@ def install(probe: Probe) -> None:
     for path in ("torch.amp.grad_scaler", "torch.cuda.amp.grad_scaler"):
         scaler = getattr(sys.modules.get(path), "GradScaler", None)
         if scaler is not None and "step" in scaler.__dict__:
-            guard.at_first(HOOK, scaler, functools.partial(_scaler, probe, scaler))
+            _scaler(probe, scaler)
 
 
 def _ends(probe: Probe) -> tuple[Any, Any]:

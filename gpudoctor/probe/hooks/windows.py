@@ -43,11 +43,6 @@ class Windows:
         self._anomaly = probe.torch.is_anomaly_enabled
         self.anomaly_place: Place = (None, None, None)
 
-    def watch_profilers(self) -> None:
-        """Listen to the profilers: one is being made."""
-        for module, *names in _PROFILERS:
-            self._probe.when_imported(module, functools.partial(_pair, self._probe, self, *names))
-
     def open(self, what: str, place: Place) -> None:
         """Something goes on."""
         self._probe.pace.leave()
@@ -108,12 +103,10 @@ class Windows:
             self._tell(window)
 
 
-_PROFILERS = (
+_ENTERED = (
     ("torch.profiler.profiler", "profile", "torch.profiler", "__enter__", "__exit__"),
     ("torch.autograd.profiler", "profile", "torch.autograd.profiler", "__enter__", "__exit__"),
     ("torch.profiler.profiler", "profile", "torch.profiler", "start", "stop"),
-)
-_ENTERED = (
     ("torch.autograd.profiler", "emit_nvtx", "nvtx", "__enter__", "__exit__"),
     ("torch.utils.flop_counter", "FlopCounterMode", "flop_counter", "__enter__", "__exit__"),
 )
