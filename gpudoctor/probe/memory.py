@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import gc
 import linecache
 import re
 import sys
-from collections import Counter, deque
+from collections import deque
 from inspect import CO_OPTIMIZED
 from time import perf_counter
 from types import FrameType, FunctionType, ModuleType
@@ -29,11 +28,8 @@ _WARM = 20
 """Steps before memory is expected to stay as it is."""
 _HOST, _DEVICE = 16 << 20, 64 << 20
 """Bytes of growth that are worth a look (or a hundredth of what is there)."""
-_EXPLAINED = 0.3
-"""Share of the growth that a container with a name must hold, or all objects are counted."""
 _TELLING = 1 << 20
 """Bytes of a growing container that are told although the process does not grow by much."""
-_COUNTS = 4
 
 
 class Memory:
@@ -51,8 +47,6 @@ class Memory:
         self._between: Holders | None = None
         """...and the last one."""
         self._next = _WARM + 4
-        self._census: Census | None = None
-        self._counts = 0
         self._retries = 0
 
     def fill(self) -> None:
@@ -102,40 +96,22 @@ class Memory:
         holders = sorted(
             grown(first, now, between), key=lambda holder: (not holder.graph, -holder.size * holder.length)
         )
-        held = sum(holder.size * holder.length for holder in holders)
-        explained = held >= _EXPLAINED * self._more(device) or any(holder.graph for holder in holders)
         rows = [row(self._probe, holder) for holder in holders[:8]]
-        if grew and not explained and not end:
-            rows += self._count()
-        if rows and (grew or end or self._worth(holders)):
+        if rows and (grew or end or any(map(_worth, holders))):
             fields = {"step": now.step, "kind": "census", "device": device, "since": first.step}
-            more = {"grew": self._more(device), "rss": self.rss or None, "growth": rows}
+            grown_by = (self._device if device == "cuda" else self._host).more
+            more = {"grew": grown_by, "rss": self.rss or None, "growth": rows}
             self._probe.record("memory", {**fields, **more})
-
-    def _more(self, device: str) -> float:
-        """Bytes by which the process, or what it holds on the device, has grown."""
-        return (self._device if device == "cuda" else self._host).more
-
-    def _worth(self, holders: list[Holder]) -> bool:
-        return any(
-            holder.graph or holder.contents == HOOKS or holder.size * holder.length >= _TELLING for holder in holders
-        )
-
-    def _count(self) -> list[list[Any]]:
-        """Growth by type since the first count; the first gives none."""
-        if self._counts >= _COUNTS:
-            return []
-        self._counts += 1
-        now = Census(self._probe)
-        if self._census is None:
-            self._census = now
-            return []
-        return growth(self._census, now)
 
     def end(self) -> None:
         """The process ends: what grew to the last is told."""
         if self._probe.steps.index >= 2 * _WARM:
             self._look(None, end=True)
+
+
+def _worth(holder: Holder) -> bool:
+    """Whether it is told although the process does not grow by much."""
+    return holder.graph or holder.contents == HOOKS or holder.size * holder.length >= _TELLING
 
 
 class Growth:
@@ -251,10 +227,8 @@ class Holders:
             if self._is_own(value):
                 self._definition(name, value)
         elif deep and not issubclass(kind, (ModuleType, self._tensor)):
-            inside = own_attributes(value)
-            if type(inside) is dict:
-                for attribute, element in list(inside.items())[:100]:
-                    self._look(f"{name}.{attribute}", element, deep - 1)
+            for attribute, element in list(own_attributes(value).items())[:100]:
+                self._look(f"{name}.{attribute}", element, deep - 1)
 
     def _modules(self, name: str, root: Any) -> None:
         """What a model and its parts keep beside their parameters, and how many hooks they have."""
@@ -296,7 +270,7 @@ class Holders:
                 self._look(f"{name}.{inner}", element, 0)
 
 
-def grown(before: Holders, now: Holders, between: Holders | None = None) -> list[Holder]:
+def grown(before: Holders, now: Holders, between: Holders) -> list[Holder]:
     """Those that grew by at least an element in three steps; their length is by how much.
 
     With a look between they did so up to it and since: what is emptied now and then was shorter once.
@@ -304,12 +278,11 @@ def grown(before: Holders, now: Holders, between: Holders | None = None) -> list
     least = max(6, (now.step - before.step) // 3)
     found = []
     for key, holder in now.found.items():
-        old = before.found.get(key)
+        old, later = before.found.get(key), between.found.get(key)
+        since = max(1, (now.step - between.step) // 3)
+        if later is None or holder.length - later.length < since:
+            continue
         more = holder.length - (old.length if old is not None else 0)
-        if between is not None:
-            later = between.found.get(key)
-            if later is None or holder.length - later.length < max(1, (now.step - between.step) // 3):
-                continue
         if more >= least and (old is not None or holder.length <= 2 * (now.step + 1)):
             holder.length = more
             found.append(holder)
@@ -322,14 +295,15 @@ def row(probe: Probe, holder: Holder) -> list[Any]:
     return [f"`{holder.name}`{holder.contents}", holder.length, holder.size * holder.length, path, line]
 
 
-def own_attributes(value: Any) -> Any:
-    """The dict of an object's attributes, without running code of its class; None without one."""
+def own_attributes(value: Any) -> dict[str, Any]:
+    """An object's attributes, without running code of its class."""
     try:
-        return object.__getattribute__(value, "__dict__")
+        found = object.__getattribute__(value, "__dict__")
     except Exception as error:
         if interrupts(error):
             raise
-        return None
+        return {}
+    return found if type(found) is dict else {}
 
 
 def _contents(container: Any, tensor: Any) -> tuple[str, int, bool]:
@@ -361,12 +335,12 @@ def _parts(element: Any) -> list[Any]:
         return list(dict.values(element))[:_INSIDE]
     if issubclass(kind, (list, tuple)):
         return list((list if issubclass(kind, list) else tuple).__getitem__(element, slice(_INSIDE)))
-    inside = own_attributes(element)
-    return list(inside.values())[:_INSIDE] if type(inside) is dict else []
+    return list(own_attributes(element).values())[:_INSIDE]
 
 
 def _tensor_words(tensor: Any) -> str:
-    return f"{tensor.device.type} tensors {tuple(tensor.shape)} {held(tensor.grad_fn is not None)}"
+    held = "with their graphs" if tensor.grad_fn is not None else "without graphs"  # the diagnosis reads these words
+    return f"{tensor.device.type} tensors {tuple(tensor.shape)} {held}"
 
 
 def _bytes(tensor: Any) -> int:
@@ -401,49 +375,3 @@ def adding_line(probe: Probe, name: str) -> Place:
             if adds.search(text):
                 return path, number, None
     return None, None, None
-
-
-# All objects of the process, counted between steps: for growth that no container with a name explains.
-
-_TOLD = 12
-
-
-class Census:
-    """One count: a tenth of a second in a process of half a million objects; it keeps none of them."""
-
-    def __init__(self, probe: Probe) -> None:
-        kinds = {probe.torch.Tensor, probe.torch.nn.Parameter}
-        objects = gc.get_objects()
-        self.step = probe.steps.index
-        self.types = Counter(map(type, objects))
-        self.tensors: dict[tuple[Any, ...], list[int]] = {}
-        for tensor in [found for found in objects if type(found) in kinds]:
-            key = (tensor.device.type, tuple(tensor.shape), str(tensor.dtype), tensor.grad_fn is not None)
-            entry = self.tensors.setdefault(key, [0, 0])
-            entry[0] += 1
-            entry[1] += tensor.numel() * tensor.element_size()
-
-
-def growth(before: Census, now: Census) -> list[list[Any]]:
-    """`[what, count, bytes, None, None]` of what grew by the step, the largest first."""
-    least = max(6, (now.step - before.step) // 3)
-    rows: list[list[Any]] = []
-    for key, (count, size) in now.tensors.items():
-        old = before.tensors.get(key, [0, 0])
-        if count - old[0] >= least:
-            device, shape, dtype, graph = key
-            what = f"{device} tensors {shape} {dtype.replace('torch.', '')} {held(graph)}"
-            rows.append([what, count - old[0], size - old[1], None, None])
-    for kind, count in now.types.items():
-        more = count - before.types.get(kind, 0)
-        # Python's own are everywhere, and say nothing of who keeps them.
-        own = kind.__module__ == "builtins" or issubclass(kind, (int, float, str, tuple, list, dict))
-        if more >= least and not own:
-            rows.append([f"{kind.__module__}.{kind.__qualname__}", more, None, None, None])
-    rows.sort(key=lambda row: (-(row[2] or 0), -row[1]))
-    return rows[:_TOLD]
-
-
-def held(graph: bool) -> str:
-    """How tensors are kept, in the words that the diagnosis reads."""
-    return "with their graphs" if graph else "without graphs"
