@@ -103,22 +103,23 @@ class Windows:
             self._tell(window)
 
 
-_ENTERED = (
+_WATCHED = (
     ("torch.profiler.profiler", "profile", "torch.profiler", "__enter__", "__exit__"),
     ("torch.autograd.profiler", "profile", "torch.autograd.profiler", "__enter__", "__exit__"),
     ("torch.profiler.profiler", "profile", "torch.profiler", "start", "stop"),
     ("torch.autograd.profiler", "emit_nvtx", "nvtx", "__enter__", "__exit__"),
     ("torch.utils.flop_counter", "FlopCounterMode", "flop_counter", "__enter__", "__exit__"),
+    ("torch.cuda.memory", "", "memory-history", "_record_memory_history", ""),
+    ("wandb", "", "wandb.watch", "watch", ""),
 )
-"""Module, class, what their windows are called, the methods that begin and end one."""
+"""Module, class, what their windows are called, what begins one and what ends it (nothing: the end of the run)."""
 
 
 def install(probe: Probe) -> None:
     """Listen to them."""
     windows = probe.windows = Windows(probe)
-    for module, *names in _ENTERED:
-        probe.when_imported(module, functools.partial(_pair, probe, windows, *names))
-    guard = probe.guard
+    for module, *names in _WATCHED:
+        probe.when_imported(module, functools.partial(_watch, probe, windows, *names))
     anomaly: Any = sys.modules["torch.autograd.anomaly_mode"]
 
     def set_mode(_args: Any, _kwargs: Any) -> Any:
@@ -126,18 +127,11 @@ def install(probe: Probe) -> None:
         windows.anomaly_place = where(probe.places.user_frame(sys._getframe(CALLER)))
 
     for owner in ("detect_anomaly", "set_detect_anomaly"):
-        guard.surround(HOOK, getattr(anomaly, owner), "__init__", set_mode)
-    memory = sys.modules.get("torch.cuda.memory")
-    if memory is not None and hasattr(memory, "_record_memory_history"):
-        _once(probe, windows, memory, "_record_memory_history", "memory-history")
-    probe.when_imported("wandb", lambda module: _once(probe, windows, module, "watch", "wandb.watch"))
+        probe.guard.surround(HOOK, getattr(anomaly, owner), "__init__", set_mode)
 
 
-def _pair(probe: Probe, windows: Windows, owner: str, what: str, begin: str, end: str, module: Any) -> None:
-    """Install the two ends of a window on a class."""
-    kind = getattr(module, owner, None)
-    if kind is None:
-        return
+def _watch(probe: Probe, windows: Windows, kind: str, what: str, begin: str, end: str, module: Any) -> None:
+    """Listen to the two ends of a window."""
 
     def opens(_args: Any, _kwargs: Any) -> Any:
         windows.open(what, where(probe.places.user_frame(sys._getframe(CALLER))))
@@ -145,14 +139,6 @@ def _pair(probe: Probe, windows: Windows, owner: str, what: str, begin: str, end
     def shuts(_args: Any, _kwargs: Any) -> Any:
         windows.shut(what)
 
-    probe.guard.surround(HOOK, kind, begin, opens)
-    probe.guard.surround(HOOK, kind, end, shuts)
-
-
-def _once(probe: Probe, windows: Windows, owner: Any, name: str, what: str) -> None:
-    """Something that is on from its call to the end."""
-
-    def begin(_args: Any, _kwargs: Any) -> Any:
-        windows.open(what, where(probe.places.user_frame(sys._getframe(CALLER))))
-
-    probe.guard.surround(HOOK, owner, name, begin)
+    owner = getattr(module, kind, None) if kind else module
+    probe.guard.surround(HOOK, owner, begin, opens)
+    probe.guard.surround(HOOK, owner, end, shuts)
