@@ -73,8 +73,8 @@ class Numerics:
         self._suspicious = False
         self._forced = 0
         self._bad_step = 0
-        self._scaled = 0
-        """Losses of this step that were scaled, and were read before that: their backward passes are to come."""
+        self._scaled = [-1, 0]
+        """A step, and its losses that were scaled, and were read before that: their backward passes are to come."""
         self._place: Place = (None, None, None)
         self._canaries: dict[int, Any] = {}
         self._skipped = 0
@@ -127,34 +127,33 @@ class Numerics:
         """`GradScaler.scale` was called on a loss, which may be gone when the backward pass begins."""
         if type(loss) is self._tensor:
             self._look_at_loss(loss)
-            self._scaled += 1
+            step, before = self._steps.index, self._scaled
+            self._scaled = [step, 1 + before[1] * (before[0] == step)]
 
     def backward_begins(self, roots: Any) -> None:
         """A backward pass starts from these tensors: a single number is the loss."""
         if not self._clock.light:
             self.clearing.backward_begins()
-        if self._scaled:
-            self._scaled -= 1
+        if self._scaled[0] == self._steps.index and self._scaled[1]:
+            self._scaled[1] -= 1
         else:
             self._look_at_loss(roots[0] if isinstance(roots, (tuple, list)) and roots else roots)
 
     def _look_at_loss(self, root: Any) -> None:
         if type(root) is self._tensor and root.numel() == 1:
             step = self._steps.index
-            if self.graphs.look(root):
-                graphs = self.graphs
-                self._tell(
-                    "normalised",
-                    {"step": step, "losses": graphs.losses, "made_by": [list(item) for item in graphs.found.items()]},
-                )
-            if self.graphs.single_due():
-                graphs = self.graphs
-                seen = {"losses": graphs.looks, "closed": graphs.closed}
-                self._tell("single-score", {"step": step, **seen})
             if not self._clock.light:
-                look = self.losses.look
-                look(root) if root.is_cpu else self._as_ours(look, root)
+                self._look_behind(root, step)
             self.read(root, lambda value: self._loss(value, step))
+
+    def _look_behind(self, root: Any, step: int) -> None:
+        graphs, look = self.graphs, self.losses.look
+        if graphs.look(root):
+            made_by = [list(item) for item in graphs.found.items()]
+            self._tell("normalised", {"step": step, "losses": graphs.losses, "made_by": made_by})
+        if graphs.single_due():
+            self._tell("single-score", {"step": step, "losses": graphs.looks, "closed": graphs.closed})
+        look(root) if root.is_cpu else self._as_ours(look, root)
 
     def _loss(self, value: float, step: int) -> None:
         self._set(_LOSS, step, value)
@@ -185,7 +184,6 @@ class Numerics:
 
     def before_step(self, optimizer: Any) -> None:
         """An outermost optimizer is about to make its step."""
-        self._scaled = 0
         if self._clock.light:
             return
         groups = optimizer.param_groups

@@ -29,8 +29,6 @@ class LoaderFacts:
     workers: int
     persistent: bool
     pinned: bool
-    batches: int | None
-    """Batches an epoch; None where its length is not known."""
     batch_size: int | None
     dataset: str
     iterable: bool
@@ -91,7 +89,6 @@ def training_loader(process: Process) -> LoaderFacts | None:
         workers=_whole(item.get("workers")) or 0,
         persistent=bool(item.get("persistent")),
         pinned=bool(item.get("pin_memory")),
-        batches=_whole(item.get("batches")),
         batch_size=_whole(item.get("batch_size")),
         dataset=str(item.get("dataset") or ""),
         iterable=bool(item.get("iterable")),

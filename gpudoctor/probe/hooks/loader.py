@@ -7,9 +7,9 @@ import weakref
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from ..call_sites import FRAMEWORKS, Place, where
+from ..call_sites import Place, where
 from ..clock import DATA_WAIT, EVALUATION, OWNS
-from ..guard import CALLER, interrupts
+from ..guard import CALLER
 from ..table import AT
 
 if TYPE_CHECKING:
@@ -29,13 +29,10 @@ class Loader:
         self.number = number
         self.facts = facts
         self.role = ""
-        self.draws = 0
         self.backwards = -1
         """Backward passes of the run when it was last drawn from."""
         self.idle = 0
         """Draws in a row that no backward pass followed."""
-        self.iterator: Any = _gone
-        """Weak reference to its latest iterator."""
         self.dataset: Any = _gone
         """Weak reference to its latest data set."""
 
@@ -53,7 +50,6 @@ class Loaders:
         self._known: dict[tuple[Any, ...], list[Loader]] = {}
         """Loaders by how they were made."""
         self._count = 0
-        self._length = probe.guard.reading(HOOK, _length)
         self.last: Loader | None = None
         self.trains: Loader | None = None
         self.starting: int | None = None
@@ -70,7 +66,7 @@ class Loaders:
         self.last = self.trains = None
         for entries in self._known.values():
             for entry in entries:
-                entry.role, entry.draws, entry.backwards, entry.idle = "", 0, -1, 0
+                entry.role, entry.backwards, entry.idle = "", -1, 0
 
     def of(self, loader: Any) -> Loader:
         """The entry of a `DataLoader`."""
@@ -78,7 +74,7 @@ class Loaders:
         if found is not None and found[0]() is loader:
             return found[1]
         place, calls = self.made.get(id(loader), ((None, None, None), ()))
-        entry = self._same(_facts(loader, place, self._length(loader)), calls, getattr(loader, "dataset", None))
+        entry = self._same(_facts(loader, place), calls, getattr(loader, "dataset", None))
         self._by_id[id(loader)] = (weakref.ref(loader), entry)
         return entry
 
@@ -120,7 +116,6 @@ class Loaders:
             self._role(self.last, "training")
         entry.idle = entry.idle + 1 if entry.backwards == backwards else 0
         entry.backwards = backwards
-        entry.draws += 1
         self.last = entry
         if entry.role == "training":
             if entry.idle == 0:
@@ -135,7 +130,6 @@ class Loaders:
         """A loader is iterated: new workers of its are told."""
         self.starting = None
         self.iterating[iterator] = entry
-        entry.iterator = weakref.ref(iterator)
         pids = [int(worker.pid) for worker in getattr(iterator, "_workers", ())]
         if pids and pids != self._last_workers:
             self._last_workers = pids
@@ -155,17 +149,8 @@ class Loaders:
 
     def exhausted(self) -> None:
         """The last draw gave no batch."""
-        entry = self.last
-        if entry is None:
-            return
-        entry.draws -= 1
-        entry.backwards = -1
-        batches = getattr(entry.iterator(), "_num_yielded", 0)
-        if batches and entry.facts["batches"] is None:
-            # Now it is known. `len(loader)` would have run the program's code.
-            entry.facts["batches"] = batches
-            if entry.role:
-                self._tell(entry)
+        if self.last is not None:
+            self.last.backwards = -1
 
     def trained(self) -> None:
         """The first step has ended: the loader that was drawn from last trains."""
@@ -183,7 +168,7 @@ class Loaders:
         self._probe.record("loader", {**entry.facts, "id": entry.number, "role": entry.role})
 
 
-def _facts(loader: Any, place: Place, batches: int | None) -> dict[str, Any]:
+def _facts(loader: Any, place: Place) -> dict[str, Any]:
     dataset = getattr(loader, "dataset", None)
     return {
         "dataset": type(dataset).__name__,
@@ -196,7 +181,6 @@ def _facts(loader: Any, place: Place, batches: int | None) -> dict[str, Any]:
         "order": _order(loader),
         "path": place[0],
         "line": place[1],
-        "batches": batches,
     }
 
 
@@ -218,30 +202,6 @@ def _batch_size(loader: Any) -> int | None:
         if isinstance(size, int):
             return size
     return None
-
-
-def _length(loader: Any) -> int | None:
-    """Batches an epoch, where no code of the program's has to run for it (nor an iterable set's `len`: torch
-    remembers that it was asked, and warns by it); else they are counted, and known at the end of an epoch.
-    """
-    if getattr(loader, "_dataset_kind", 1) == 1:
-        return None
-    batches = loader.batch_sampler if loader.batch_sampler is not None else loader.sampler
-    parts = [loader, batches, getattr(batches, "sampler", batches), loader.dataset]
-    while hasattr(type(parts[-1]), "__len__") and type(parts[-1]).__name__ == "Subset":
-        parts.append(parts[-1].indices)
-    try:
-        return len(loader) if all(map(_foreign, parts)) else None
-    except Exception as error:
-        if interrupts(error):
-            raise
-        return None
-
-
-def _foreign(value: Any) -> bool:
-    """Whether `len` of it runs no code of the program's."""
-    module = str(getattr(getattr(type(value), "__len__", None), "__module__", None) or type(value).__module__)
-    return module.partition(".")[0] in FRAMEWORKS or module == "builtins"
 
 
 def _calls(frame: Any) -> tuple[Any, ...]:

@@ -84,7 +84,7 @@ def _ends(probe: Probe) -> tuple[Any, Any]:
         models.stepped(optimizer)
         closure = closure_of(args, kwargs)
         began = perf_counter()
-        if phase != BACKWARD and closure is None:
+        if phase != BACKWARD and closure is None and not clock.light:
             read_before(optimizer)
         running.append((key, clock.switch(OPTIMIZER)))
         clock.own = clock.mark - began
