@@ -190,65 +190,51 @@ def rows_of(stack: list[Spot], limit: int = 64) -> list[list[Any]]:
 class Site:
     """One place of one kind of call, and its cost."""
 
-    __slots__ = (
-        "bytes", "calls", "function", "line", "longest", "path", "phase", "pinned", "seconds", "step", "steps",
-        "tensor", "unblocking", "what", "written_calls", "written_seconds",
-    )  # fmt: skip
+    __slots__ = ("_fields", "_step", "_written")
 
     def __init__(self, phase: str, what: str, frame: FrameType | None, tensor: bool) -> None:
-        self.phase = phase
-        self.what = what
-        self.path, self.line, self.function = where(frame)
-        self.calls = 0
-        self.steps = 0
-        self.step = -1
-        self.seconds = 0.0
-        self.longest = 0.0
-        self.tensor = tensor
-        self.bytes = 0
-        self.pinned: bool | None = None
-        self.unblocking = False
-        self.written_calls = 0
-        self.written_seconds = 0.0
+        path, line, function = where(frame)
+        self._fields: dict[str, Any] = {
+            "phase": phase, "what": what, "path": path, "line": line, "function": function, "calls": 0,
+            "seconds": 0.0, "longest": 0.0, "steps": 0,
+        }  # fmt: skip
+        """The `site` record."""
+        if tensor:
+            self._fields["tensor"] = True
+        self._step = -1
+        self._written = 0, 0.0
 
     def add(self, seconds: float, step: int) -> None:
         """One call."""
-        self.calls += 1
-        self.seconds += seconds
-        if seconds > self.longest:
-            self.longest = seconds
-        if step != self.step:
-            self.step = step
-            self.steps += 1
+        fields = self._fields
+        fields["calls"] += 1
+        fields["seconds"] += seconds
+        if seconds > fields["longest"]:
+            fields["longest"] = seconds
+        if step != self._step:
+            self._step = step
+            fields["steps"] += 1
 
     def moved(self, tensor: Any, unblocking: bool) -> None:
         """The call moved a host tensor to a device; whether from pinned memory is asked at the first few."""
-        self.bytes += tensor.numel() * tensor.element_size()
-        self.unblocking = bool(unblocking)
-        if self.calls <= 8:
-            self.pinned = bool(tensor.is_pinned())
+        fields = self._fields
+        fields["bytes"] = fields.get("bytes", 0) + tensor.numel() * tensor.element_size()
+        fields["non_blocking"] = bool(unblocking)
+        if fields["calls"] <= 8:
+            fields["pinned"] = bool(tensor.is_pinned())
 
-    def grown(self) -> bool:
-        """Whether it is worth writing again."""
-        return self.calls > 1.25 * self.written_calls or self.seconds > 1.25 * self.written_seconds + 1e-3
+    def grown(self, everything: bool) -> bool:
+        """Whether it is worth writing again; at the end whatever is not written as it is."""
+        (calls, seconds), fields = self._written, self._fields
+        if everything:
+            return bool(fields["calls"] != calls)
+        return bool(fields["calls"] > 1.25 * calls or fields["seconds"] > 1.25 * seconds + 1e-3)
 
-    def fields(self) -> dict[str, Any]:
-        """The `site` record."""
-        self.written_calls, self.written_seconds = self.calls, self.seconds
-        fields = {
-            "phase": self.phase,
-            "what": self.what,
-            "path": self.path,
-            "line": self.line,
-            "function": self.function,
-            "calls": self.calls,
-            "seconds": round(self.seconds, 6),
-            "longest": round(self.longest, 6),
-            "steps": self.steps,
-        }
-        if self.bytes:
-            fields.update(bytes=self.bytes, pinned=self.pinned, non_blocking=self.unblocking)
-        return {**fields, "tensor": True} if self.tensor else fields
+    def record(self) -> dict[str, Any]:
+        """The record as it is now."""
+        fields = dict(self._fields)
+        self._written = fields["calls"], fields["seconds"]
+        return {**fields, "seconds": round(fields["seconds"], 6), "longest": round(fields["longest"], 6)}
 
 
 SITES = 96
@@ -285,8 +271,5 @@ class Sites:
         return site
 
     def grown(self, everything: bool = False) -> list[Site]:
-        """Those to be written: what has grown, or at the end what is not written as it is."""
-        sites = list(self._sites.values())
-        if everything:
-            return [site for site in sites if site.calls != site.written_calls]
-        return [site for site in sites if site.grown()]
+        """Those to be written."""
+        return [site for site in list(self._sites.values()) if site.grown(everything)]

@@ -163,7 +163,7 @@ class Probe:
             self.recent = columns
             self.file.columns("steps", COLUMNS, columns)
         for site in self.sites.grown(everything):
-            self.record("site", site.fields())
+            self.record("site", site.record())
 
     def tell_all(self) -> None:
         """Write down what is known by now."""

@@ -20,16 +20,11 @@ _GAP = 3
 class Window:
     """One thing, once."""
 
-    __slots__ = ("begin", "end", "on", "place", "steps", "what")
-
     def __init__(self, what: str, step: int, place: Place) -> None:
-        self.what = what
+        self.what, self.place = what, place
         self.begin = self.end = step
-        self.place = place
-        self.steps = 0
-        """Steps in which it was on."""
-        self.on = 0
-        """How often it is on now."""
+        self.steps = self.on = 0
+        """Steps in which it was on; how often it is on now."""
 
 
 class Windows:
