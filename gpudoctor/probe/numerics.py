@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 from .call_sites import Place, where
 from .clock import PROBE
 from .losses import Graphs, Losses
-from .optimizer_gradients import Clearing, Idle
+from .optimizer_gradients import Gradients
 from .readings import Parameters, Readings
 from .table import AT
 from .tensor_reads import PATIENCE, Budget, Late, capturing, keep
@@ -59,9 +59,8 @@ class Numerics:
         self.budget = Budget(SHARE)
         self.parameters = Parameters(self._probe)
         self.readings = Readings(self._probe, self)
-        self.clearing = Clearing(self.parameters.plain)
+        self.gradients = Gradients(self._probe, self.parameters.plain)
         self.graphs = Graphs()
-        self.idle = Idle(self._probe)
         self.losses = Losses(self._probe, self.read_all, self._tell)
         self.delay = 0.0
         """Seconds that rows wait for their numbers."""
@@ -133,7 +132,7 @@ class Numerics:
     def backward_begins(self, roots: Any) -> None:
         """A backward pass starts from these tensors: a single number is the loss."""
         if not self._clock.light:
-            self.clearing.backward_begins()
+            self.gradients.backward_begins()
         if self._scaled[0] == self._steps.index and self._scaled[1]:
             self._scaled[1] -= 1
         else:
@@ -170,8 +169,7 @@ class Numerics:
         """A backward pass is over."""
         if self._clock.light:
             return
-        self.clearing.backward_ended()
-        self.idle.backward_ended()
+        self.gradients.backward_ended()
         if self._steps.index < 2:
             self._find_place()
 
@@ -195,8 +193,7 @@ class Numerics:
                     rate = other
         if type(rate) is float:
             self._clock.row[_LR] = rate
-        self.clearing.before_step(optimizer)
-        self.idle.look(optimizer)
+        self.gradients.before_step(optimizer)
         if self._captured(optimizer):
             return
         self._canary(optimizer)
@@ -230,9 +227,9 @@ class Numerics:
 
     def after_step(self, optimizer: Any) -> None:
         """It has made it."""
-        self.clearing.after_step(optimizer)
+        self.gradients.after_step(optimizer)
         if self._steps.index < 2:
-            self.clearing.place = where(self._probe.places.user_frame(sys._getframe(1)))
+            self.gradients.place = where(self._probe.places.user_frame(sys._getframe(1)))
         if self.readings.open:
             before = self._clock.switch(PROBE)
             start = self._clock.mark
@@ -350,9 +347,9 @@ class Numerics:
         """The process ends: what is known by now is told. (Nothing is waited for.)"""
         self.ended()
         self.readings.tell()
-        self.clearing.tell(self._probe)
+        self.gradients.tell_uncleared()
         self.losses.tell()
-        self.idle.tell()
+        self.gradients.tell_idle()
         steps = self._steps
         if steps.optimizers and not steps.optimizer_calls and steps.backwards >= _UNUSED:
             self._tell("unstepped", {"step": steps.index, "backwards": steps.backwards})

@@ -59,7 +59,7 @@ class Pace:
         self._left = self._choose() if self._probe.steps.index >= FIRST else 0
         if self._left > 0 and clock.phase == OTHER and not (windows is not None and windows.on()):
             clock.light = True
-            self._probe.numerics.clearing.pause()
+            self._probe.numerics.gradients.pause()
 
     def timed_ended(self) -> None:
         """A light step has ended."""

@@ -110,7 +110,7 @@ class Facts:
         if index >= 32:
             self._probe.models.tell_modes()
             self._probe.models.tell_ddp()
-            self._probe.numerics.clearing.tell(self._probe)
+            self._probe.numerics.gradients.tell_uncleared()
 
 
 def torch_facts(torch: Any) -> dict[str, Any]:
