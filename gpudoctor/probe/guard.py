@@ -15,12 +15,8 @@ if TYPE_CHECKING:
     from .clock import Clock
 
 
-def _never(*_: Any) -> None:
-    """The end of what has none: its `begin` gives no token."""
-
-
 CALLER = 3
-"""Frames from the `begin` or `end` of a hook out to the caller of what it is hooked to."""
+"""Frames from the work of a hook out to the caller of what it is hooked to."""
 
 
 class Guard:
@@ -96,55 +92,48 @@ class Guard:
 
         return read
 
-    def ends(
-        self, hook: str, begin: Callable[[Any, Any], Any], end: Callable[[Any, Any, bool], None]
-    ) -> tuple[Enter, Leave]:
-        """`begin(args, kwargs)` and `end(token, result, failed)` of a hook, as they are put into a function.
+    def surround(self, hook: str, owner: Any, name: str, work: Callable[[Any, Any], Any]) -> None:
+        """Do `work(args, kwargs)` around an attribute of `owner`; nothing where it has none.
 
-        A `begin` that returns None wants no `end`. Calls of other threads go straight through. `end` is also called
-        when the call raised, with no result. The caller of the function is `sys._getframe(CALLER)` in both.
+        A generator yields where the function is called, and is given its result, `MISSING` where it raised. One that
+        returns before wants none. Calls of other threads go straight through.
         """
-        begin = self.faulty(hook, begin)
-        end = self.faulty(f"{hook} (end)", end)
+        if not self.wanted(hook):
+            return
+        work, ends = self.faulty(hook, work), self.faulty(f"{hook} (end)", lambda: None)
         works = True
         clock = self._clock
         ident = threading.get_ident
 
-        def enter(args: Any, kwargs: Any) -> Any:
+        def failed(error: BaseException) -> None:
             nonlocal works
+            works = False
+            self.lose(hook, error)
+
+        def enter(args: Any, kwargs: Any) -> Any:
             if not works or ident() != clock.ident:
                 return None
             try:
-                return begin(args, kwargs)
+                running = work(args, kwargs)
+                return None if running is None or next(running, MISSING) is MISSING else running
             except BaseException as error:
                 if interrupts(error):
                     raise
-                works = False
-                self.lose(hook, error)
+                failed(error)
             return None
 
-        def leave(token: Any, result: Any) -> None:
-            nonlocal works
-            failed = result is MISSING
-            if failed:
+        def leave(running: Any, result: Any) -> None:
+            if result is MISSING:
                 clock.passed(sys.exc_info()[1])
             try:
-                end(token, None if failed else result, failed)
+                ends()
+                _send(running, result)
             except BaseException as error:
                 if interrupts(error):
                     raise
-                works = False
-                self.lose(hook, error)
+                failed(error)
 
-        return enter, leave
-
-    def surround(
-        self, hook: str, owner: Any, name: str, begin: Callable[[Any, Any], Any],
-        end: Callable[[Any, Any, bool], None] = _never,
-    ) -> None:  # fmt: skip
-        """Call `begin` and `end` (see `ends`) around an attribute of `owner`; nothing where it has none."""
-        if self.wanted(hook):
-            self.install(hook, owner, name, *self.ends(hook, begin, end))
+        self.install(hook, owner, name, enter, leave)
 
     def install(self, hook: str, owner: Any, name: str, enter: Enter, leave: Leave) -> None:
         """Put `enter` and `leave` around an attribute; nothing where there is no such attribute."""
@@ -179,6 +168,14 @@ def _put_everywhere(owner: Any, name: str, original: Any, replacement: Any) -> N
     known = original.__name__
     if getattr(home, known, None) is original:
         setattr(home, known, replacement)
+
+
+def _send(running: Any, result: Any) -> None:
+    """Let a generator end."""
+    try:
+        running.send(result)
+    except StopIteration:
+        pass
 
 
 # Exceptions that a signal handler of the program raises while we are at work: they are the program's.

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..clock import BACKWARD, EVALUATION, OWNS
 from ..guard import CALLER
+from ..importlib_bootstrap import MISSING
 
 if TYPE_CHECKING:
     from ..probe import Probe
@@ -20,33 +21,33 @@ def install(probe: Probe) -> None:
     backward_begins = guard.reading("numerics", probe.numerics.backward_begins)
     backward_ended = guard.reading("numerics", probe.numerics.backward_ended)
 
-    def begin(args: Any, kwargs: Any) -> Any:
+    def backward(args: Any, kwargs: Any) -> Any:
         if clock.compiled is not None:
             clock.take()
         phase = clock.phase
         if phase == BACKWARD or (OWNS[phase] and (phase != EVALUATION or evaluation.declared)):
-            return None
+            return
         evaluation.finish()
         if not steps.backwards:
             probe.show()
         backward_begins(args[0] if args else kwargs.get("tensors"))
-        return clock.switch(BACKWARD)
-
-    def end(token: Any, _result: Any, failed: bool) -> None:
-        clock.switch(token)
-        if not failed:
+        before = clock.switch(BACKWARD)
+        result = yield
+        clock.switch(before)
+        if result is not MISSING:
             backward_ended()
             steps.backward_ended(sys._getframe(CALLER))
 
-    def begin_grad(_args: Any, _kwargs: Any) -> Any:
+    def grad(_args: Any, _kwargs: Any) -> Any:
         phase = clock.phase
-        return None if phase == BACKWARD or OWNS[phase] else clock.switch(BACKWARD)
-
-    def end_grad(token: Any, _result: Any, failed: bool) -> None:
-        clock.switch(token)
-        if not failed:
+        if phase == BACKWARD or OWNS[phase]:
+            return
+        before = clock.switch(BACKWARD)
+        result = yield
+        clock.switch(before)
+        if result is not MISSING:
             steps.gradients_ended(sys._getframe(CALLER))
 
     autograd = probe.torch.autograd
-    guard.surround(HOOK, autograd, "backward", begin, end)
-    guard.surround(HOOK, autograd, "grad", begin_grad, end_grad)
+    guard.surround(HOOK, autograd, "backward", backward)
+    guard.surround(HOOK, autograd, "grad", grad)

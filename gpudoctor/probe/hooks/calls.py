@@ -130,33 +130,28 @@ def _time(probe: Probe, call: PhaseCall, owner: Any, name: str) -> None:
     phase = call.phase
     label = NAMES[phase]
 
-    def begin(args: Any, _kwargs: Any) -> Any:
+    def work(args: Any, _kwargs: Any) -> Any:
         before = clock.phase
         if before == phase or (OWNS[before] and (phase != CHECKPOINT or not evaluation.undeclared())):
-            return None
+            return
         if name == "handle" and args[1].name.startswith(_COMPILERS):
-            return None  # torch's own words
-        named = what
-        caller = sys._getframe(CALLER)
+            return  # torch's own words
+        named, caller = what, sys._getframe(CALLER)
         if call.column == "flushes" and _within(caller, _COMPILERS):
-            return None
+            return
         if phase == COLLECTIVE and _within(caller, PARALLELISM):
             named = f"parallelism.{name}"
         elif column >= 0:
             clock.row[column] += 1.0
-        if phase == EVALUATION:
-            evaluation.declared += 1
+        evaluation.declared += phase == EVALUATION
         clock.switch(phase)
-        return before, clock.mark, named
-
-    def end(token: Any, _result: Any, _failed: bool) -> None:
-        before, start, named = token
-        if phase == EVALUATION:
-            evaluation.declared -= 1
+        start = clock.mark
+        yield
+        evaluation.declared -= phase == EVALUATION
         clock.switch(before)
         sites.at(label, named, sys._getframe(CALLER)).add(clock.mark - start, steps.index)
 
-    probe.guard.surround(label, owner, name, begin, end)
+    probe.guard.surround(label, owner, name, work)
 
 
 def _within(caller: FrameType, modules: tuple[str, ...]) -> bool:

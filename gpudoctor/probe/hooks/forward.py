@@ -84,18 +84,15 @@ def install_modes(probe: Probe) -> None:
     guard, evaluation, models = probe.guard, probe.evaluation, probe.models
     inside = [False]
 
-    def begin(args: Any, kwargs: Any) -> Any:
+    def train(args: Any, kwargs: Any) -> Any:
         if inside[0]:
-            return None
+            return
         inside[0] = True
-        return args[0], args[1] if len(args) > 1 else kwargs.get("mode", True)
-
-    def end(token: Any, _result: Any, _failed: bool) -> None:
+        yield
         inside[0] = False
-        module, mode = token
-        if not mode:
-            models.put_to_eval(module, sys._getframe(CALLER))
-        elif evaluation.undeclared() and evaluation.trains(module):
+        if not (args[1] if len(args) > 1 else kwargs.get("mode", True)):
+            models.put_to_eval(args[0], sys._getframe(CALLER))
+        elif evaluation.undeclared() and evaluation.trains(args[0]):
             evaluation.finish()
 
-    guard.surround(MODES, probe.torch.nn.Module, "train", begin, end)
+    guard.surround(MODES, probe.torch.nn.Module, "train", train)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from ..call_sites import Place, where
 from ..clock import DATA_WAIT, EVALUATION, OWNS
 from ..guard import CALLER
+from ..importlib_bootstrap import MISSING
 from ..table import AT
 
 if TYPE_CHECKING:
@@ -227,53 +228,49 @@ def install(probe: Probe) -> None:
 
 
 def _making(probe: Probe, loaders: Loaders, kind: Any) -> None:
-    def begin(args: Any, _kwargs: Any) -> Any:
-        return args[0]
-
-    def end(loader: Any, _result: Any, _failed: bool) -> None:
+    def make(args: Any, _kwargs: Any) -> Any:
+        yield
         if len(loaders.made) < 1024:
             frame = sys._getframe(CALLER)
-            loaders.made[id(loader)] = loaders.origin(loader, frame), _calls(frame)
+            loaders.made[id(args[0])] = loaders.origin(args[0], frame), _calls(frame)
 
-    probe.guard.surround(HOOK, kind, "__init__", begin, end)
+    probe.guard.surround(HOOK, kind, "__init__", make)
 
 
 def _iterating(probe: Probe, loaders: Loaders, kind: Any) -> None:
     clock, steps = probe.clock, probe.steps
 
-    def begin(args: Any, _kwargs: Any) -> Any:
+    def iterate(args: Any, _kwargs: Any) -> Any:
         steps.loader_begins()
         entry = loaders.of(args[0])
         loaders.starting = entry.number
-        phase = clock.phase
-        return entry, (-1 if OWNS[phase] else clock.switch(DATA_WAIT)), clock.mark
-
-    def end(token: Any, result: Any, failed: bool) -> None:
-        entry, phase, start = token
-        if phase >= 0:
-            clock.switch(phase)
+        before = -1 if OWNS[clock.phase] else clock.switch(DATA_WAIT)
+        start = clock.mark
+        result = yield
+        if before >= 0:
+            clock.switch(before)
             site = probe.sites.at("data_wait", "iter(DataLoader)", sys._getframe(CALLER))
             site.add(clock.mark - start, steps.index)
-        if not failed and hasattr(result, "_sampler_iter"):
+        if hasattr(result, "_sampler_iter"):
             if entry.role != "evaluation" and clock.phase != EVALUATION:
                 clock.row[_STARTS] += 1.0
             loaders.began(entry, result)
             probe.sampler.go_on()
 
-    probe.guard.surround(HOOK, kind, "__iter__", begin, end)
+    probe.guard.surround(HOOK, kind, "__iter__", iterate)
 
 
 def _drawing(probe: Probe, loaders: Loaders, kind: Any) -> None:
     clock, steps, guard = probe.clock, probe.steps, probe.guard
     measured = guard.reading(HOOK, Measure(probe).of)
 
-    def begin(args: Any, _kwargs: Any) -> Any:
-        phase = _begin(clock, steps, loaders, args[0])
-        return phase if phase >= 0 else None
-
-    def end(phase: int, batch: Any, failed: bool) -> None:
-        clock.switch(phase)
-        if failed:
+    def draw(args: Any, _kwargs: Any) -> Any:
+        before = _begin(clock, steps, loaders, args[0])
+        if before < 0:
+            return
+        batch = yield
+        clock.switch(before)
+        if batch is MISSING:
             loaders.exhausted()
             return
         loaders.claimed(clock.row)
@@ -281,7 +278,7 @@ def _drawing(probe: Probe, loaders: Loaders, kind: Any) -> None:
         clock.row[_BATCHES] += 1.0
         measured(batch)
 
-    guard.surround(HOOK, kind, "__next__", begin, end)
+    guard.surround(HOOK, kind, "__next__", draw)
 
 
 def _begin(clock: Clock, steps: Steps, loaders: Loaders, iterator: Any) -> int:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from ..call_sites import where
 from ..clock import BACKWARD, EVALUATION, OPTIMIZER, OWNS
 from ..guard import CALLER
-from ..importlib_bootstrap import wrapped
+from ..importlib_bootstrap import MISSING, wrapped
 from ..table import OTHER
 
 if TYPE_CHECKING:
@@ -137,16 +137,14 @@ def _ends(probe: Probe) -> tuple[Any, Any]:
 
 
 def _making(probe: Probe, kind: Any) -> None:
-    def begin(args: Any, _kwargs: Any) -> Any:
-        return args[0]
-
-    def end(optimizer: Any, _result: Any, failed: bool) -> None:
-        if not failed:
+    def make(args: Any, _kwargs: Any) -> Any:
+        if (yield) is not MISSING:
+            optimizer = args[0]
             probe.steps.optimizer_made(optimizer)
             if len(probe.models.made) < 256:
                 probe.models.made[id(optimizer)] = where(probe.places.user_frame(sys._getframe(CALLER)))
 
-    probe.guard.surround(HOOK, kind, "__init__", begin, end)
+    probe.guard.surround(HOOK, kind, "__init__", make)
 
 
 def _phase(probe: Probe, owner: Any, name: str) -> None:
@@ -154,16 +152,17 @@ def _phase(probe: Probe, owner: Any, name: str) -> None:
     clock = probe.clock
     clipped = probe.guard.reading("numerics", probe.numerics.clipped)
 
-    def begin(_args: Any, _kwargs: Any) -> Any:
-        phase = clock.phase
-        return None if phase in (OPTIMIZER, BACKWARD) or OWNS[phase] else clock.switch(OPTIMIZER)
-
-    def end(token: Any, result: Any, _failed: bool) -> None:
-        clock.switch(token)
+    def work(_args: Any, _kwargs: Any) -> Any:
+        before = clock.phase
+        if before in (OPTIMIZER, BACKWARD) or OWNS[before]:
+            return
+        clock.switch(OPTIMIZER)
+        result = yield
+        clock.switch(before)
         if name.startswith("clip"):
             clipped(result)
 
-    probe.guard.surround(HOOK, owner, name, begin, end)
+    probe.guard.surround(HOOK, owner, name, work)
 
 
 def _scaler(probe: Probe, scaler: Any) -> None:
@@ -173,48 +172,40 @@ def _scaler(probe: Probe, scaler: Any) -> None:
     has_updated = guard.reading("numerics", numerics.scaler_updated)
     scaled = guard.reading("numerics", numerics.scaled)
 
-    def scales(args: Any, _kwargs: Any) -> Any:
+    def scale(args: Any, _kwargs: Any) -> Any:
         if len(args) > 1 and not OWNS[clock.phase]:
             scaled(args[1])
 
-    def begin(args: Any, _kwargs: Any) -> Any:
-        phase = clock.phase
-        if OWNS[phase] or len(args) < 2:
-            return None
-        return clock.switch(OPTIMIZER), steps.optimizer_calls, args[1]
-
-    def end(token: Any, _result: Any, failed: bool) -> None:
-        phase, calls, optimizer = token
-        clock.switch(phase)
-        if not failed:
+    def step(args: Any, _kwargs: Any) -> Any:
+        before, calls = clock.phase, steps.optimizer_calls
+        if OWNS[before] or len(args) < 2:
+            return
+        clock.switch(OPTIMIZER)
+        result = yield
+        clock.switch(before)
+        if result is not MISSING:
             skipped[0] = steps.optimizer_calls == calls
             if skipped[0]:
-                steps.optimizer_ended(optimizer, sys._getframe(CALLER))
+                steps.optimizer_ended(args[1], sys._getframe(CALLER))
 
-    def asks(_args: Any, _kwargs: Any) -> Any:
+    def may_step(_args: Any, _kwargs: Any) -> Any:
         clock.scaling = clock.phase == OPTIMIZER
-        return True
-
-    def asked(_token: Any, _result: Any, _failed: bool) -> None:
+        yield
         clock.scaling = False
 
-    def updated(args: Any, _kwargs: Any) -> Any:
+    def update(args: Any, _kwargs: Any) -> Any:
         was, skipped[0] = skipped[0], False
         has_updated(args[0], False, True)
-        return args[0], was, -1 if OWNS[clock.phase] else clock.switch(OPTIMIZER)
+        before = -1 if OWNS[clock.phase] else clock.switch(OPTIMIZER)
+        yield
+        if before >= 0:
+            clock.switch(before)
+        has_updated(args[0], was)
 
-    def after_update(token: Any, _result: Any, _failed: bool) -> None:
-        updating, was, phase = token
-        if phase >= 0:
-            clock.switch(phase)
-        has_updated(updating, was)
-
-    guard.surround("scaler", scaler, "scale", scales)
     # Unscaling walks over all gradients, and looks at the device for values that are not finite.
     _phase(probe, scaler, "unscale_")
-    guard.surround("scaler", scaler, "step", begin, end)
-    guard.surround("scaler", scaler, "_maybe_opt_step", asks, asked)
-    guard.surround("scaler", scaler, "update", updated, after_update)
+    for name, work in (("scale", scale), ("step", step), ("_maybe_opt_step", may_step), ("update", update)):
+        guard.surround("scaler", scaler, name, work)
 
 
 # Closures that an optimizer's step calls (LBFGS, Lightning): what runs in them is the loop's.

@@ -61,8 +61,7 @@ def install(probe: Probe) -> None:
         put(read, reader.wait, WAITS)
         put(Method, reader.move, MOVES)
         for name in WAITING:
-            enter, leave = functools.partial(reader.asks, name), functools.partial(reader.told, name)
-            probe.guard.surround(HOOK, probe.torch, name, enter, leave)
+            probe.guard.surround(HOOK, probe.torch, name, functools.partial(reader.asks, name))
 
     read = functools.partial(Read, clock=probe.clock)
     put(read, reader.of, HOST_READS)
@@ -168,16 +167,13 @@ class Reader:
             return False
         return self._ident() == clock.ident and not self._on_host(tensor)
 
-    def asks(self, _name: str, args: Any, kwargs: Any) -> Any:
-        """A function that waits begins: None where it does not."""
+    def asks(self, name: str, args: Any, kwargs: Any) -> Any:
+        """A function that waits is called."""
         if not self._waits(args[0] if args else kwargs.get("input")):
-            return None
+            return
         before = self._clock.switch(SYNC)
-        return before, self._clock.mark
-
-    def told(self, name: str, token: Any, _result: Any, _failed: bool) -> None:
-        """It has its result."""
-        before, start = token
+        start = self._clock.mark
+        yield
         self._clock.switch(before)
         self._note(name, sys._getframe(CALLER), self._clock.mark - start)
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..clock import COLLECTIVE, DATA_WAIT, FORWARD, OWNS, TRANSFER
 from ..guard import CALLER
+from ..importlib_bootstrap import MISSING
 from ..table import OTHER
 from .calls import PARALLELISM
 
@@ -96,15 +97,14 @@ def _gradients(probe: Probe, module: Any) -> None:
     def began(_gradient: Any) -> None:  # a hook that gives a value replaces the gradient
         leave_it()
 
-    def begin(_args: Any, _kwargs: Any) -> bool | None:
-        return True if device.timing and probe.torch.is_grad_enabled() else None
-
-    def end(_token: Any, output: Any, failed: bool) -> None:
-        found = None if failed else next(_tensors(probe.torch, output, _DEEP), None)
+    def forward(_args: Any, _kwargs: Any) -> Any:
+        if not device.timing or not probe.torch.is_grad_enabled():
+            return
+        found = next(_tensors(probe.torch, (yield), _DEEP), None)
         if found is not None:
             found.register_hook(began)
 
-    probe.guard.surround(HOOK, module.DistributedDataParallel, "_post_forward", begin, end)
+    probe.guard.surround(HOOK, module.DistributedDataParallel, "_post_forward", forward)
 
 
 def _tensors(torch: Any, value: Any, depth: int) -> Iterator[Any]:
@@ -140,22 +140,22 @@ def install_replays(probe: Probe) -> None:
     def ends(_args: Any, _kwargs: Any) -> None:
         steps.captured = None
 
-    def begin(args: Any, _kwargs: Any) -> Any:
+    def replay(args: Any, _kwargs: Any) -> Any:
+        nonlocal told
         optimizers = held.get(args[0])
         if not optimizers or OWNS[clock.phase]:
-            return None
+            return
         # It is forward, backward and step in one launch: the first of them stands for all.
-        return optimizers, clock.switch(FORWARD) if clock.phase == OTHER else -1
-
-    def end(token: Any, _result: Any, failed: bool) -> None:
-        nonlocal told
-        optimizers, phase = token
-        if phase >= 0:
-            clock.switch(phase)
-        if not told and not failed:
+        before = clock.switch(FORWARD) if clock.phase == OTHER else -1
+        result = yield
+        if before >= 0:
+            clock.switch(before)
+        if result is MISSING:
+            return
+        if not told:
             told = True
             probe.record("compile", {"step": steps.index, "kind": "replay"})
-        for reference in () if failed else optimizers:
+        for reference in optimizers:
             optimizer = reference()
             if optimizer is not None:
                 steps.optimizer_ended(optimizer, sys._getframe(CALLER))
@@ -164,6 +164,5 @@ def install_replays(probe: Probe) -> None:
     homes = (torch.cuda, "CUDAGraph"), (getattr(torch, "accelerator", None), "Graph")
     for kind in (getattr(home, name, None) for home, name in homes):
         if kind is not None and "replay" in vars(kind):
-            guard.surround(REPLAYS, kind, "capture_begin", begins)
-            guard.surround(REPLAYS, kind, "capture_end", ends)
-            guard.surround(REPLAYS, kind, "replay", begin, end)
+            for name, work in (("capture_begin", begins), ("capture_end", ends), ("replay", replay)):
+                guard.surround(REPLAYS, kind, name, work)
