@@ -162,8 +162,6 @@ _ADDS = r"\s*(\[[^]]*\])?(\.(append|extend|add|appendleft|update|insert|setdefau
 class Holder:
     """One container, by id; nothing of it is kept alive."""
 
-    __slots__ = ("contents", "graph", "length", "name", "size")
-
     def __init__(self, name: str, length: int, contents: tuple[str, int, bool]) -> None:
         self.name = name
         self.length = length

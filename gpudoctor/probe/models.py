@@ -64,11 +64,6 @@ def parameters(module: Any) -> dict[str, Any]:
 class Model:
     """An outermost module that was called."""
 
-    __slots__ = (
-        "calls", "eval_calls", "eval_grads", "eval_trainings", "evaluation_line", "evaluations", "forward_line",
-        "grad_calls", "inside", "looks", "module", "open", "open_line", "told",
-    )  # fmt: skip
-
     def __init__(self, module: Any) -> None:
         self.module = weakref.ref(module)
         self.calls = 0
@@ -373,10 +368,7 @@ def model_facts(module: Any) -> dict[str, Any]:
 
 def inner_module(module: Any, name: str) -> Any:
     """A part of a module, without asking a `__getattr__` of the program's; None without it."""
-    for known, part in module.__dict__.get("_modules", {}).items():
-        if known == name:
-            return part
-    return None
+    return module.__dict__.get("_modules", {}).get(name)
 
 
 def wrapper(module: Any) -> str | None:

@@ -27,14 +27,12 @@ _TURN = 7919
 class Parameter:
     """One trainable parameter and what was seen of it."""
 
-    __slots__ = (
-        "held", "layer", "looked", "moved", "name", "nones", "norm", "numel", "reference", "shards", "stood",
-        "zeros",
-    )  # fmt: skip
-
     def __init__(self, name: str, parameter: Any, held: bool) -> None:
         self.name = name
-        self.layer = _layer(name)
+        before, adapter, _ = name.partition(".lora_")
+        self.layer = before if adapter else name.rpartition(".")[0]
+        """Its module. The two matrices of a LoRA adapter are one: the second begins at zero, and with it the gradient
+        of the first."""
         self.reference = weakref.ref(parameter)
         self.numel = int(parameter.numel())
         self.shards = shards(parameter)
@@ -51,16 +49,6 @@ class Parameter:
         """Steps that changed it, of those looked at."""
         self.stood = 0
         """Steps that did not although they should have."""
-
-
-def _layer(name: str) -> str:
-    """The module that a parameter belongs to by its name.
-
-    The two matrices of a LoRA adapter are one layer: the second begins at zero, and with it the gradient of the
-    first.
-    """
-    before, adapter, _ = name.partition(".lora_")
-    return before if adapter else name.rpartition(".")[0]
 
 
 class Parameters:
@@ -292,7 +280,7 @@ class Readings:
             "last_name": names[-1],
             "mean": total / math.sqrt(sum(entry.numel for entry in entries)),
         }
-        self._record("norms", {**fields, **_spread(entries)}, step)
+        self._record("norms", {**fields, **_spread(entries), "step": step})
 
     # -- weights
 
@@ -406,9 +394,8 @@ class Readings:
         fields = {"parameters": [entry.name for entry in some][:_NAMES], "elements": count, "count": len(some)}
         self._record(kind, {**fields, "share": count / elements, "steps": steps, **more, **_spread(some)})
 
-    def _record(self, kind: str, fields: dict[str, Any], step: int | None = None) -> None:
-        step = self._probe.steps.index if step is None else step
-        self._probe.record("numeric", {"kind": kind, "step": step, **fields})
+    def _record(self, kind: str, fields: dict[str, Any]) -> None:
+        self._probe.record("numeric", {"kind": kind, "step": self._probe.steps.index, **fields})
 
 
 def _spread(entries: list[Parameter]) -> dict[str, int]:
