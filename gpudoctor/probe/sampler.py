@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from .call_sites import PROBE, Place, rows_of
 from .clock import DATA_WAIT, NAMES
-from .stacks import Draws, line_of, stack_of_thread
+from .stacks import draws, line_of, stack_of_thread
 from .table import AT, OTHER
 from .wire.frames import private
 from .wire.steps import PHASES
@@ -72,7 +72,6 @@ class Sampler:
         self._seen = self._written = self._read = self._flushed = perf_counter()
         self._trains = 0.0
         self.lines = Lines(self._probe)
-        self._draws = Draws(self._probe)
         self._live = Live(self._probe)
         self._heart = Heart(self._probe)
 
@@ -167,7 +166,7 @@ class Sampler:
                 return
         else:
             number = clock.phase
-            if number == OTHER and self._draws.draws(stack):
+            if number == OTHER and draws(probe.steps.stack, stack):
                 probe.steps.drawn += spent
                 number = DATA_WAIT
             phase = NAMES[number]

@@ -12,10 +12,7 @@ from inspect import CO_GENERATOR
 from itertools import accumulate, chain, islice, repeat, takewhile
 from operator import attrgetter, methodcaller
 from types import CodeType
-from typing import TYPE_CHECKING, Any, Tuple
-
-if TYPE_CHECKING:
-    from .probe import Probe
+from typing import Any, Tuple
 
 # Python 3.11 makes a frame's object when somebody asks for it, and that may start a garbage collection. A
 # finalizer then lets the other thread go on: the frames that are being read are gone, and the process crashes
@@ -93,21 +90,14 @@ _BATCH = re.compile(
 """Names of plain functions that make a batch (`get_batch`)."""
 
 
-class Draws:
-    """Looks at stacks for it."""
-
-    def __init__(self, probe: Probe) -> None:
-        self._steps = probe.steps
-
-    def draws(self, stack: list[Spot]) -> bool:
-        """Whether this stack of the training thread waits for the next batch."""
-        steps = self._steps.stack
-        for depth in range(1, len(stack)):
-            code, at = stack[depth]
-            step = steps.get(code)
-            if step is not None:
-                return _waits(code, at, stack[depth - 1][0], step)
-        return False
+def draws(steps: dict[CodeType, int], stack: list[Spot]) -> bool:
+    """Whether this stack of the training thread waits for the next batch; `steps` is the one at the end of a step."""
+    for depth in range(1, len(stack)):
+        code, at = stack[depth]
+        step = steps.get(code)
+        if step is not None:
+            return _waits(code, at, stack[depth - 1][0], step)
+    return False
 
 
 def _waits(loop: CodeType, at: int, above: CodeType, step: int) -> bool:
