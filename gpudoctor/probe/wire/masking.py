@@ -10,7 +10,6 @@ from __future__ import annotations
 import json
 import os
 import re
-from base64 import b64decode
 from functools import lru_cache
 from typing import Any, Callable, Collection, Sequence
 
@@ -149,23 +148,10 @@ def _turns(word: str) -> float:
 
 def _looks_random(word: str, least: int = 16) -> bool:
     """Whether a word may be a key: long, letters and digits mixed; not a number, a date, a path or a UUID."""
-    if len(word) < least or not re.search("[A-Za-z]", word) or not re.search("[0-9]", word) or _TELLING.fullmatch(word):
+    mixed = len(word) >= least and re.search("[A-Za-z]", word) and re.search("[0-9]", word)
+    if not mixed or _TELLING.fullmatch(word) or _FILE.search(word):
         return False
-    return (
-        word.count("/") <= 1 + len(word) // 16
-        and word.count(".") < 4
-        and not _FILE.search(word)
-        and _turns(word) >= 0.15
-    )
-
-
-def _is_basic(word: str) -> bool:
-    """Whether a word is a name and a password in base64, as `Authorization: Basic` has them."""
-    try:
-        decoded = b64decode(word + "=" * (-len(word) % 4), validate=True)
-        return b":" in decoded and decoded.decode().isprintable()
-    except ValueError:
-        return False
+    return word.count("/") <= 1 + len(word) // 16 and word.count(".") < 4 and _turns(word) >= 0.15
 
 
 # Forms of credentials: those that detect-secrets, gitleaks and trufflehog look for.
@@ -204,10 +190,9 @@ def _of_issuer(found: re.Match[str]) -> str:
     digits = sum(map(str.isdigit, run))
     if prefix not in _DOUBTED:
         secret = len(run) >= 16
-    elif len(run) >= 20 and run.isalnum():  # no word that a person writes is so long in one piece
-        secret = digits > 0 or len(run) >= 28
-    else:
-        secret = len(run) >= (8 if prefix == "hf_" else 16) and digits >= 2 and _turns(run) >= 0.12
+    else:  # no word that a person writes is so long in one piece, or so mixed
+        mixed = digits >= 2 and len(run) >= (8 if prefix == "hf_" else 16) and _turns(run) >= 0.12
+        secret = mixed or (run.isalnum() and len(run) >= (28 if not digits else 20))
     return MASK + found[0][len(found[0].rstrip(".-=")) :] if secret else found[0]
 
 
@@ -294,12 +279,7 @@ def _bare_user(found: re.Match[str]) -> str:
 
 def _scheme(found: re.Match[str]) -> str:
     word, scheme = found[3].rstrip(".:"), found[2].lower()
-    if scheme == "basic":
-        secret = _is_basic(word)
-    elif scheme == "bearer":
-        secret = (len(word) >= 16 and not word.isalpha()) or _looks_random(word, 8)
-    else:
-        secret = _looks_random(word, 20)
+    secret = (scheme == "bearer" and len(word) >= 16 and not word.isalpha()) or _looks_random(word)
     return found[1] + MASK + found[3][len(word) :] if secret else found[0]
 
 
@@ -323,7 +303,7 @@ _WAY = Expression(
 )
 """The way from a name to its value."""
 _VALUE = Expression(
-    r"(?P<block>[|>][+-]?[0-9]?[ \t]{0,40}\n)|(?P<box>[\[({](?![{%]))|"
+    r"(?P<box>[\[({](?![{%]))|"
     r"(?P<quote>[rbfuRBFU]{0,2}(?P<slash>\\{0,3})(?P<mark>\"\"\"|'''|[\"'`]|&quot;|%22))|"
     r"[^\s\"'`]+(?:[\"'`](?=[A-Za-z0-9!#-])[^\s\"'`]+)*"
 )
@@ -341,10 +321,6 @@ _CODE = Expression(r"(?:await )?[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*[(\[]|[A-Za-z_]+(
 _SETTER = Expression(
     r"(?:^|[\s;&|])(?:set|setenv|modify|config|setx|put|login|ENV|ARG|"
     r"machine[ \t]\S{1,60}(?:[ \t]login[ \t]\S{1,60})?)[ \t]{1,8}(?:[\w./:-]{1,60}[ \t]{1,8})?$"
-)
-_CALLER = Expression(
-    r"(?:setdefault|set|putenv|setenv|setattr|add_header|insert|update|header|set_secret|put)\(\s{0,8}"
-    r"(?:[\"'][\w.-]{0,40}[\"']\s{0,4},\s{0,4})?[\"']?$"
 )
 
 
@@ -376,8 +352,6 @@ def _value_of(text: str, word: re.Match[str]) -> Found:
     start = word.end() - len(word[0].lstrip(".$"))
     nothing = (end, end, "")
     before = text[max(0, start - 80) : start]
-    if before.endswith("\\") and text[start] in "nrtu":  # an escape in front: `\nTOKEN=`, `\u0026sig=`
-        start += 5 if text.startswith("u00", start) else 1
     name, level = _named(text[max(start, end - _LONGEST_NAME) : end], before)
     way = _WAY.match(text, end) if level else None
     found = _VALUE.match(text, way.end(), way.end() + _WINDOW) if way else None
@@ -392,28 +366,15 @@ def _value_of(text: str, word: re.Match[str]) -> Found:
     if way["rest"] or (":" in sep and "cookie" in name.lower()):
         stop = _line_end(text, found.end("quote") if found["quote"] else at)
         return (at, stop, MASK) if "=" in text[at:stop] or _looks_random(text[at:stop]) else nothing
-    if ":" in sep and found["block"]:
-        indent = re.match("[ \t-]*", line)
-        rows = re.compile(rf"(?:[ \t]{{{len(indent[0]) + 1 if indent else 1}}}[^\n]*\n?|[ \t]*\n)+").match(
-            text, found.end()
-        )
-        return (found.end(), found.end() + len(rows[0].rstrip()), MASK) if rows else nothing
     if found["box"]:
         region = _REGION.match(text, at) if sep and (level == SECRET or name.lower() == "auth") else None
         return (at, region.end(), _ITEM.sub(_item, region[0])) if region else nothing
     if found["quote"]:
         if space and not (told or password):
             return nothing
-        if way["second"] is not None:
-            shouted = name.rpartition(".")[2].isupper() and "_" in name
-            if not (dashed or shouted or name.lower().startswith("x-") or _CALLER.search(before)):
-                return nothing
         at = _QUOTED_SCHEME.match(text, found.end()).end()
         stop = _closing(text, at, found["slash"] + found["mark"])
         value = text[at:stop]
-        piece = name == "token" and len(value) < 8 and value.strip("\u2581\u0120#@ ").isalpha()  # of text
-        if piece or (not password and value.lower() in _KINDS):
-            return nothing
     else:
         stop = _bare_end(text, at, found.end(), way)
         value = text[at:stop]
@@ -434,47 +395,38 @@ def _value_of(text: str, word: re.Match[str]) -> Found:
         netrc = name == "password" and leads and text[stop : stop + 1] in {"", "\n", "\r"}
         secret = told or netrc or _looks_random(value.strip(".,;:"), 12)
     else:
-        secret = _hides(name, value, way, leads, text[stop : stop + 1])
+        secret = _hides(name, value, sep, leads)
     if secret and not found["quote"] and stop == at + _WINDOW:  # a long one is judged by its head
         stop = _bare_end(text, at, _VALUE.match(text, at).end(), way)
     return (at, stop, MASK) if secret else nothing
 
 
 def _named(name: str, before: str) -> tuple[str, int]:
-    """A name with how secret it is, by the word before it, too: `API key: ...`, "the next token"."""
+    """A name with how secret it is, by the word before it, too: `API key: ...`."""
     level = secrecy(name)
     spoken = re.search("([A-Za-z]{1,23}) $", before) if name in {"key", "token", "secret", "string"} else None
-    if spoken is not None:
-        both = secrecy(f"{spoken[1]}_{name}")
-        if both == SECRET and name != "token":
-            return f"{spoken[1]} {name}", SECRET
-        return name, PLAIN if both == PLAIN and name == "token" else level
-    if level == PLAIN and name.lower().lstrip("-") == "key" and (name[0] == "-" or before[-1:] in {"?", "&"}):
-        return name, DOUBTFUL
-    return name, level
+    if spoken is not None and secrecy(f"{spoken[1]}_{name}") == SECRET:
+        return f"{spoken[1]} {name}", SECRET
+    return name, DOUBTFUL if level == PLAIN and name.lower().lstrip("-") == "key" else level
 
 
-def _hides(name: str, value: str, way: re.Match[str], leads: bool, follows: str) -> bool:
+def _hides(name: str, value: str, sep: str, leads: bool) -> bool:
     """Whether a word without quotes behind `=` or `:` is a secret: not one of source text, nor of a sentence."""
-    sep, plain = way["sep"], not re.search("[^a-z]", name)
     if value[0] in "/~" and name.lower() in {"pwd", "oldpwd"}:
         return False
-    code = follows == ")" or way["type"] is not None or (sep != sep.strip() and "=" in sep) or sep in {"==", "!="}
     word = value.rstrip(",;)]}:")
     if re.fullmatch("[A-Za-z_]+[0-9]?", word) and (len(word) < 12 or _turns(word) < 0.2):
         if secrecy(word) or value.lower() in _KINDS:
             return False
-        return (
-            leads and is_password_name(name) if code else ":" not in sep or not plain or (leads and name not in _KINDS)
-        )
-    if code:
-        return leads or not plain or _looks_random(value, 8)
-    return ":" not in sep or not plain or leads or (len(value) >= 8 and bool(re.search("[0-9]", value)))
+        if sep != sep.strip() and "=" in sep:  # source text
+            return leads and is_password_name(name)
+    return ":" not in sep or leads or bool(re.search("[^a-z]", name) or re.search("[0-9]", value))
 
 
 def _is_doubtful_secret(name: str, value: str) -> bool:
     uuid = name == "key" and len(value) == 36 and value.count("-") == 4 and bool(_TELLING.fullmatch(value))
-    return uuid or _looks_random(value, 10 if "token" in name else 16) or ("auth" in name and _is_basic(value))
+    basic = "auth" in name and re.fullmatch("[A-Za-z0-9+/]{16,}={0,2}", value) and not value.islower()
+    return uuid or bool(basic) or _looks_random(value, 10 if "token" in name else 16)
 
 
 def _closing(text: str, start: int, closer: str) -> int:
