@@ -1,7 +1,4 @@
-"""Secrets of every known form wherever people write them, and harmless words: the cases of `benchmarks/attack`."""
-
-import sys
-from pathlib import Path
+"""Secrets of the environment and of configs, and harmless words; all other forms are in `benchmarks/attack`."""
 
 import pytest
 from configs import config
@@ -26,22 +23,6 @@ HARMLESS = [
     f"api revision {HEX40}",
     "api = build_api()",
 ]
-
-
-@pytest.fixture
-def attack(monkeypatch):
-    monkeypatch.syspath_prepend(str(Path(__file__).resolve().parents[2] / "benchmarks"))
-    from attack import secrets
-
-    yield secrets
-    for name in [name for name in sys.modules if name.partition(".")[0] == "attack"]:
-        del sys.modules[name]
-
-
-def test_no_secret_of_the_attack_is_left_and_no_harmless_word_is_masked(attack, tmp_path):
-    tried = list(attack.attempts(7, tmp_path))
-    assert len(tried) > 4500
-    assert [(item.group, item.name, item.broken) for item in tried if item.broken] == []
 
 
 @pytest.mark.parametrize(("name", "value", "shown"), ENVIRONMENT)
