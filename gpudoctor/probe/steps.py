@@ -47,7 +47,7 @@ class Steps:
     def __init__(self, probe: Probe) -> None:
         self._probe = probe
         self._clock = probe.clock
-        self._table = probe.table
+        self.table = probe.table
         self.before: list[Callable[[], None]] = []
         """Called in the training thread when a step is about to end."""
         self.after: list[Callable[[], None]] = []
@@ -86,7 +86,7 @@ class Steps:
         """Weak references to the optimizers whose steps a graph captures; None where none is captured."""
         self.known.clear()
         self._cycles = Cycles(self)
-        self._table.held = False
+        self.table.held = False
         self._remembered = 0
         self._deferred = False
         self._idle_backwards = 0
@@ -177,17 +177,9 @@ class Steps:
         """Whether no step has ended yet."""
         return not self.index and not self._clock.row[_COUNT]
 
-    def held(self) -> bool:
-        """Whether steps so far may yet be made one."""
-        return self._table.held
-
-    def hold(self, held: bool) -> None:
-        """Steps are (not) written yet, for they may be parts of one."""
-        self._table.held = held
-
     def reopen(self) -> None:
         """The steps that were held are the beginning of the one in the making."""
-        row = self._table.reopen()
+        row = self.table.reopen()
         if row is not None:
             self.last -= row[_DURATION]
             self.index = 0
@@ -245,22 +237,17 @@ class Steps:
             self._clock.device.ended(self._clock.phase, self.index - 1)
 
     def _close(self) -> float:
-        """It ends now; returns its seconds."""
+        """It ends now, and its row is finished where it is to hold no more; returns its seconds."""
         clock = self._clock
         now = perf_counter()
         clock.row[clock.phase] += now - clock.mark
         clock.mark = now
-        duration = self.put(self.index, now)
-        self.index += 1
-        return duration
-
-    def put(self, index: int, now: float) -> float:
-        """A step goes into its row, and that is finished where it is to hold no more; returns its seconds."""
-        row = self._clock.row
+        index = self.index
+        row = clock.row
         duration = now - self.last
         self.last = now
         count = row[_COUNT] + 1
-        t = now - self._clock.started
+        t = now - clock.started
         if count == 1:
             row[:5] = index, 1, t, duration, duration
         else:
@@ -270,10 +257,11 @@ class Steps:
             self.rss = NAN
         if self.drawn or self._debt:
             self._pay(row)
-        if count >= self._table.room:
+        if count >= self.table.room:
             self.finish()
         if self._stop_after and index + 1 >= self._stop_after:
             self._stop(index + 1)
+        self.index += 1
         return duration
 
     def _pay(self, row: list[float]) -> None:
@@ -291,7 +279,7 @@ class Steps:
         if row[_COUNT]:
             self._clock.row = [*EMPTY]  # first: an exception of a signal handler may come between any two
             row.pop()  # what no phase owns is the rest of the duration
-            self._table.push(row)
+            self.table.push(row)
 
     def _remember(self, frame: FrameType | None) -> None:
         stack: dict[Any, int] = {}
@@ -379,12 +367,12 @@ class Cycles:
                 self._others = []
                 self._run = 0
             self._run += 1
-        elif key not in steps.known and (steps.held() or not steps.anchor):
+        elif key not in steps.known and (steps.table.held or not steps.anchor):
             self._join(key)
         elif not self._takes_over(key, now):
             return False
-        if steps.held() and (steps.index >= FIRST or now > self._until):
-            steps.hold(False)
+        if steps.table.held and (steps.index >= FIRST or now > self._until):
+            steps.table.held = False
         return True
 
     def _join(self, key: int) -> None:
@@ -394,7 +382,7 @@ class Cycles:
             steps.reopen()
         elif steps.begins() and any(reference() is not None for reference in self._idle.values()):
             self._until = steps.last + HELD
-            steps.hold(True)
+            steps.table.held = True
         self._choose(key, 1)
 
     def _takes_over(self, key: int, now: float) -> bool:
@@ -403,7 +391,7 @@ class Cycles:
         between = steps.index - self._latest.get(key, steps.index)
         self._latest[key] = steps.index
         if 1 < between <= RARE:  # the anchor is the one that steps more often
-            if steps.held():
+            if steps.table.held:
                 steps.reopen()
             self._choose(key, 1)
             return True

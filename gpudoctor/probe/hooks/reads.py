@@ -142,13 +142,15 @@ class Reader:
         with self._outside:
             return bool(tensor.is_cpu)
 
+    def _asked(self, tensor: Any) -> bool:
+        """Whether the training asks, and a tensor that may be asked in turn."""
+        clock = self._clock
+        plain = not OWNS[clock.phase] and type(tensor) in self._plain
+        return plain and not self._compiling() and self._ident() == clock.ident
+
     def of(self, name: str, tensor: Any, original: Any) -> Any:
         """A read: None leaves it to torch."""
-        clock = self._clock
-        phase = clock.phase
-        if OWNS[phase] or type(tensor) not in self._plain:
-            return None
-        if self._compiling() or self._ident() != clock.ident:
+        if not self._asked(tensor):
             return None
         if self._on_host(tensor):
             frame = sys._getframe(3)
@@ -159,17 +161,13 @@ class Reader:
 
     def wait(self, name: str, tensor: Any, original: Any) -> Any:
         """What waits on a device, and is nothing worth counting on the host."""
-        return functools.partial(self._read, name, original, tensor) if self._waits(tensor) else None
-
-    def _waits(self, tensor: Any) -> bool:
-        clock = self._clock
-        if OWNS[clock.phase] or type(tensor) not in self._plain or self._compiling():
-            return False
-        return self._ident() == clock.ident and not self._on_host(tensor)
+        waits = self._asked(tensor) and not self._on_host(tensor)
+        return functools.partial(self._read, name, original, tensor) if waits else None
 
     def asks(self, name: str, args: Any, kwargs: Any) -> Any:
         """A function that waits is called."""
-        if not self._waits(args[0] if args else kwargs.get("input")):
+        tensor = args[0] if args else kwargs.get("input")
+        if not self._asked(tensor) or self._on_host(tensor):
             return
         before = self._clock.switch(SYNC)
         start = self._clock.mark
@@ -198,12 +196,7 @@ class Reader:
 
     def move(self, name: str, tensor: Any, original: Any) -> Any:
         """A `to` or `cuda`: what it was shows when it is done."""
-        clock = self._clock
-        if OWNS[clock.phase] or type(tensor) not in self._plain or self._compiling():
-            return None
-        if self._ident() != clock.ident:
-            return None
-        return functools.partial(self._move, name, original, tensor)
+        return functools.partial(self._move, name, original, tensor) if self._asked(tensor) else None
 
     def _move(self, name: str, original: Any, tensor: Any, *args: Any, **kwargs: Any) -> Any:
         plain = bool, self._probe.torch.dtype
