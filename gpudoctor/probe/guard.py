@@ -127,7 +127,9 @@ class Guard:
                 clock.passed(sys.exc_info()[1])
             try:
                 ends()
-                _send(running, result)
+                running.send(result)
+            except StopIteration:
+                pass
             except BaseException as error:
                 if interrupts(error):
                     raise
@@ -168,14 +170,6 @@ def _put_everywhere(owner: Any, name: str, original: Any, replacement: Any) -> N
     known = original.__name__
     if getattr(home, known, None) is original:
         setattr(home, known, replacement)
-
-
-def _send(running: Any, result: Any) -> None:
-    """Let a generator end."""
-    try:
-        running.send(result)
-    except StopIteration:
-        pass
 
 
 # Exceptions that a signal handler of the program raises while we are at work: they are the program's.

@@ -368,7 +368,8 @@ def model_facts(module: Any) -> dict[str, Any]:
 
 def inner_module(module: Any, name: str) -> Any:
     """A part of a module, without asking a `__getattr__` of the program's; None without it."""
-    return module.__dict__.get("_modules", {}).get(name)
+    parts = module.__dict__.get("_modules", {})  # a scripted module's has no `get`
+    return next((part for known, part in parts.items() if known == name), None)
 
 
 def wrapper(module: Any) -> str | None:
