@@ -6,10 +6,9 @@ from collections.abc import Iterator
 from gpudoctor.analysis import of_run
 from gpudoctor.analysis.source.call_frequency import option_of, step_period
 from gpudoctor.analysis.source.control_flow import enclosing, function_of, loop_node
-from gpudoctor.analysis.source.loop_counters import LoopCounter, counter_at
-from gpudoctor.analysis.source.periodic_edits import entered_seldom, events_at, own_lines, thinned
+from gpudoctor.analysis.source.periodic_edits import LoopCounter, counter_at, entered_seldom, events_at, thinned
 from gpudoctor.analysis.source.syntax import nodes
-from gpudoctor.analysis.source.syntax_edits import put_under, replace_node, settable, without
+from gpudoctor.analysis.source.syntax_edits import own_lines, put_under, replace_node, settable, without
 from gpudoctor.analysis.source.trainer_periods import FIELDS, OVERRIDES, period_for, transformers_period
 from gpudoctor.analysis.workload import scripts_given
 from gpudoctor.lang import say

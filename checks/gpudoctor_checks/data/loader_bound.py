@@ -7,12 +7,13 @@ from statistics import median
 from gpudoctor.analysis import of_run
 from gpudoctor.analysis.observation import Observation, suspicions
 from gpudoctor.analysis.run.steady_run import Run, judged_by_share, spot, watched
+from gpudoctor.analysis.source.device_tensors import Target, training_target
 from gpudoctor.analysis.source.loaders import Loader, LoaderRole
 from gpudoctor.analysis.source.sample_cost import ItemWork, item_work
 from gpudoctor.analysis.workload import training_loaders
 from gpudoctor.lang import say
 from gpudoctor.model import Check, Code, Detail, Finding, Measurement, Patient, Reads, Severity, Threshold
-from gpudoctor.model.signs.source import Known
+from gpudoctor.model.signs.source import Known, Source
 from gpudoctor.text import count, duration, percent
 
 WHOLE, CHEAP, DEAR, OWN = "whole", "cheap", "dear", "own"
@@ -308,7 +309,7 @@ class LoaderBound(Check):
                 iterable=any(item.iterable for item in heavy),
                 option=told.origin,
                 pinned=not isinstance(loader.pinned, Known) or bool(loader.pinned.value),
-                cuda="cuda" in loader.script.devices.values() or "maybe-cuda" in loader.script.devices.values(),
+                cuda=training_target(Source(scripts=(loader.script,))) in (Target.CUDA, Target.MAYBE),
             ),
         )
 

@@ -204,7 +204,7 @@ def _chosen(program: Program, source: Source, call: Call, depth: int = 3) -> str
             return guard.text
     if not call.function or depth == 0:
         return ""
-    above = [_chosen(program, source, other, depth - 1) for _, other in callers(source, call.function)]
+    above = [_chosen(program, source, other, depth - 1) for _, other in callers(source, call.span.path, call.function)]
     return above[0] if above and all(above) else ""
 
 

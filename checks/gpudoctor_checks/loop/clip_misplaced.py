@@ -72,7 +72,7 @@ class ClipMisplaced(Check):
     def examine(self, patient: Patient) -> Iterator[Finding]:
         said: set[object] = set()
         for one in passes(patient.source):
-            if not one.of(Kind.CLIP) or one.closures or one.opaque:
+            if not one.of(Kind.CLIP) or one.opaque:
                 continue
             for clip in one.of(Kind.CLIP):
                 if clip.node not in said and not _measures(clip):
@@ -116,7 +116,7 @@ class ClipMisplaced(Check):
         return None
 
     def _found(self, one: StepOrder, clip: StepOp, step: StepOp, message: str, *, how: str) -> Finding:
-        order = [item.kind.value for item in one.moments if one.together(item, clip) and item.kind is not Kind.CLEAR]
+        order = [item.kind.value for item in one.moments if one.together(item, clip)]
         unscaled = [item for item in one.of(Kind.UNSCALE) if one.together(item, clip)]
         return self.finding(
             message,

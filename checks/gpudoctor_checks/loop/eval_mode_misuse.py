@@ -11,12 +11,13 @@ from gpudoctor.analysis.run.steady_run import Run, judged, spots
 from gpudoctor.analysis.source.autograd_flow import feeds_backward
 from gpudoctor.analysis.source.control_flow import bound, function_of, loop_node
 from gpudoctor.analysis.source.entry_points import training_programs
-from gpudoctor.analysis.source.left_in_eval_mode import LeftInEvalMode, left_during_training
 from gpudoctor.analysis.source.syntax_places import line_at, place
 from gpudoctor.analysis.source.train_eval_mode import (
+    LeftInEvalMode,
     builds_no_graph,
     forwards,
     frozen,
+    left_during_training,
     model_of,
     off_inside,
     only_inputs_are_trained,

@@ -155,7 +155,7 @@ def _cpu_place(source: Source) -> SourceSpan | None:
         for call in script.calls:
             if call.name == "torch.device" or call.method == "to":
                 value = call.node.args[0] if call.node.args else None
-                if value is not None and device_of(script, call.function, value) == "cpu":
+                if value is not None and device_of(script, value) == "cpu":
                     return call.span
         for node in nodes(script, ast.Assign):
             if isinstance(node.value, ast.Constant) and node.value.value == "cpu":

@@ -69,14 +69,6 @@ def _class_of(source: Source, script: Script, name: str) -> tuple[Script, ast.Cl
     return None
 
 
-def of_program(source: Source, script: Script, name: str) -> bool:
-    """Whether a resolved name is in a module of the program, whatever library has that name too."""
-    module = name.rpartition(".")[0].replace(".", "/")
-    if not module:
-        return any(getattr(node, "name", "") == name for node in script.tree.body)
-    return any(_stem(other) == module or _stem(other).endswith("/" + module) for other in source.scripts)
-
-
 def _stem(script: Script) -> str:
     return script.path.replace(os.sep, "/").removesuffix(".py").removesuffix("/__init__")
 

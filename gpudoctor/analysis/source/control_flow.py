@@ -1,11 +1,11 @@
 """Questions of place that checks ask of a program: what encloses a call, what a block runs, what reaches it."""
 
 import ast
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from typing import TypeAlias
 
 from gpudoctor.analysis.memo import once
-from gpudoctor.analysis.source.syntax import LoopNode, nodes, parents, walk
+from gpudoctor.analysis.source.syntax import LoopNode, called_name, nodes, parents, walk
 from gpudoctor.model.evidence import SourceSpan
 from gpudoctor.model.signs.source import Call, Event, Guard, GuardKind, Known, Loop, LoopRole, Script, Source
 
@@ -83,38 +83,38 @@ def trains_within(source: Source, script: Script, block: ast.AST) -> tuple[Scrip
         if loop.role is LoopRole.TRAINING and first <= loop.span.line <= last:
             return script, loop
     training = _training_functions(source)
-    inside = (call.runs for call in script.calls if first <= call.span.line <= last and call.node is not block)
-    return next((training[name] for name in inside if name in training), None)
+    inside = (call for call in script.calls if first <= call.span.line <= last and call.node is not block)
+    return next((training[call.home, call.runs] for call in inside if (call.home, call.runs) in training), None)
 
 
 @once
-def _training_functions(source: Source) -> Mapping[str, tuple[Script, Loop]]:
-    """Functions that run a training loop, through calls too, by qualified name."""
-    found = {loop.function: (script, loop) for script, loop in source.training_loops if loop.function}
+def _training_functions(source: Source) -> Mapping[tuple[str, str], tuple[Script, Loop]]:
+    """Functions that run a training loop, through calls too, by path and qualified name."""
+    found = {(script.path, loop.function): (script, loop) for script, loop in source.training_loops if loop.function}
     waiting = list(found)
-    for name in waiting:  # grows on the way
-        for _, call in callers(source, name):
-            if call.function and call.function not in found:
-                found[call.function] = found[name]
-                waiting.append(call.function)
+    for path, name in waiting:  # grows on the way
+        for script, call in callers(source, path, name):
+            if call.function and (script.path, call.function) not in found:
+                found[script.path, call.function] = found[path, name]
+                waiting.append((script.path, call.function))
     return found
 
 
 @once
-def _calls_by_function(source: Source) -> Mapping[str, list[tuple[Script, Call]]]:
+def _calls_by_function(source: Source) -> Mapping[tuple[str, str], list[tuple[Script, Call]]]:
     """The calls of each function of the program."""
-    found: dict[str, list[tuple[Script, Call]]] = {}
+    found: dict[tuple[str, str], list[tuple[Script, Call]]] = {}
     for script in source.scripts:
         for call in script.calls:
             if call.runs:
-                found.setdefault(call.runs, []).append((script, call))
+                found.setdefault((call.home, call.runs), []).append((script, call))
     return found
 
 
-def callers(source: Source, function: str) -> list[tuple[Script, Call]]:
-    """The calls of a function of the program from its other functions."""
-    found = _calls_by_function(source).get(function, ()) if function else ()
-    return [(script, call) for script, call in found if call.function != function]
+def callers(source: Source, path: str, function: str) -> list[tuple[Script, Call]]:
+    """The calls of a function of a file of the program from its other functions."""
+    found = _calls_by_function(source).get((path, function), ()) if function else ()
+    return [(script, call) for script, call in found if (script.path, call.function) != (path, function)]
 
 
 def switched_off(source: Source, call: Call, depth: int = 4) -> bool:
@@ -124,13 +124,13 @@ def switched_off(source: Source, call: Call, depth: int = 4) -> bool:
     """
     if any(rarely(guard) for guard in call.guards):
         return True
-    return bool(call.function) and depth > 0 and _behind_switches(source, call.function, depth)
+    return bool(call.function) and depth > 0 and _behind_switches(source, call.span.path, call.function, depth)
 
 
 @once
-def _behind_switches(source: Source, function: str, depth: int) -> bool:
+def _behind_switches(source: Source, path: str, function: str, depth: int) -> bool:
     """Whether a function is called, and only behind switches."""
-    sites = callers(source, function)
+    sites = callers(source, path, function)
     return bool(sites) and all(switched_off(source, other, depth - 1) for _, other in sites)
 
 
@@ -138,9 +138,7 @@ def never_runs(source: Source, call: Call, depth: int = 4) -> bool:
     """Whether defaults keep a call from running: a switch that is off, here or at all calls of its function."""
     if any(guard.never for guard in call.guards):
         return True
-    if not call.function or depth == 0:
-        return False
-    sites = callers(source, call.function)
+    sites = callers(source, call.span.path, call.function) if depth else []
     return bool(sites) and all(never_runs(source, other, depth - 1) for _, other in sites)
 
 
@@ -150,7 +148,7 @@ def never_reached(source: Source, script: Script, node: ast.AST) -> bool:
     if not around or not isinstance(around[0], ast.FunctionDef | ast.AsyncFunctionDef):
         return False
     function = ".".join(getattr(item, "name", "") for item in reversed(around))
-    sites = callers(source, function)
+    sites = callers(source, script.path, function)
     return bool(sites) and all(never_runs(source, other) for _, other in sites)
 
 
@@ -175,60 +173,34 @@ def steady(event: Event) -> bool:
     )
 
 
+@once
 def bound(script: Script, loop: Loop) -> int | None:
     """How many passes a loop makes at most, where the text says so: `range(20)`, `if step >= 20: break`."""
     node = loop_node(script, loop)
     if node is None:
         return None
-    ends = [_iterable_length(script, node.iter)] if isinstance(node, ast.For | ast.AsyncFor) else []
-    ends += _left_at(script).get(node, ())
-    known = [end for end in ends if end is not None]
-    return min(known) if known else None
-
-
-_NUMBERING = frozenset({"range", "trange", "enumerate", "count"})
-
-
-@once
-def _left_at(script: Script) -> Mapping[ast.AST, list[int | None]]:
-    """For each loop the passes at which an if inside it breaks out, or its own last statement does."""
-    found: dict[ast.AST, list[int | None]] = {
-        loop: [1] for loop in nodes(script, ast.For, ast.AsyncFor, ast.While) if _leaves(loop)
-    }
-    for part in nodes(script, ast.If):
-        if any(isinstance(item, ast.Break) for item in part.body):
-            end = _reached(script, part.test)
-            around = [item for item in enclosing(script, part) if isinstance(item, LoopNode)]
-            if end is not None and _counts_passes(part.test, around):
-                for above in around:
-                    found.setdefault(above, []).append(end)
-    return found
-
-
-def _leaves(loop: LoopNode) -> bool:
-    """Whether the first pass ends with a break, and nothing before it goes on to the next."""
-    goes_on = any(isinstance(part, ast.Continue) for statement in loop.body for part in walk(statement))
-    return isinstance(loop.body[-1], ast.Break) and not goes_on
-
-
-def _counts_passes(test: ast.expr, around: Sequence[ast.AST]) -> bool:
-    """Whether `x >= N` compares what each pass of a loop counts: not a loss, not an early stop's patience."""
-    if not isinstance(test, ast.Compare):
-        return False
-    names = {ast.unparse(part) for part in walk(test.left) if isinstance(part, ast.Name | ast.Attribute)}
-    for loop in around:
-        if isinstance(loop, ast.For | ast.AsyncFor):
-            numbered = any(
-                isinstance(part, ast.Call) and ast.unparse(part.func).rpartition(".")[2] in _NUMBERING
-                for part in walk(loop.iter)
-            )
-            first = loop.target.elts[0] if isinstance(loop.target, ast.Tuple) else loop.target
-            if numbered and ast.unparse(first) in names:
-                return True
-        for part in loop.body if isinstance(loop, LoopNode) else ():
-            if isinstance(part, ast.AugAssign) and isinstance(part.op, ast.Add) and ast.unparse(part.target) in names:
-                return True
-    return False
+    inside = walk(node)
+    ends = [1] if isinstance(node.body[-1], ast.Break) and not any(isinstance(p, ast.Continue) for p in inside) else []
+    counted = {ast.unparse(part.target) for part in inside if isinstance(part, ast.AugAssign)}
+    if isinstance(node, ast.For | ast.AsyncFor):
+        called = {called_name(part): part for part in walk(node.iter) if isinstance(part, ast.Call)}
+        if called.keys() & {"range", "trange", "enumerate", "count"}:
+            counted.add(ast.unparse(node.target.elts[0] if isinstance(node.target, ast.Tuple) else node.target))
+        for name, call in called.items():
+            numbers = [_integer(script, item) for item in call.args]
+            whole = [number for number in numbers if number is not None]
+            if name in {"range", "trange"} and whole and len(whole) == len(numbers) <= 3 and 0 not in whole[2:]:
+                ends.append(len(range(*whole)))
+            elif name == "islice" and len(numbers) == 2:
+                ends += whole[-1:]
+    for part in inside:
+        test = part.test if isinstance(part, ast.If) and any(isinstance(i, ast.Break) for i in part.body) else None
+        if isinstance(test, ast.Compare) and isinstance(test.ops[0], ast.GtE | ast.Gt | ast.Eq):
+            names = {ast.unparse(item) for item in walk(test.left) if isinstance(item, ast.Name | ast.Attribute)}
+            end = _integer(script, test.comparators[0])
+            if names & counted and end is not None:
+                ends.append(end)
+    return min(ends, default=None)
 
 
 def loop_node(script: Script, loop: Loop) -> LoopNode | None:
@@ -241,27 +213,6 @@ def _loops_by_line(script: Script) -> Mapping[int, LoopNode]:
     """Loops by the line of their head; of two on one line, the outer."""
     loops = nodes(script, ast.For, ast.AsyncFor, ast.While)
     return {node.lineno: node for node in reversed(loops)}
-
-
-def _iterable_length(script: Script, node: ast.expr) -> int | None:
-    for part in walk(node):
-        if not isinstance(part, ast.Call):
-            continue
-        name = ast.unparse(part.func).rsplit(".", 1)[-1]
-        numbers = [_integer(script, item) for item in part.args]
-        whole = [number for number in numbers if number is not None]
-        if name in {"range", "trange"} and whole and len(whole) == len(numbers) <= 3 and 0 not in whole[2:]:
-            return len(range(*whole))
-        if name == "islice" and len(whole) == 1 and len(numbers) == 2:
-            return whole[0]
-    return None
-
-
-def _reached(script: Script, test: ast.expr) -> int | None:
-    """N of `step >= N`, `step == N`, `step + 1 >= N`."""
-    if isinstance(test, ast.Compare) and len(test.ops) == 1 and isinstance(test.ops[0], ast.GtE | ast.Gt | ast.Eq):
-        return _integer(script, test.comparators[0])
-    return None
 
 
 def _integer(script: Script, node: ast.expr) -> int | None:

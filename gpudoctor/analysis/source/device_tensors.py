@@ -1,9 +1,10 @@
 """Where a program trains, and which of its values are tensors on that device, as far as the source tells."""
 
 import ast
+import re
 from enum import Enum
 
-from gpudoctor.analysis.source.syntax import is_attribute
+from gpudoctor.analysis.source.syntax import is_attribute, keyword_value
 from gpudoctor.model.signs.source import Call, Event, Known, Loop, Script, Source, Unknown
 
 _ENGINES = frozenset(
@@ -42,27 +43,14 @@ def training_target(source: Source) -> Target:
 
 
 def _script_target(script: Script) -> Target:
-    # Whatever was never moved counts as `cpu` there; only a device object says that somebody chose it.
-    known = set(script.devices.values()) - {"cpu"}
-    if "cuda" in known:
+    words = {word for call in script.calls if (word := _device_word(script, call)) is not None}
+    if any(word.startswith("cuda") or word.isdigit() for word in words):
         return Target.CUDA
-    if "maybe-cuda" in known or _engine(script):
+    if "maybe-cuda" in words or _engine(script):
         return Target.MAYBE
-    named = any(kind == "torch.device" and script.devices.get(name) == "cpu" for name, kind in script.types.items())
-    other = False
-    for call in script.calls:
-        if call.method == "cuda" and not call.name.startswith("torch.cuda"):
-            return Target.CUDA
-        word = _device_word(script, call)
-        if word is None:
-            continue
-        if word.startswith("cuda") or word.isdigit():
-            return Target.CUDA
-        named = named or word == "cpu"
-        other = other or word == "?" or word.startswith(_OTHER_DEVICES)
-    if other:
+    if any(word == "?" or word.startswith(_OTHER_DEVICES) for word in words):
         return Target.OTHER
-    return Target.CPU if named else Target.NONE
+    return Target.CPU if "cpu" in words else Target.NONE
 
 
 def _engine(script: Script) -> bool:
@@ -76,57 +64,28 @@ def _engine(script: Script) -> bool:
 
 def _device_word(script: Script, call: Call) -> str | None:
     """The device that a call names: a word, `?` when only a run can tell, None when it names none."""
-    value: ast.expr | None = None
+    if call.method == "cuda" and not call.name.startswith("torch.cuda"):
+        return "cuda"
+    value = keyword_value(call.node, "device")
     if call.name in {"torch.device", "torch.set_default_device", "torch.accelerator.current_accelerator"}:
-        value = call.node.args[0] if call.node.args else None
-        if value is None:
-            return "?"
-    elif call.method in {"to", "to_empty"} and call.node.args and not isinstance(call.node.args[0], ast.Starred):
+        value = value or next(iter(call.node.args), None)
+        return "?" if value is None else device_of(script, value)
+    if value is None and call.method in {"to", "to_empty"} and call.node.args:
         value = call.node.args[0]
-    for keyword in call.node.keywords:
-        if keyword.arg == "device":
-            value = keyword.value
-    if value is None:
-        return None
-    return device_of(script, call.function, value)
+    return None if value is None or isinstance(value, ast.Starred) else device_of(script, value)
 
 
-def device_of(script: Script, scope: str, value: ast.expr) -> str | None:
+def device_of(script: Script, value: ast.expr) -> str | None:
     """`cuda`, `maybe-cuda`, `cpu`, another word, `?` when unknown, None when it is a dtype or the like."""
-    if isinstance(value, ast.Constant):
-        if isinstance(value.value, str):
-            return value.value.split(":")[0]
-        return "cuda" if isinstance(value.value, int) and not isinstance(value.value, bool) else None
+    thing = script.thing(value)
+    if isinstance(thing.value, Known) and type(thing.value.value) in (str, int):
+        return "cuda" if isinstance(thing.value.value, int) else str(thing.value.value).split(":")[0]
     text = ast.unparse(value)
-    if text.startswith(("torch.float", "torch.bfloat", "torch.half", "torch.int", "torch.long", "torch.double",
-                        "torch.bool", "torch.uint", "torch.complex")) or "dtype" in text:  # fmt: skip
+    if re.match(r"torch\.(float|bfloat|half|int|long|double|bool|uint|complex)", text) or "dtype" in text:
         return None
-    if isinstance(value, ast.Call) and value.args and text.startswith("torch.device"):
-        return device_of(script, scope, value.args[0])
-    whole = scope
-    while True:
-        found = script.devices.get(f"{scope}.{text}" if scope else text)
-        if found or not scope:
-            break
-        scope = scope.rpartition(".")[0]
-    if found:
-        return found
-    if is_attribute(value, "device") and _is_tensor(script, whole, value.value):
+    if is_attribute(value, "device") and script.thing(value.value).type == "torch.Tensor":
         return None  # where another tensor is, which says nothing new
-    option = script.arguments.get(text.rpartition(".")[2]) if isinstance(value, ast.Attribute) else None
-    if isinstance(option, Known) and isinstance(option.value, str):
-        return option.value.split(":")[0]
-    if isinstance(value, ast.IfExp):
-        words = {device_of(script, scope, value.body), device_of(script, scope, value.orelse)}
-        return "maybe-cuda" if words & {"cuda", "maybe-cuda"} else "?"
-    if isinstance(value, ast.JoinedStr):
-        return "cuda" if text[2:].startswith("cuda") else "?"
-    return "?" if "dev" in text.lower() or "rank" in text.lower() or "gpu" in text.lower() else None
-
-
-def _is_tensor(script: Script, scope: str, value: ast.expr) -> bool:
-    text = ast.unparse(value)
-    return script.types.get(f"{scope}.{text}" if scope else text) == "torch.Tensor"
+    return thing.device or ("?" if re.search("dev|rank|gpu", text.lower()) else None)
 
 
 class DeviceTensors:

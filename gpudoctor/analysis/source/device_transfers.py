@@ -70,4 +70,4 @@ def _destination(script: Script, call: Call) -> str | None:
     value = keyword_value(call.node, "device")
     if value is None and call.node.args and not isinstance(call.node.args[0], ast.Starred):
         value = call.node.args[0]
-    return None if value is None else device_of(script, call.function, value)
+    return None if value is None else device_of(script, value)

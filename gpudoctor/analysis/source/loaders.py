@@ -175,7 +175,7 @@ def every_loader(source: Source) -> tuple[Loader, ...]:
     fitted = {made for script in source.scripts for call in script.calls_to(".fit") for made in _fed(script, call)}
     found = []
     for script, call in built:
-        names = script.held.get(call.node, ())
+        names = script.names_of(call.node)
         loops = tuple(drawn.get(call.node, ()))
         alone = sum(1 for other, _ in built if other.path == script.path) == 1 and source.trains
         role = _role(call, names, loops, fitted=call.node in fitted, alone=alone)

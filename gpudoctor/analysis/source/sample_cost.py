@@ -98,17 +98,14 @@ class _Reader:
         self.source = source
         self._calls = {call.node: (script, call) for script in source.scripts for call in script.calls}
         self._classes = {name: (script, info) for script in source.scripts for name, info in script.classes.items()}
-        self._functions: dict[ast.AST, tuple[Script, ClassInfo | None]] = {
-            node: (script, None)
-            for script in source.scripts
-            for node in nodes(script, ast.FunctionDef, ast.AsyncFunctionDef)
-        }
+        functions = ((s, node) for s in source.scripts for node in nodes(s, ast.FunctionDef, ast.AsyncFunctionDef))
+        self._functions: dict[ast.AST, tuple[Script, ClassInfo | None]] = {node: (s, None) for s, node in functions}
         self._functions |= {
             node: (script, info) for script, info in self._classes.values() for node in info.methods.values()
         }
         self._by_name = {
-            f"{info.name}.{name}" if info is not None else name: node
-            for node, (_, info) in self._functions.items()
+            (script.path, f"{info.name}.{name}" if info is not None else name): node
+            for node, (script, info) in self._functions.items()
             if (name := getattr(node, "name", ""))
         }
         self._known: dict[ast.AST, tuple[ItemWork, ...]] = {}
@@ -136,7 +133,7 @@ class _Reader:
                 if keyword.arg == names[0] and loader.engine:
                     yield from self.dataset(home, keyword.value)
                 elif keyword.arg == names[1]:
-                    found = self.function(home, keyword.value, collate=True)
+                    found = self.function(home, keyword.value, loops=False)
                     yield from (replace(work, collated=True) for work in found)
 
     def dataset(self, script: Script, value: ast.expr, depth: int = 6) -> list[ItemWork]:
@@ -145,17 +142,14 @@ class _Reader:
             return []
         if isinstance(value, ast.List | ast.Tuple):
             return [work for item in value.elts for work in self.dataset(script, item, depth - 1)]
-        found = [self._of_call(*self._calls[call], depth) for call in self._made(script, value)]
-        if found:
-            return self._set_transforms(value) + _either(found)
-        if isinstance(value, ast.Call):
-            if last_name(value.func) in {"with_transform", "set_transform"} and value.args:
+        if found := [self._of_call(*self._calls[call], depth) for call in self._made(script, value)]:
+            return _either(found)
+        if isinstance(value, ast.Call) and isinstance(value.func, ast.Attribute):
+            if value.func.attr in {"with_transform", "set_transform"} and value.args:
                 return self.function(script, value.args[0])
-            if isinstance(value.func, ast.Attribute):
-                return self.dataset(script, value.func.value, depth - 1)  # ds.shuffle().select()
-        if isinstance(value, ast.Subscript | ast.Starred):
-            return self.dataset(script, value.value, depth - 1)
-        return self._set_transforms(value)
+            return self.dataset(script, value.func.value, depth - 1)  # ds.shuffle().select()
+        inner = value.value if isinstance(value, ast.Subscript | ast.Starred) else None
+        return self.dataset(script, inner, depth - 1) if inner is not None else []
 
     def _made(self, script: Script, value: ast.expr) -> list[ast.Call]:
         """The calls that may make what an expression gives, those left out that the defaults keep from running."""
@@ -175,60 +169,46 @@ class _Reader:
         """The program's class that a call makes."""
         return self._classes.get(call.runs.rpartition(".")[0] or call.runs) or self._classes.get(call.method)
 
-    def _runs(self, node: ast.expr) -> bool:
+    def _runs(self, node: ast.Call) -> bool:
         """Whether the defaults let a call run."""
-        found = self._calls.get(node) if isinstance(node, ast.Call) else None
+        found = self._calls.get(node)
         return found is None or not any(guard.never for guard in found[1].guards)
 
-    def function(self, script: Script, value: ast.expr, *, collate: bool = False) -> list[ItemWork]:
+    def function(self, script: Script, value: ast.expr, *, loops: bool = True) -> list[ItemWork]:
         """Work of a function that is given by name, as a lambda, a partial or a callable object."""
         if isinstance(value, ast.Lambda):
             inner = [node for node in walk(value.body) if isinstance(node, ast.Call)]
             return [work for node in inner for work in self._call_work(script, node)]
         if isinstance(value, ast.Call) and last_name(value.func) == "partial" and value.args:
-            return self.function(script, value.args[0], collate=collate)
+            return self.function(script, value.args[0], loops=loops)
         node = script.thing(value).defined
         if node in self._functions and node is not None:
-            home, owner = self._functions[node]
-            return self._body(home, node, owner, None, loops=not collate)
+            return self._body(*self._functions[node], node, None, loops)
         found: list[ItemWork] = []
         for call in self._made(script, value):
             owned = self._class_of(self._calls[call][1])
             if owned is not None and "__call__" in owned[1].methods:
-                found += self._body(owned[0], owned[1].methods["__call__"], owned[1], None, loops=not collate)
+                found += self._body(*owned, owned[1].methods["__call__"], None, loops)
         return found
 
     def _vision(self, script: Script, call: Call) -> list[ItemWork]:
-        transform = next((k.value for k in call.node.keywords if k.arg in {"transform", "transforms"}), None)
-        steps = set() if transform is None else self._steps(script, transform)
         if call.method not in IN_MEMORY:
             return [ItemWork(what=say("reads and decodes an image file"), call=call.name, span=call.span)]
+        transform = next((k.value for k in call.node.keywords if k.arg in {"transform", "transforms"}), None)
         if transform is None:
             return []
-        costly = sorted(steps - CHEAP_TRANSFORMS)
-        if costly:
+        parts = [transform, *script.thing(transform).made]
+        called = {last_name(node.func) for part in parts for node in walk(part) if isinstance(node, ast.Call)}
+        if costly := sorted(name for name in called - CHEAP_TRANSFORMS if name[:1].isupper()):
             what = say("augments an image ({costly})", costly=", ".join(costly[:3]))
             return [ItemWork(what=what, call=call.name, span=call.span)]
         return [ItemWork(what=say("converts an image that is in memory"), call=call.name, span=call.span, light=True)]
 
-    def _steps(self, script: Script, value: ast.expr, depth: int = 4) -> set[str]:
-        """Names of the classes that make up a transform."""
-        steps: set[str] = set()
-        for node in walk(value):
-            if isinstance(node, ast.Call):
-                steps.add(last_name(node.func))
-            if isinstance(node, ast.Call | ast.Name | ast.Attribute) and depth:
-                for made in script.thing(node).made:
-                    if made is not node and made in self._calls:
-                        steps |= self._steps(self._calls[made][0], made, depth - 1)
-        return {step for step in steps if step[:1].isupper()}
-
     def _items(self, script: Script, info: ClassInfo, construction: Call) -> list[ItemWork]:
         for name in ("__getitem__", "__getitems__", "__iter__"):
             if name in info.methods:
-                method = info.methods[name]
-                found = self._body(script, method, info, construction)
-                iterable = name == "__iter__"
+                method, iterable = info.methods[name], name == "__iter__"
+                found = self._body(script, info, method, construction, True)
                 return [
                     replace(work, iterable=iterable, several=iterable and for_several(method, work.span.line))
                     for work in found
@@ -237,20 +217,18 @@ class _Reader:
             owner = self._classes.get(base.rpartition(".")[2])
             if owner is not None and owner[1] is not info:
                 return self._items(*owner, construction)
-            if base.startswith("torchvision.datasets."):
-                library = base.rpartition(".")[2]
-                if library not in IN_MEMORY and library != "VisionDataset":
-                    return [ItemWork(what=say("reads and decodes an image file"), call=base, span=info.span)]
+            library = base.removeprefix("torchvision.datasets.")
+            if library not in (base, "VisionDataset") and library not in IN_MEMORY:
+                return [ItemWork(what=say("reads and decodes an image file"), call=base, span=info.span)]
         return []
 
     def _body(
         self,
         script: Script,
-        function: ast.AST,
         owner: ClassInfo | None,
+        function: ast.AST,
         construction: Call | None,
-        *,
-        loops: bool = True,
+        loops: bool,
         depth: int = _DEPTH,
     ) -> list[ItemWork]:
         key = (function, construction.node if construction is not None else None, loops)
@@ -264,61 +242,37 @@ class _Reader:
             if not isinstance(node, ast.Call) or not self._runs(node) or is_attribute(node.func, *unused):
                 continue
             found += self._call_work(script, node)
-            record = self._calls.get(node)
-            callee = self._by_name.get(record[1].runs) if record is not None else None
+            _, call = self._calls.get(node, (script, None))
+            callee = self._by_name.get((call.home, call.runs)) if call is not None else None
             if callee is not None:
                 home, held = self._functions[callee]
-                same = construction if held is owner else None
-                found += self._body(home, callee, held, same, loops=loops, depth=depth - 1)
+                found += self._body(home, held, callee, construction if held is owner else None, loops, depth - 1)
         return found
 
     def _call_work(self, script: Script, node: ast.Call) -> Iterator[ItemWork]:
-        name = self._name(node)
-        method = last_name(node.func)
-        span = script.span(node)
-        if method == "apply_chat_template" and any(
-            keyword.arg == "tokenize" and ast.unparse(keyword.value) == "False" for keyword in node.keywords
-        ):
-            return  # it fills the template in: text, no tokens
-        known = heavy(name)
+        _, call = self._calls.get(node, (script, None))
+        name, method, written = call.name if call else ast.unparse(node.func), last_name(node.func), ""
+        texts = {keyword.arg: ast.unparse(keyword.value) for keyword in node.keywords}
+        known, size = heavy(name), None
         if known:
-            yield ItemWork(what=known, call=name, span=span)
-            return
-        record = self._calls.get(node)
-        if record is not None and record[1].runs:
+            what: str | None = known
+        elif call is not None and call.runs:
             return  # the program's own function: what it does is read there
-        if record is not None and "Tokenizer" in str(record[1].receiver_type):
-            if record[1].name.endswith(TOKENISES):
-                yield ItemWork(what="tokenises text", call=ast.unparse(node.func), span=span)
-            return
-        if method in METHODS:
-            yield ItemWork(what=METHODS[method], call=method, span=span)
+        elif method == "apply_chat_template" and texts.get("tokenize") == "False":
+            return  # it fills the template in: text, no tokens
+        elif call is not None and "Tokenizer" in str(call.receiver_type):
+            what, written = ("tokenises text" if call.name.endswith(TOKENISES) else None), ast.unparse(node.func)
+        elif method in METHODS:
+            what, written = METHODS[method], method
         elif method == "convert" and node.args and isinstance(node.args[0], ast.Constant):
-            yield ItemWork(what=say("decodes an image"), call=method, span=span)
+            what, written = say("decodes an image"), method
         elif method == "encode" and isinstance(node.func, ast.Attribute) and "tok" in ast.unparse(node.func.value):
-            yield ItemWork(what="tokenises text", call=ast.unparse(node.func), span=span)
-        elif method in RANDOM and name.startswith(("torch.", "numpy.")):
-            size = elements(node)
-            if size is not None:
-                yield ItemWork(what=say("draws random numbers"), call=name, span=span, elements=size)
+            what, written = "tokenises text", ast.unparse(node.func)
+        elif name.startswith(("torch.", "numpy.")):
+            size = elements(node) if method in RANDOM else None
+            what = say("draws random numbers") if size is not None else None
         else:
-            for part, what in PARTS:
-                if part in method.lower() and not name.startswith(("torch.", "numpy.")):
-                    yield ItemWork(what=what, call=ast.unparse(node.func), span=span)
-                    break
-
-    def _name(self, node: ast.Call) -> str:
-        known = self._calls.get(node)
-        return known[1].name if known else ast.unparse(node.func)
-
-    def _set_transforms(self, value: ast.expr) -> list[ItemWork]:
-        """Work of the transforms that are set on a data set afterwards."""
-        written = ast.unparse(value)
-        return [
-            work
-            for script, call in self._calls.values()
-            if call.method in {"set_transform", "with_transform"}
-            and call.node.args
-            and call.receiver.split("[")[0] == written
-            for work in self.function(script, call.node.args[0])
-        ]
+            what = next((words for part, words in PARTS if part in method.lower()), None)
+            written = ast.unparse(node.func)
+        if what is not None:
+            yield ItemWork(what=what, call=written or name, span=script.span(node), elements=size)

@@ -7,90 +7,94 @@ a node comes through here.
 import ast
 
 from gpudoctor.analysis.source.control_flow import enclosing, statement
-from gpudoctor.analysis.source.syntax import last_name, segment
+from gpudoctor.analysis.source.syntax import last_name, segment, walk
 from gpudoctor.model.evidence import SourceSpan
 from gpudoctor.model.remedy import TextEdit
 from gpudoctor.model.signs.source import Script, Source
 
 
-def replace_node(script: Script, node: ast.AST, new_text: str) -> TextEdit:
-    """Replace an expression or a statement; a statement keeps what stands before and after it on its lines."""
-    line, end = _lineno(node), getattr(node, "end_lineno", None) or _lineno(node)
+def _edit(script: Script, start: tuple[int, int], end: tuple[int, int], new_text: str) -> TextEdit:
+    """Other text between two places, each a line and a column from 1 on."""
     lines = script.text.splitlines()
-    column = _column(lines[line - 1], getattr(node, "col_offset", 0))
-    end_column = _column(lines[end - 1], getattr(node, "end_col_offset", None) or 0)
+    old = [lines[number - 1] if number <= len(lines) else "" for number in range(start[0], end[0] + 1)]
+    old[-1] = old[-1][: end[1] - 1]
+    old[0] = old[0][start[1] - 1 :]
     return TextEdit(
         path=script.path,
-        line=line,
-        column=column,
-        end_line=end,
-        end_column=end_column,
+        line=start[0],
+        column=start[1],
+        end_line=end[0],
+        end_column=end[1],
         new_text=new_text,
-        expected=_between(lines, line, column, end, end_column),
+        expected="\n".join(old),
     )
+
+
+def _ends(script: Script, node: ast.AST) -> tuple[tuple[int, int], tuple[int, int]]:
+    """Where a node begins and ends."""
+    first, last = getattr(node, "lineno", 1), getattr(node, "end_lineno", None) or getattr(node, "lineno", 1)
+    lines = script.text.splitlines()
+    begin = _column(lines[first - 1], getattr(node, "col_offset", 0))
+    return (first, begin), (last, _column(lines[last - 1], getattr(node, "end_col_offset", None) or 0))
+
+
+def _column(line: str, offset: int) -> int:
+    """The 1-based character column of a byte offset."""
+    if line.isascii():
+        return offset + 1
+    return len(line.encode("utf-8", "surrogatepass")[:offset].decode("utf-8", "ignore")) + 1
+
+
+def replace_node(script: Script, node: ast.AST, new_text: str) -> TextEdit:
+    """Replace an expression or a statement; a statement keeps what stands before and after it on its lines."""
+    return _edit(script, *_ends(script, node), new_text)
 
 
 def insert_before(script: Script, statement: ast.stmt, text: str) -> TextEdit:
     """Put a line before a statement, indented like it. `text` is one line without its indentation."""
-    line = _lineno(statement)
-    column = _column(script.text.splitlines()[line - 1], statement.col_offset)
-    indent = script.text.splitlines()[line - 1][: column - 1]
-    return TextEdit(
-        path=script.path,
-        line=line,
-        column=column,
-        end_line=line,
-        end_column=column,
-        new_text=f"{text}\n{indent}",
-        expected="",
-    )
+    start, _ = _ends(script, statement)
+    indent = script.text.splitlines()[start[0] - 1][: start[1] - 1]
+    return _edit(script, start, start, f"{text}\n{indent}")
 
 
 def insert_after(script: Script, statement: ast.stmt, text: str) -> TextEdit:
     """Put a line after a statement, indented like its first line."""
     lines = script.text.splitlines()
-    first, last = _lineno(statement), statement.end_lineno or statement.lineno
-    indent = lines[first - 1][: _column(lines[first - 1], statement.col_offset) - 1]
-    end = len(lines[last - 1]) + 1
-    return TextEdit(
-        path=script.path,
-        line=last,
-        column=end,
-        end_line=last,
-        end_column=end,
-        new_text=f"\n{indent}{text}",
-        expected="",
-    )
+    start, (last, _) = _ends(script, statement)
+    indent = lines[start[0] - 1][: start[1] - 1]
+    end = (last, len(lines[last - 1]) + 1)
+    return _edit(script, end, end, f"\n{indent}{text}")
 
 
 def put_under(script: Script, block: list[ast.stmt], line: str) -> TextEdit:
     """Statements one behind the other, each with its lines for itself, one level further in, under a line."""
     whole = ast.copy_location(ast.Pass(), block[0])
     whole.end_lineno, whole.end_col_offset = block[-1].end_lineno, block[-1].end_col_offset
-    old = replace_node(script, whole, "")
-    first = script.text.splitlines()[old.line - 1]
-    indent = first[: len(first) - len(first.lstrip())]
+    indent = indentation(script, block[0])
     step = "\t" if "\t" in indent else "    "
-    parts = [step + part if part.strip() else part for part in f"{indent}{old.expected}".split("\n")]
-    return replace_node(script, whole, "\n".join([line, *parts]))
+    old = f"{indent}{replace_node(script, whole, '').expected}".split("\n")
+    return replace_node(script, whole, "\n".join([line, *(step + part if part.strip() else part for part in old)]))
+
+
+def indentation(script: Script, place: ast.stmt) -> str:
+    """The white space before a statement that begins its line."""
+    line = script.text.splitlines()[place.lineno - 1]
+    return line[: len(line) - len(line.lstrip())]
+
+
+def own_lines(script: Script, place: ast.stmt) -> str | None:
+    """The text of a statement that has its lines for itself and can be indented; None otherwise."""
+    text = segment(script, place)
+    long = any(
+        isinstance(part, ast.Constant | ast.JoinedStr) and part.lineno != part.end_lineno for part in walk(place)
+    )
+    return text if text and alone(script, place) and not ("\n" in text and long) else None
 
 
 _TAKEN_OUT = frozenset(
-    {
-        "empty_cache",
-        "ipc_collect",
-        "collect",
-        "release_memory",
-        "clear_device_cache",
-        "free_memory",
-        "clear",
-        "synchronize",
-        "barrier",
-        "wait_for_everyone",
-        "flush",
-        "fsync",
-    }
-)
+    ["empty_cache", "ipc_collect", "collect", "release_memory", "clear_device_cache", "free_memory", "clear",
+     "synchronize", "barrier", "wait_for_everyone", "flush", "fsync"]
+)  # fmt: skip
 """Calls that edits take out."""
 
 
@@ -101,62 +105,22 @@ def delete_statement(script: Script, statement: ast.stmt, body: list[ast.stmt]) 
     block that holds it. Raises `ValueError` when it shares a line with another statement.
     """
     lines = script.text.splitlines()
-    first, last = _lineno(statement), statement.end_lineno or statement.lineno
+    first, last = statement.lineno, statement.end_lineno or statement.lineno
     others = [item for item in body if item is not statement]
-    if any(item.lineno <= last and (item.end_lineno or item.lineno) >= first for item in others):
+    shared = any(item.lineno <= last and (item.end_lineno or item.lineno) >= first for item in others)
+    if shared or lines[first - 1][: _column(lines[first - 1], statement.col_offset) - 1].strip():
         raise ValueError("the statement shares a line with another one")
-    column = _column(lines[first - 1], statement.col_offset)
-    if lines[first - 1][: column - 1].strip():
-        raise ValueError("the statement stands behind its block's head")
     if all(_may_go(item) for item in others):
         return replace_node(script, statement, "pass")
     if last >= len(lines):  # the file may end without a newline: the one before goes
-        before = len(lines[first - 2])
-        return TextEdit(
-            path=script.path,
-            line=first - 1,
-            column=before + 1,
-            end_line=last,
-            end_column=len(lines[last - 1]) + 1,
-            new_text="",
-            expected="".join("\n" + line for line in lines[first - 1 : last]),
-        )
-    return TextEdit(
-        path=script.path,
-        line=first,
-        column=1,
-        end_line=last + 1,
-        end_column=1,
-        new_text="",
-        expected="".join(line + "\n" for line in lines[first - 1 : last]),
-    )
+        return _edit(script, (first - 1, len(lines[first - 2]) + 1), (last, len(lines[last - 1]) + 1), "")
+    return _edit(script, (first, 1), (last + 1, 1), "")
 
 
 def _may_go(statement: ast.stmt) -> bool:
     """Whether it is a bare call of the kinds that edits take out."""
     call = statement.value if isinstance(statement, ast.Expr) else None
-    name = call.func if isinstance(call, ast.Call) else None
-    last = last_name(name)
-    return last in _TAKEN_OUT
-
-
-def _lineno(node: ast.AST) -> int:
-    return int(getattr(node, "lineno", 1))
-
-
-def _column(line: str, offset: int) -> int:
-    """The 1-based character column of a byte offset."""
-    if line.isascii():
-        return offset + 1
-    return len(line.encode("utf-8", "surrogatepass")[:offset].decode("utf-8", "ignore")) + 1
-
-
-def _between(lines: list[str], line: int, column: int, end_line: int, end_column: int) -> str:
-    """The text of a span; lines joined by a plain newline."""
-    if line == end_line:
-        return lines[line - 1][column - 1 : end_column - 1]
-    middle = lines[line : end_line - 1]
-    return "\n".join([lines[line - 1][column - 1 :], *middle, lines[end_line - 1][: end_column - 1]])
+    return isinstance(call, ast.Call) and last_name(call.func) in _TAKEN_OUT
 
 
 def block(script: Script, node: ast.stmt) -> list[ast.stmt]:

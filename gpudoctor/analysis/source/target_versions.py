@@ -11,7 +11,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
 
-from gpudoctor.analysis.memo import once
 from gpudoctor.analysis.source.control_flow import FUNCTIONS, enclosing
 from gpudoctor.analysis.source.entry_points import training_programs
 from gpudoctor.analysis.source.syntax import nodes
@@ -114,36 +113,9 @@ def predates(patient: Patient, script: Script, release: str) -> bool:
     return bool(_OLD_LOSS.search(script.text))
 
 
-def is_dated(patient: Patient, path: str, name: str = "torch") -> bool:
-    """Whether the project lives with older releases than the installed ones: another torch, or one of what the
-    installed package needs (`tokenizers==0.13.3` of a transformers that needs 0.23)."""
-    meant = meant_version(patient, "torch", path)
-    if meant.asked is not None or told_version(patient, "torch", path) is not None:
-        return True
-    if name == "torch" or has_run(patient):
-        return False
-    for need in _needs_of(patient, name):
-        tops = (item.newest for item in _asked(patient, need.name, path))
-        if any(top is not None and not need.admits(top) for top in tops):
-            return True
-    return False
-
-
-def _needs_of(patient: Patient, name: str) -> tuple[Asked, ...]:
-    """What the installed release of a package requires of others: always, or to train with torch."""
-    packages = optional(lambda: patient.packages)
-    found = packages.distributions.get(name) if packages is not None else None
-    needs = [_REQUIRES.match(line) for line in (found.requires if found is not None else ())]
-    return tuple(
-        Asked(name=need[1].lower().replace("_", "-"), wanted=need[2], path=found.metadata, line=0, folder="")
-        for need in needs
-        if found is not None and need is not None and ("extra" not in need[3] or _WITH_TORCH.search(need[3]))
-    )
-
-
-_REQUIRES = re.compile(r"([A-Za-z0-9_.-]+)\s*\(?([<>=!~][^;)]*)\)?\s*;?(.*)")
-"""A line of a package's metadata: name, specifiers, marker."""
-_WITH_TORCH = re.compile(r"""extra == ["']torch["']""")
+def is_dated(patient: Patient, path: str) -> bool:
+    """Whether the project lives with an older torch than the installed one."""
+    return meant_version(patient, "torch", path).asked is not None or told_version(patient, "torch", path) is not None
 
 
 def a_line_admits(patient: Patient, name: str, path: str, version: str) -> bool:
@@ -185,9 +157,7 @@ def argument_fields(patient: Patient, path: str, package: str) -> Mapping[str, f
 
 
 def _asked(patient: Patient, name: str, path: str) -> tuple[Asked, ...]:
-    demanded = optional(lambda: demanded_versions(patient.source, path)) or ()
-    listed = optional(lambda: patient.project_versions.of(path, name)) or ()
-    return (*(item for item in demanded if item.name == name), *listed)
+    return tuple(optional(lambda: patient.project_versions.of(path, name)) or ())
 
 
 def has_run(patient: Patient) -> bool:
@@ -260,32 +230,3 @@ def _needs(edit: Edit) -> set[str]:
     first, taken = _releases()["first"], _releases()["keywords"]
     found = {release for name, release in first.items() for word in words if f"{word}.".startswith(f"{name}.")}
     return found | {taken[name] for name in keywords if name in taken}
-
-
-_DEMAND = re.compile(
-    r"""^assert +(?:\w+\.)*?(?:parse|Version)?\(?(\w+)\.__version__\)? *"""
-    r"""(?:(==|!=|<=?|>=?) *(?:\w+\.)*?(?:parse|Version)?\(?|(\.startswith)\()["'](\d[\d.]*)["']""",
-    re.MULTILINE,
-)
-"""`assert torch.__version__ >= "1.8"`, `assert version.parse(torch.__version__) < version.parse("2")`, and
-`assert torch.__version__.startswith("1.")`, in no function: a program that says so starts with no other release."""
-
-
-@once
-def demanded_versions(source: Source, path: str) -> tuple[Asked, ...]:
-    """What the program of a file asserts of its packages' versions when it starts."""
-    return tuple(asked for script in _program_of(source, path) for asked in _demands(script))
-
-
-@once
-def _demands(script: Script) -> tuple[Asked, ...]:
-    return tuple(
-        Asked(
-            name=script.imports.get(found[1], ""),
-            wanted=f"=={found[4].rstrip('.')}.*" if found[3] else f"{found[2]}{found[4]}",
-            path=script.path,
-            line=script.text.count("\n", 0, found.start()) + 1,
-            folder=os.path.dirname(script.path),
-        )
-        for found in _DEMAND.finditer(script.text)
-    )

@@ -3,12 +3,13 @@
 import ast
 import re
 from collections.abc import Iterator
+from dataclasses import dataclass
 
 from gpudoctor.analysis.memo import once
-from gpudoctor.analysis.source.control_flow import callers, enclosing
+from gpudoctor.analysis.source.control_flow import callers, enclosing, steady
 from gpudoctor.analysis.source.optimizers import optimizers
 from gpudoctor.analysis.source.syntax import FunctionNode, is_attribute, nodes
-from gpudoctor.model.signs.source import Call, Event, GuardKind, Known, Loop, Script, Source
+from gpudoctor.model.signs.source import Call, Event, Known, Loop, LoopRole, Script, Source
 
 _GRADIENT_OFF = re.compile(r"no_grad|inference_mode|set_grad_enabled|eval_mode|inference|evaluating")
 _NO_NETWORKS = re.compile(r"Loss|Tokenizer|Processor$|Extractor$|Collator")
@@ -50,11 +51,6 @@ def switches_to_eval(call: Call) -> bool:
     return call.method == "eval" and not call.node.args and _a_model(call)
 
 
-def switches_to_train(call: Call) -> bool:
-    """Whether a call puts a model into training mode, or may."""
-    return call.method == "train" and _a_model(call) and not switches_to_eval(call)
-
-
 def _a_model(call: Call) -> bool:
     if not isinstance(call.node.func, ast.Attribute):
         return False
@@ -81,23 +77,14 @@ def only_inputs_are_trained(source: Source) -> bool:
 def frozen(source: Source, model: str) -> bool:
     """Whether a part of an object is one whose parameters the program sets to need no gradients, for good."""
     parts = set(model.split(".")[1:])
-    return any(parts & _frozen(script) for script in source.scripts) and not any(
-        parts & _unfrozen(script) for script in source.scripts
+    return any(parts & _switched(script, False) for script in source.scripts) and not any(
+        parts & _switched(script, True) for script in source.scripts
     )
 
 
 @once
-def _frozen(script: Script) -> frozenset[str]:
-    """The last names of what has `for p in it.parameters(): p.requires_grad = False`."""
-    return _switched(script, switch=False)
-
-
-@once
-def _unfrozen(script: Script) -> frozenset[str]:
-    return _switched(script, switch=True)
-
-
-def _switched(script: Script, *, switch: bool) -> frozenset[str]:
+def _switched(script: Script, switch: bool) -> frozenset[str]:
+    """The last names of what has `for p in it.parameters(): p.requires_grad = False`, or another switch."""
     found = set()
     for call in script.calls:
         if call.method == "requires_grad_":
@@ -106,9 +93,10 @@ def _switched(script: Script, *, switch: bool) -> frozenset[str]:
                 found.add(call.receiver.removesuffix(".parameters()").rpartition(".")[2])
     for item in nodes(script, ast.Assign):
         constant = isinstance(item.value, ast.Constant) and item.value.value is switch
-        loop = next((above for above in enclosing(script, item) if isinstance(above, ast.For)), None)
-        if constant and loop is not None and any(is_attribute(target, "requires_grad") for target in item.targets):
-            found.add(ast.unparse(loop.iter).partition(".parameters()")[0].rpartition(".")[2])
+        if constant and any(is_attribute(target, "requires_grad") for target in item.targets):
+            loop = next((above for above in enclosing(script, item) if isinstance(above, ast.For)), None)
+            if loop is not None:
+                found.add(ast.unparse(loop.iter).partition(".parameters()")[0].rpartition(".")[2])
     return frozenset(found)
 
 
@@ -143,15 +131,10 @@ def builds_no_graph(source: Source, call: Call) -> bool:
     if name is None or len(found) != 1 or found[0].classes[name].bases != ("torch.nn.Module",):
         return False
     made = [item for item in found[0].calls if item.function.startswith(f"{name}.")]
-    return bool(made) and not any(_may_hold_parameters(source, item) for item in made)
-
-
-def _may_hold_parameters(source: Source, call: Call) -> bool:
-    if call.name.startswith("torch.nn."):
-        plain = ("torch.nn.functional.", "torch.nn.Module.__init__", "torch.nn.Module.register_buffer")
-        return not call.name.startswith(plain)
-    own = any(call.method in script.classes for script in source.scripts)
-    return own or call.method[:1].isupper() or "add_module" in call.method or "parameter" in call.method
+    plain = ("torch.nn.functional.", "torch.nn.Module.__init__", "torch.nn.Module.register_buffer")
+    layers = [item for item in made if item.name.startswith("torch.nn.") and not item.name.startswith(plain)]
+    own = [item for item in made if item.method[:1].isupper() or "parameter" in item.method]
+    return bool(made) and not layers and not own
 
 
 def without_gradient(source: Source, script: Script, node: ast.AST, function: str, depth: int = 4) -> bool:
@@ -168,10 +151,53 @@ def without_gradient(source: Source, script: Script, node: ast.AST, function: st
         return True
     return depth > 0 and any(
         without_gradient(source, other, call.node, call.function, depth - 1)
-        for other, call in callers(source, function)
+        for other, call in callers(source, script.path, function)
     )
 
 
-def thinned(event: Event) -> bool:
-    """Whether an event runs once only, on failure, or behind a switch that may be off."""
-    return any(guard.kind in {GuardKind.ONCE, GuardKind.FAILURE} or guard.never for guard in event.guards)
+@dataclass(frozen=True, slots=True)
+class LeftInEvalMode:
+    """A switch to eval mode in a training that no switch back answers."""
+
+    loop: Loop
+    switch: Event
+    forward: Event
+    """A forward that trains."""
+
+
+def left_during_training(source: Source) -> Iterator[LeftInEvalMode]:
+    """Models that a training loop switches to eval mode and then trains so; none where it calls any `train()`."""
+    for script in source.scripts:
+        for loop in script.loops:
+            if loop.role not in {LoopRole.TRAINING, LoopRole.EPOCHS} or loop.engine is not None or not loop.confident:
+                continue
+            calls = [event.call for event in loop.events if event.call is not None]
+            does = {call.method for call in calls if call.method != "train" or not call.home}
+            if "eval" not in does or "train" in does or "backward" not in does or not any("step" in it for it in does):
+                continue
+            for switch in loop.events:
+                if switch.call is None or not switches_to_eval(switch.call) or not steady(switch):
+                    continue
+                runs = (run for run in forwards(loop) if _trains(loop, run) and _same(run, switch))
+                run = next(runs, None)
+                if run is not None and not _held_fixed(source, switch):
+                    yield LeftInEvalMode(loop, switch, run)
+
+
+def _trains(loop: Loop, run: Event) -> bool:
+    """Whether a forward belongs to a training pass: the loop's own, or a training loop inside of it."""
+    inside = loop.role is LoopRole.TRAINING or any(item.role is LoopRole.TRAINING for item in run.inner)
+    return inside and not run.evaluation and not run.no_grad
+
+
+def _same(run: Event, switch: Event) -> bool:
+    return run.call is not None and switch.call is not None and model_of(run.call) == model_of(switch.call) != "self"
+
+
+def _held_fixed(source: Source, switch: Event) -> bool:
+    """Whether the optimizers that the same function builds hold other models only: this one does not learn."""
+    assert switch.call is not None
+    where = (switch.span.path, switch.call.function)
+    here = [one for one in optimizers(source) if (one.script.path, one.call.function) == where]
+    name = model_of(switch.call)
+    return bool(here) and all(one.whole and name not in one.roots for one in here)

@@ -127,7 +127,7 @@ class Call:
     """Qualified name of the enclosing function, "" at module level."""
     node: ast.Call
     receiver_type: str | None = None
-    """Type of the receiver, in the words of `Script.types`; for a call of an object (`model(x)`), of that."""
+    """Type of the receiver, in the words of `Thing.type`; for a call of an object (`model(x)`), of that."""
     receiver_class: str | None = None
     """The program's own class that the receiver is an instance of, through wrappers such as DDP."""
     receiver_device: str | None = None
@@ -139,6 +139,8 @@ class Call:
     `if __name__ == "__main__"` is none."""
     runs: str = ""
     """Qualified name of the program's own function that it runs, `Net.forward`, `Net.__init__`; else ""."""
+    home: str = ""
+    """Path of the script that has this function."""
     misfit: Misfit | None = None
     """Where the program's own function or class that is called cannot take the arguments."""
 
@@ -256,11 +258,6 @@ class Script:
     loops: tuple[Loop, ...]
     classes: Mapping[str, ClassInfo]
     imports: Mapping[str, str]
-    types: Mapping[str, str]
-    """`function.name` (or plain name at module level, `Class.self.attr`) to the resolved class or kind of the
-    object: `torch.utils.data.DataLoader`, `torch.nn.Module`, `torch.optim.AdamW`, `torch.Tensor`."""
-    devices: Mapping[str, str]
-    """The same keys to `cuda`, `cpu`, or `maybe-cuda` for the usual is_available idiom."""
     arguments: Mapping[str, Value]
     """Command-line options and config fields with their value: given on the launch line, or default."""
     entry: bool
@@ -273,8 +270,8 @@ class Script:
     links: tuple[str, ...] = ()
     starts: bool = True
     """Whether it does something when it is run, and is not a module for others."""
-    held: Mapping[ast.Call, tuple[str, ...]] = field(default_factory=dict)
-    """The names that hold what a call makes, in any script of the program."""
+    names_of: Callable[[ast.Call], tuple[str, ...]] = field(default=lambda _: (), repr=False, compare=False)
+    """The names that hold the loader that a call makes, in any script of the program."""
     thing: Callable[[ast.AST], Thing] = field(default=lambda _: Thing(), repr=False, compare=False)
     memory: dict[Hashable, Any] = field(default_factory=dict, repr=False, compare=False)
     """Answers about it that were worked out before: `gpudoctor.analysis.memo`."""

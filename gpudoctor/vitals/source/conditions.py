@@ -1,8 +1,9 @@
 """What conditions mean: every N steps, once, on one rank, a switch, a failure."""
 
 import ast
+import operator
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from gpudoctor.analysis.source.syntax import called_name
@@ -25,10 +26,6 @@ _COUNTER = re.compile(
 )
 _FAILURE_WORDS = re.compile(r"(?:^|_)(?:nan|inf|isnan|isinf|overflow|found_inf|anomal\w*|fail\w*|error\w*)(?:$|_)")
 _ONCE_WORDS = re.compile(r"(?:^|_)(?:first|last|once|initiali[sz]ed|warm(?:ed)?_?up_done|done_once|is_last\w*)(?:$|_)")
-_BEFORE = re.compile(r"_{0,2}(last|prev|previous|old|seen|current|cur)_")
-"""Names of a counter as it was when something happened last."""
-_FILLS = re.compile(r"buffer|memory|replay|storage|experience", re.IGNORECASE)
-"""Names of what fills up with the run, until a batch can be drawn from it."""
 _FEW = 100
 """An upper bound of a counter under which a condition counts as holding on a few passes."""
 
@@ -216,22 +213,9 @@ def _equal(node: ast.expr, other: ast.expr, left: AbstractValue, right: Abstract
         return (Condition(kind=GuardKind.SWITCH, value=gpu),)
     if isinstance(node, ast.Name) and isinstance(other, ast.Name) and node.id == other.id:
         return (FAILED.opposite(),)  # x == x holds unless x is NaN
-    if _is_counter(node) and _follows(other, right):
-        # Equal until the other one changes: `if epoch != step // per_epoch: epoch = step // per_epoch`.
-        return (Condition(kind=GuardKind.PERIOD, period=Unknown(text=text), negated=True),)
     if _is_counter(node) and not isinstance(right.value, str | bool) and right.value is not None:
         return (Condition(kind=GuardKind.ONCE, subject=subject(node)),)
     return None
-
-
-def _follows(node: ast.expr, thing: AbstractValue) -> bool:
-    """Whether a value is one that a counter is kept up with: a counter in larger steps, the one before."""
-    if thing.known or thing.option:
-        return False
-    if isinstance(node, ast.BinOp):
-        larger = [part for part in ast.walk(node) if isinstance(part, ast.BinOp) and isinstance(part.op, ast.FloorDiv)]
-        return any(_is_counter(part.left) for part in larger)
-    return bool(_BEFORE.match(called_name(node).lower()))
 
 
 def _of_device(thing: AbstractValue) -> bool:
@@ -255,29 +239,12 @@ def _ordered(node: ast.Compare, op: ast.cmpop, left: AbstractValue, right: Abstr
         return (RANK_ZERO,) if below else None
     if isinstance(first, ast.BinOp) and isinstance(first.op, ast.Mod):
         return periodic(first, left, text) if below else None
-    if (filled := _filled(node)) is not None:
-        few = Condition(kind=GuardKind.ONCE)
-        return (few,) if isinstance(op, ast.Lt | ast.LtE) is (filled is node.left) else (few.opposite(),)
     if not _is_counter(first) or left.option:
         return None
     if not isinstance(bound.value, int | float) or bound.value > _FEW:
         return None
     few = Condition(kind=GuardKind.ONCE, subject=subject(first))
     return (few,) if below else (few.opposite(),)
-
-
-def _filled(node: ast.Compare) -> ast.expr | None:
-    """The side that is the size of what fills up: `len(memory)`, `self.replay_buffer.size()`."""
-    for side in (node.left, node.comparators[0]):
-        held: ast.expr | None = None
-        if isinstance(side, ast.Call) and called_name(side) == "len" and len(side.args) == 1:
-            held = side.args[0]
-        elif called_name(side) in ("size", "__len__") and (not isinstance(side, ast.Call) or not side.args):
-            inner = side.func if isinstance(side, ast.Call) else side
-            held = inner.value if isinstance(inner, ast.Attribute) else None
-        if held is not None and _FILLS.search(called_name(held)):
-            return side
-    return None
 
 
 def known_comparison(op: ast.cmpop, left: AbstractValue, right: AbstractValue) -> Any:
@@ -295,31 +262,20 @@ def known_comparison(op: ast.cmpop, left: AbstractValue, right: AbstractValue) -
     if a is MISSING or b is MISSING:
         return MISSING
     try:
-        return _compare(op, a, b)
-    except TypeError:
+        return _COMPARED[type(op)](a, b)
+    except (KeyError, TypeError):
         return MISSING
 
 
-def _compare(op: ast.cmpop, a: Any, b: Any) -> Any:
-    match op:
-        case ast.Eq():
-            return a == b
-        case ast.NotEq():
-            return a != b
-        case ast.Lt():
-            return a < b
-        case ast.LtE():
-            return a <= b
-        case ast.Gt():
-            return a > b
-        case ast.GtE():
-            return a >= b
-        case ast.In():
-            return a in b
-        case ast.NotIn():
-            return a not in b
-        case ast.Is():
-            return a is b if isinstance(a, bool) and isinstance(b, bool) else MISSING
-        case ast.IsNot():
-            return a is not b if isinstance(a, bool) and isinstance(b, bool) else MISSING
-    return MISSING
+_COMPARED: dict[type[ast.cmpop], Callable[[Any, Any], Any]] = {
+    ast.Eq: operator.eq,
+    ast.NotEq: operator.ne,
+    ast.Lt: operator.lt,
+    ast.LtE: operator.le,
+    ast.Gt: operator.gt,
+    ast.GtE: operator.ge,
+    ast.In: lambda a, b: a in b,
+    ast.NotIn: lambda a, b: a not in b,
+    ast.Is: lambda a, b: a is b if isinstance(a, bool) and isinstance(b, bool) else MISSING,
+    ast.IsNot: lambda a, b: a is not b if isinstance(a, bool) and isinstance(b, bool) else MISSING,
+}

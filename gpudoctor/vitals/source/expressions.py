@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from gpudoctor.model.signs.source import GuardKind
-from gpudoctor.vitals.source import conditions, settings
+from gpudoctor.vitals.source import conditions
 from gpudoctor.vitals.source.calls import attribute, call
 from gpudoctor.vitals.source.index import text_of
 from gpudoctor.vitals.source.joins import join
@@ -54,7 +54,9 @@ def _name(program: "SourceLookup", module: Module, node: ast.Name) -> AbstractVa
             for name, bindings in scope.bindings.items()
             if name.startswith(node.id + ".") and name.count(".") == 1
         }
-        more = {name: program.bound(bindings[-1]) for name, bindings in given.items()}
+        place = (node.lineno, node.col_offset)
+        before = {name: [one for one in bindings if one.end <= place] for name, bindings in given.items()}
+        more = {name: program.bound(bindings[-1]) for name, bindings in before.items() if bindings}
         found = found.replace(attrs={**found.attrs, **more}) if more else found
     return program.guessed(module, node.id, found)
 
@@ -69,8 +71,6 @@ def _attribute(program: "SourceLookup", module: Module, node: ast.Attribute) -> 
         return found
     base = program.thing(module, node.value)
     held = attribute(program, base, node.attr)
-    if (base.ref or "").endswith("flags.FLAGS"):
-        held = settings.options(program, module).get(node.attr, held)
     found = held if found is NOTHING else join(found, held)
     return program.guessed(module, node.attr, found) if base.ref is None else found
 

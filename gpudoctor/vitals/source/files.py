@@ -20,31 +20,10 @@ from gpudoctor.vitals.source.notebook import NotANotebook, read_notebook
 from gpudoctor.vitals.source.values import Module
 
 _SKIPPED = frozenset(
-    (
-        ".git",
-        ".hg",
-        ".svn",
-        "venv",
-        ".venv",
-        "env",
-        ".env",
-        "node_modules",
-        "site-packages",
-        "dist-packages",
-        "build",
-        "dist",
-        "__pycache__",
-        ".tox",
-        ".nox",
-        ".mypy_cache",
-        ".ruff_cache",
-        ".pytest_cache",
-        ".eggs",
-        "wandb",
-        ".ipynb_checkpoints",
-        "conda-meta",
-    )
-)
+    [".git", ".hg", ".svn", "venv", ".venv", "env", ".env", "node_modules", "site-packages", "dist-packages", "build",
+     "dist", "__pycache__", ".tox", ".nox", ".mypy_cache", ".ruff_cache", ".pytest_cache", ".eggs", "wandb",
+     ".ipynb_checkpoints", "conda-meta"]
+)  # fmt: skip
 MOST_FILES = 2000
 """Most files of one folder."""
 _SILENCE = re.compile(r"gpudoctor\s{0,20}:\s{0,20}ignore(?:\s{0,20}\[([^\]]*)\])?\s{0,20}:?\s{0,20}(.*)", re.I)
@@ -265,18 +244,9 @@ def silences(module: Module) -> tuple[dict[int, tuple[str, ...]], dict[int, str]
 
 def _extent(tree: ast.Module, line: int) -> tuple[int, int]:
     """First and last line of the simple statement (or of the head of a compound one) on a line."""
-    body: list[ast.stmt] = list(tree.body)
-    best = (line, line)
-    while body:
-        around = next((s for s in body if s.lineno <= line <= (s.end_lineno or s.lineno)), None)
-        if around is None:
-            break
-        inner = [child for child in ast.walk(around) if isinstance(child, ast.stmt) and child is not around]
-        first_inner = min((child.lineno for child in inner), default=None)
-        if first_inner is None:
-            return around.lineno, around.end_lineno or around.lineno
-        if line < first_inner:
-            return around.lineno, first_inner - 1
-        body = [child for child in inner if child.lineno <= line <= (child.end_lineno or child.lineno)]
-        body = body[:1] if body else []
-    return best
+    first, last = line, line
+    for node in ast.walk(tree):  # outer ones come first
+        if isinstance(node, ast.stmt) and node.lineno <= line <= (node.end_lineno or node.lineno):
+            inner = [part.lineno for part in ast.walk(node) if isinstance(part, ast.stmt) and part is not node]
+            first, last = node.lineno, min(inner) - 1 if inner else node.end_lineno or node.lineno
+    return (first, last) if line <= last else (line, line)

@@ -7,7 +7,7 @@ from dataclasses import replace
 from gpudoctor.analysis.source.syntax import called_name, children, is_main_guard, names_in, walk
 from gpudoctor.model.signs.source import Call, Guard, GuardKind, Known, Unknown, Value
 from gpudoctor.vitals.source import conditions, effects
-from gpudoctor.vitals.source.calls import Resolved, misfit
+from gpudoctor.vitals.source.calls import Resolved, arguments, misfit
 from gpudoctor.vitals.source.index import COMPREHENSIONS, text_of
 from gpudoctor.vitals.source.library import FAILED
 from gpudoctor.vitals.source.program import SourceLookup
@@ -453,35 +453,22 @@ def told(
     program: SourceLookup, module: Module, node: ast.Call, found: Resolved, function: str, guards: tuple[Guard, ...]
 ) -> tuple[Call, list[AbstractValue], bool]:
     """A call as checks see it, what it is given by place, and whether that carries a graph."""
-    positional: list[AbstractValue] = []
-    values: list[Value] = []
-    open_ended = False
     segment = module.segment
-    for arg in node.args:
-        if isinstance(arg, ast.Starred):
-            items = program.thing(module, arg.value).items
-            open_ended = open_ended or items is None
-            if items is None:
-                break
-            positional += items
-            values += [value_of(item, "") for item in items]
-        else:
-            positional.append(program.thing(module, arg))
-            values.append(value_of(positional[-1], segment(arg)))
-    named: dict[str, Value] = {}
-    graph = any(thing.graph for thing in positional)
-    for keyword in node.keywords:
-        thing = program.thing(module, keyword.value)
-        graph = graph or thing.graph
-        if keyword.arg is not None:
-            named[keyword.arg] = value_of(thing, segment(keyword.value))
-        elif thing.keys is not None or thing.attrs is not None:
-            entries = thing.keys if thing.keys is not None else thing.attrs or {}
-            open_ended = open_ended or thing.open
-            named.update((key, value_of(entry, key)) for key, entry in entries.items())
-        else:
-            open_ended = True
+    positional, keywords = arguments(program, module, node)
+    starred = [item.value for item in node.args if isinstance(item, ast.Starred)]
+    spread = [program.thing(module, item.value) for item in node.keywords if item.arg is None]
+    texts = [segment(arg) for arg in node.args] if not starred else [""] * len(positional)
+    values = [value_of(thing, text) for thing, text in zip(positional, texts, strict=True)]
+    written = {item.arg: item.value for item in node.keywords if item.arg is not None}
+    named = {
+        name: value_of(thing, segment(written[name]) if name in written else name) for name, thing in keywords.items()
+    }
+    open_ended = any(program.thing(module, item).items is None for item in starred) or any(
+        held.open or (held.keys is None and held.attrs is None) for held in spread
+    )
+    graph = any(thing.graph for thing in (*positional, *keywords.values()))
     base = found.base
+    runs = found.callee if found.callee is not None else found.klass
     made = Call(
         name=found.name,
         method=found.name.rpartition(".")[2],
@@ -497,7 +484,8 @@ def told(
         receiver_device=base.device,
         guessed=base.guessed,
         guards=guards,
-        runs=found.callee.name if found.callee is not None else found.klass.name if found.klass is not None else "",
+        runs=runs.name if runs is not None else "",
+        home=runs.module.path if runs is not None else "",
         misfit=misfit(found, node),
     )
     return made, positional, graph

@@ -347,8 +347,6 @@ class SourceLookup:
             thing = items[place] if items is not None and -len(items) <= place < len(items) else element(thing)
         if thing.known and thing.origin == "literal":
             thing = thing.replace(origin="constant")
-        if one.scope.outer is None and module.words and isinstance(node, ast.Assign):
-            thing = settings.override(self, module, text_of(node.targets[0]), thing)
         return thing.widened() if one.kind == "each" else thing
 
     def _changed(self, one: Binding) -> AbstractValue:
@@ -504,7 +502,7 @@ class SourceLookup:
         plain = [*spec.posonlyargs, *spec.args]
         pairs = [*zip(plain[len(plain) - len(spec.defaults) :], spec.defaults, strict=True)]
         pairs += [(a, d) for a, d in zip(spec.kwonlyargs, spec.kw_defaults, strict=True) if d is not None]
-        found = next((self.thing(function.module, value) for arg, value in pairs if arg.arg == name), NOTHING)
+        found = next((settings.field_default(self, function.module, v) for arg, v in pairs if arg.arg == name), NOTHING)
         called = [item.func if isinstance(item, ast.Call) else item for item, _ in function.decorators]
         steered = any((self.thing(function.module, item).ref or "").startswith("gin.") for item in called)
         return found.widened() if steered or (function.klass is not None and function.klass.steered) else found
@@ -526,13 +524,24 @@ class SourceLookup:
     def _candidates(self, function: Function) -> Iterator[tuple[Module, ast.Call]]:
         names = {function.short}
         if function.klass is not None and function.short == "__init__":
-            names |= {klass.node.name for module in self.modules for klass in module.klasses
-                      if function.klass in klass.lineage()}  # fmt: skip
+            names |= self._makers.get(function, set())
         elif function.klass is not None and function.short in ("forward", "__call__"):
             names |= self._instances(function.klass) | {"model", "net", "self", "module"}
         names |= self._aliases.get(function.short, set())
         for name in sorted(names):
             yield from self.calls.get(name, ())[:100]
+
+    @property
+    def _makers(self) -> dict[Function, set[str]]:
+        """Names of the classes that a constructor makes, its own and inheriting ones."""
+        if "makers" not in self.memory:
+            found: dict[Function, set[str]] = {}
+            for klass in (klass for module in self.modules for klass in module.klasses):
+                made = klass.method("__init__")
+                if made is not None:
+                    found.setdefault(made, set()).add(klass.node.name)
+            self.memory["makers"] = found
+        return self.memory["makers"]  # type: ignore[return-value]
 
     @property
     def _aliases(self) -> dict[str, set[str]]:
@@ -622,13 +631,10 @@ class SourceLookup:
         if depth > 8:
             return NOTHING
         if isinstance(node, ast.Constant) and isinstance(node.value, str):
-            try:
-                node = ast.parse(node.value[:200], mode="eval").body
-            except (SyntaxError, ValueError, RecursionError, MemoryError):
+            quoted = self._quoted(module, node)
+            if quoted is None:
                 return NOTHING
-            for part in ast.walk(node):
-                module.homes[part] = module.scope
-                part.lineno = 1 << 30  # type: ignore[attr-defined]  # behind all that the module binds
+            node = quoted
         if isinstance(node, ast.BinOp):
             left = self.annotation(module, node.left, depth + 1)
             return left if left is not NOTHING else self.annotation(module, node.right, depth + 1)
@@ -646,6 +652,20 @@ class SourceLookup:
         if not isinstance(node, ast.Name | ast.Attribute):
             return NOTHING
         return self._instance(self.thing(module, node), last_name(node))
+
+    def _quoted(self, module: Module, node: ast.Constant) -> ast.expr | None:
+        """The expression in a quoted annotation, parsed once."""
+        if node not in self.memory:
+            self.memory[node] = None
+            try:
+                parsed = ast.parse(node.value[:200], mode="eval").body
+            except (SyntaxError, ValueError, RecursionError, MemoryError):
+                return None
+            for part in ast.walk(parsed):
+                module.homes[part] = module.scope
+                part.lineno = 1 << 30  # type: ignore[attr-defined]  # behind all that the module binds
+            self.memory[node] = parsed
+        return self.memory[node]  # type: ignore[return-value]
 
     def _instance(self, thing: AbstractValue, name: str) -> AbstractValue:
         if isinstance(thing.definition, ClassSymbol):
@@ -671,7 +691,7 @@ class SourceLookup:
         return found
 
     def type_name(self, thing: AbstractValue) -> str | None:
-        """A thing's type in the words of `Script.types`."""
+        """The type of a thing as checks see it."""
         if thing.type is not None:
             return thing.type if thing.type not in _INTERNAL else None
         return thing.klass.name if thing.klass is not None else None

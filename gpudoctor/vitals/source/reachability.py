@@ -5,6 +5,7 @@ name may be made at run time (`globals()`, `getattr(module, name)`), everything 
 """
 
 import ast
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
@@ -303,46 +304,34 @@ def _after_the_end(module: Module, block: list[ast.stmt]) -> None:
             return
 
 
-def _constants(module: Module) -> dict[str, object]:
-    """Names that the module binds once, at its top level, to a constant, and that nothing else can bind."""
-    found: dict[str, object] = {}
+def _constants(module: Module) -> dict[str, bool]:
+    """Names that the module binds once, at its top level, to True or False, and that nothing else can bind."""
     if any(called_name(call.func) in {"globals", "exec", "locals", "vars"} for call in module.of(ast.Call)):
-        return found
-    bound: dict[str, int] = {}
-    for name in module.of(ast.Name):
-        if not isinstance(name.ctx, ast.Load):
-            bound[name.id] = bound.get(name.id, 0) + 1
-    for argument in module.of(ast.arg):
-        bound[argument.arg] = bound.get(argument.arg, 0) + 2
-    for shared in module.of(ast.Global):
-        bound |= dict.fromkeys(shared.names, 9)
-    for node in module.tree.body:
-        value = node.value if isinstance(node, ast.Assign | ast.AnnAssign) else None
-        targets = node.targets if isinstance(node, ast.Assign) else [getattr(node, "target", None)]
-        if isinstance(value, ast.Constant) and len(targets) == 1 and isinstance(targets[0], ast.Name):
-            constant = targets[0].id
-            if bound.get(constant) == 1:
-                found[constant] = value.value
-    return found
+        return {}
+    bound = Counter(name.id for name in module.of(ast.Name) if not isinstance(name.ctx, ast.Load))
+    bound.update(argument.arg for argument in module.of(ast.arg))
+    shared = {name for node in module.of(ast.Global) for name in node.names}
+    return {
+        node.targets[0].id: node.value.value
+        for node in module.tree.body
+        if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name)
+        if isinstance(node.value, ast.Constant) and isinstance(node.value.value, bool)
+        if bound[node.targets[0].id] == 1 and node.targets[0].id not in shared
+    }
 
 
-def _truth(test: ast.expr, constants: dict[str, object]) -> bool | None:
+def _truth(test: ast.expr, constants: dict[str, bool]) -> bool | None:
     """Whether a condition always or never holds; None when that depends."""
     if isinstance(test, ast.Constant):
         return bool(test.value)
-    if isinstance(test, ast.Name) and test.id in constants:
-        value = constants[test.id]
-        # `STEPS = 0` and `PATH = None` are for the user to change by hand; a switch says what it is.
-        return value if isinstance(value, bool) else None
+    if isinstance(test, ast.Name):
+        return constants.get(test.id)
     if isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not):
         inner = _truth(test.operand, constants)
         return None if inner is None else not inner
     if isinstance(test, ast.BoolOp):
-        parts = [_truth(part, constants) for part in test.values]
         ends = isinstance(test.op, ast.Or)
-        if ends in parts:
-            return ends
-        return None if None in parts else not ends
+        return ends if ends in [_truth(part, constants) for part in test.values] else None
     return None
 
 

@@ -6,7 +6,6 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 
-from gpudoctor.analysis.source.syntax import walk
 from gpudoctor.lang import say
 from gpudoctor.model.read_limits import SCRIPT, SOURCE_NODES, ReadLimit
 from gpudoctor.model.signs.source import ClassInfo, Event, Known, Loop, LoopRole, Script, Source, Thing, Unknown, Value
@@ -24,10 +23,8 @@ from gpudoctor.vitals.source.values import (
     BACKWARD,
     LOADER,
     MANUAL,
-    MODULE,
     STEP,
     AbstractValue,
-    Binding,
     ClassSymbol,
     FunctionRecord,
     LoopRecord,
@@ -147,8 +144,7 @@ class _Builder:
         self.program = program
         self.roles = Roles()
         self.asked: dict[Module, Callable[[ast.AST], Thing]] = {}
-        self.held: dict[ast.Call, dict[str, None]] = {}
-        self.types: dict[Module, tuple[dict[str, str], dict[str, str]]] = {}
+        self.held: dict[ast.Call, dict[str, None]] | None = None
         self.walker = Walker(self.roles)
 
     def scripts(self, modules: Sequence[Module]) -> Iterator[Script]:
@@ -162,21 +158,15 @@ class _Builder:
         cut_switched_off(self.program, loops)
         cut_unreached(modules, [(module, node.lineno) for module, node in loops if not in_cut(module, node.lineno)])
         _demote(modules, engines)
-        self.types = {module: self._types(module) for module in modules}
         for module in modules:
             yield self._script(module, [engine for engine in engines if engine.module is module])
 
     def _script(self, module: Module, engines: Sequence[EngineLoop]) -> Script:
         ignored, reasons = silences(module)
-        records = list(module.record.loops) if module.record is not None else []
-        for function in module.functions:
-            if function.record is not None:
-                records += function.record.loops
-        records = [record for record in records if not in_cut(module, record.node.lineno)]  # type: ignore[attr-defined]
+        records = [loop for part in _records(module) for loop in part.loops if not in_cut(module, loop.span.line)]
         engines = [engine for engine in engines if not in_cut(module, engine.span.line)]
         records.sort(key=lambda r: (r.span.line, r.span.column))
         loops = [self.loop(record) for record in records] + [self._engine(engine) for engine in engines]
-        types, devices = self.types[module]
         found = [call for call in module.calls.values() if not in_cut(module, call.node.lineno)]
         calls = sorted(found, key=lambda c: (c.span.line, c.span.column))
         module.kinds = None  # read for the last time; the loops' events keep the module
@@ -191,16 +181,14 @@ class _Builder:
                 klass.name: self._class(klass) for klass in module.klasses if not in_cut(module, klass.node.lineno)
             },
             imports=dict(module.imports),
-            types=types,
-            devices=devices,
-            arguments=dict(module.arguments),
+            arguments=module.arguments,
             entry=module.entry,
             ignored=ignored,
             ignore_reasons=reasons,
             unused=module.unused,
             links=tuple(link.path for link in module.links),
             starts=starts(module),
-            held={call: tuple(names) for call, names in self.held.items()},
+            names_of=self._names_of,
             thing=self._things(module),
         )
 
@@ -298,33 +286,20 @@ class _Builder:
             confident=engine.confident,
         )
 
-    def _types(self, module: Module) -> tuple[dict[str, str], dict[str, str]]:
-        types: dict[str, str] = {}
-        devices: dict[str, str] = {}
-        for scope in module.scopes.values():
-            if scope.klass is not None:
-                attrs = scope.klass.attrs.items()
-                # A submodule lives where its module does, which differs from instance to instance.
-                places = {} if kind_of(scope.klass.kind) == MODULE else devices
-                for name, bindings in attrs:
-                    self._tell(f"{scope.name}.self.{name}", bindings, types, places)
-                continue
-            for name, bindings in scope.bindings.items():
-                if not name.startswith("self."):
-                    self._tell(f"{scope.name}.{name}" if scope.name else name, bindings, types, devices)
-        return types, devices
-
-    def _tell(self, key: str, bindings: Sequence[Binding], types: dict[str, str], devices: dict[str, str]) -> None:
-        last = self.program.joined(self.program.reaching(bindings[0].scope, bindings, None)[0])
-        for thing in (last, *(self.program.bound(binding) for binding in reversed(bindings))):
-            for call in thing.made if kind_of(thing.type) == LOADER else ():
-                name = key[key.index("self.") :] if ".self." in key else key.rpartition(".")[2]
-                self.held.setdefault(call, {})[name] = None
-            word = self.program.type_name(thing)
-            if word is not None:
-                types.setdefault(key, word)
-            if thing.device is not None:
-                devices.setdefault(key, thing.device)
+    def _names_of(self, call: ast.Call) -> tuple[str, ...]:
+        """The names that hold the loader that a call makes."""
+        if self.held is None:
+            self.held = {}
+            for scope in (scope for module in self.program.modules for scope in module.scopes.values()):
+                for name, bindings in (scope.klass.attrs if scope.klass is not None else scope.bindings).items():
+                    plain = f"self.{name}" if scope.klass is not None else name.rpartition(".")[2]
+                    if name.startswith("self."):
+                        continue  # the class has it
+                    last = self.program.joined(self.program.reaching(bindings[0].scope, bindings, None)[0])
+                    for thing in (last, *map(self.program.bound, reversed(bindings))):
+                        for made in thing.made if kind_of(thing.type) == LOADER else ():
+                            self.held.setdefault(made, {})[plain] = None
+        return tuple(self.held.get(call, ()))
 
     def _class(self, klass: ClassSymbol) -> ClassInfo:
         bases = [_base_name(base) for part in klass.lineage() for base in part.bases]
@@ -370,36 +345,27 @@ def _records(module: Module) -> Iterator[FunctionRecord]:
 
 def _updates(module: Module) -> bool:
     """Whether what is left of a module names an optimizer or a step, or updates parameters by hand."""
-    for record in _records(module):
-        for item in record.items:
-            line = getattr(item.node, "lineno", 0)
-            if item.effect & (STEP | MANUAL) and not in_cut(module, line):
-                return True
-    for node in walk(module.tree):
-        word = ""
-        if isinstance(node, ast.Attribute):
-            word = node.attr
-        elif isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
-            word = node.func.id
-        elif isinstance(node, ast.Name | ast.arg):
-            word = node.id if isinstance(node, ast.Name) else node.arg
-            word = "" if word == "step" else word  # a counter
-        elif isinstance(node, ast.Assign):  # `p.data = p.data - rate * p.grad`
-            word = "step" if any(isinstance(at, ast.Attribute) and at.attr == "data" for at in node.targets) else ""
-        if word and _UPDATES.search(word):
-            return True
-    return False
+    names = [node.id for node in module.of(ast.Name)] + [node.arg for node in module.of(ast.arg)]
+    words = {node.attr for node in module.of(ast.Attribute)} | (set(names) - {"step"})  # a counter
+    stored = (target for node in module.of(ast.Assign) for target in node.targets)  # `p.data = p.data - rate * p.grad`
+    return (
+        any(_UPDATES.search(word) for word in words)
+        or any(isinstance(target, ast.Attribute) and target.attr == "data" for target in stored)
+        or any(
+            item.effect & MANUAL and not in_cut(module, getattr(item.node, "lineno", 0))
+            for record in _records(module)
+            for item in record.items
+        )
+    )
 
 
 def _training(modules: Sequence[Module], engines: Sequence[EngineLoop]) -> Iterator[tuple[Module, ast.expr | ast.stmt]]:
     """Training loops, with what starts those of engines."""
     for module in modules:
-        records = list(module.record.loops) if module.record is not None else []
-        for function in module.functions:
-            records += function.record.loops if function.record is not None else []
-        for record in records:
-            if record.role is LoopRole.TRAINING:
-                yield module, record.node  # type: ignore[misc]
+        for record in _records(module):
+            for loop in record.loops:
+                if loop.role is LoopRole.TRAINING:
+                    yield module, loop.node  # type: ignore[misc]
     for engine in engines:
         yield engine.module, engine.node  # type: ignore[misc]
 

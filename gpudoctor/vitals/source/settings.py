@@ -14,7 +14,6 @@ _PARSERS = frozenset(
     ["argparse.ArgumentParser", "transformers.HfArgumentParser", "trl.TrlParser", "configargparse.ArgumentParser",
      "configargparse.ArgParser", "jsonargparse.ArgumentParser", "simple_parsing.ArgumentParser"]
 )  # fmt: skip
-_FROM_CLASS = frozenset(["tyro.cli", "pyrallis.parse", "draccus.parse", "simple_parsing.parse", "jsonargparse.CLI"])
 _LOADED = frozenset(
     ["yaml.safe_load", "yaml.load", "json.load", "json.loads", "toml.load", "tomllib.load",
      "omegaconf.OmegaConf.load", "omegaconf.OmegaConf.create", "omegaconf.OmegaConf.merge",
@@ -24,9 +23,6 @@ _LOADED = frozenset(
 
 if TYPE_CHECKING:
     from gpudoctor.vitals.source.program import SourceLookup
-_RUNS = frozenset(["fire.Fire", "typer.run", "fire.Fire.Fire", "defopt.run", "jsonargparse.CLI", "clize.run"])
-_ABSL = {"DEFINE_integer": int, "DEFINE_float": float, "DEFINE_bool": bool, "DEFINE_boolean": bool,
-         "DEFINE_string": str, "DEFINE_enum": str}  # fmt: skip
 _TRUE = frozenset(["true", "yes", "y", "t", "1", "on"])
 _FALSE = frozenset(["false", "no", "n", "f", "0", "off", "none"])
 
@@ -67,8 +63,6 @@ def call_result(
         return _of_parser(program, module, base, method, args)
     if name in _LOADED:
         return AbstractValue(option=True)
-    if name in _FROM_CLASS:
-        return _parsed(program, module, args[0] if args else keywords.get("config_class", NOTHING))
     if name == "vars":
         first = args[0] if args else NOTHING
         return AbstractValue(type="dict", attrs=first.attrs, option=first.option) if first.attrs is not None else None
@@ -129,13 +123,6 @@ def declared(program: "SourceLookup", module: Module) -> dict[str, AbstractValue
             for home, call in program.calls.get(method, ()):
                 if home is module and isinstance(call.func, ast.Attribute):
                     _declare(program, module, call, method, found)
-        for method, kind in _ABSL.items():
-            for home, call in program.calls.get(method, ()):
-                args = [program.thing(home, arg) for arg in call.args[:2]] if home is module else []
-                if len(args) == 2 and isinstance(args[0].value, str):
-                    name = args[0].value
-                    option = _simple(name, kind, default=args[1].value)
-                    found[name] = _told(module, option)
     return program.memory[key]  # type: ignore[return-value]
 
 
@@ -183,9 +170,12 @@ def _parsed(program: "SourceLookup", module: Module, thing: AbstractValue) -> Ab
     return AbstractValue(type=klass.kind, klass=klass, attrs=values, option=True)
 
 
+_FIELDS = frozenset(["field", "Field", "mutable", "HfArg", "Factory", "Option", "Argument"])
+
+
 def field_default(program: "SourceLookup", module: Module, node: ast.expr) -> AbstractValue:
     """The default of a dataclass field: a plain value, or `field(default=...)`, `Field(4)`."""
-    if not (isinstance(node, ast.Call) and last_name(node.func) in ("field", "Field", "mutable", "HfArg", "Factory")):
+    if not (isinstance(node, ast.Call) and last_name(node.func) in _FIELDS):
         return program.thing(module, node)
     words = {item.arg: item.value for item in node.keywords}
     if "default" in words:
@@ -202,31 +192,32 @@ def field_default(program: "SourceLookup", module: Module, node: ast.expr) -> Ab
 
 
 def decorated(program: "SourceLookup", function: Function, arg: ast.arg) -> AbstractValue | None:
-    """What a decorator (click, typer, hydra) or a library that runs the function gives a parameter."""
+    """What a decorator (click, hydra) or a library that runs the function (fire, typer) gives a parameter."""
     module = function.module
+    runs = any(program.thing(home, call.args[0]).definition is function
+               for home, call in program.calls.get("Fire", ()) if call.args)  # fmt: skip
     for decorator, name in function.decorators:
         call = decorator if isinstance(decorator, ast.Call) else None
-        ref = program.thing(module, call.func if call is not None else decorator).ref or name
-        last = ref.rpartition(".")[2]
-        if last == "option" and call is not None:
+        if call is not None and name.rpartition(".")[2] == "option":
             args = [program.thing(module, item) for item in call.args]
             words = {item.arg: program.thing(module, item.value) for item in call.keywords if item.arg}
             option = read_option(call, args, words)
             if option is not None and option.name == arg.arg:
                 return _told(module, option)
-        elif last == "command" and (told := _typer(program, function, arg)) is not None:
-            return told
-        elif ref in ("hydra.main", "pyrallis.wrap", "draccus.wrap") and function.node.args.args[:1] == [arg]:
+        runs = runs or name.rpartition(".")[2] == "command"
+        if name in ("hydra.main", "main", "pyrallis.wrap", "draccus.wrap") and function.node.args.args[:1] == [arg]:
+            ref = program.thing(module, call.func if call is not None else decorator).ref
             made = program.annotation(module, arg.annotation) if arg.annotation is not None else NOTHING
             if made.klass is not None and ref != "hydra.main":  # its files set the fields, and are not resolved
                 made = _parsed(program, module, made)
-            return made.replace(option=True)
-    for method in ("Fire", "run", "CLI"):
-        for home, call in program.calls.get(method, ()):
-            first = program.thing(home, call.args[0]) if call.args else NOTHING
-            if first.definition is function and program.resolve(home, call).name in _RUNS:
-                return _typer(program, function, arg)
-    return None
+            if ref in ("hydra.main", "pyrallis.wrap", "draccus.wrap"):
+                return made.replace(option=True)
+    thing = program.default(function, arg.arg) if runs else NOTHING
+    if thing is NOTHING:
+        return None
+    return _told(
+        module, _simple(arg.arg, type(thing.value) if thing.value not in (None, MISSING) else None, thing.value)
+    )
 
 
 def _told(module: Module, option: Option) -> AbstractValue:
@@ -235,48 +226,27 @@ def _told(module: Module, option: Option) -> AbstractValue:
     return thing
 
 
-def _typer(program: "SourceLookup", function: Function, arg: ast.arg) -> AbstractValue | None:
-    thing = program.default(function, arg.arg)
-    spec = function.node.args
-    plain = [*spec.posonlyargs, *spec.args]
-    values = dict(zip([item.arg for item in plain[len(plain) - len(spec.defaults) :]], spec.defaults, strict=True))
-    node = values.get(arg.arg)
-    if node is None:
-        return None
-    flags = [f"--{arg.arg.replace('_', '-')}", f"--{arg.arg}"]
-    if isinstance(node, ast.Call) and last_name(node.func) in ("Option", "Argument"):
-        words = {item.arg: item.value for item in node.keywords}
-        thing = program.thing(function.module, words.get("default", node.args[0] if node.args else None))
-        named = [item.value for item in node.args[1:] if isinstance(item, ast.Constant)]
-        flags = [item for item in named if isinstance(item, str)] or flags
-    kind = type(thing.value) if thing.known and thing.value is not None else None
-    return _told(function.module, _simple(arg.arg, kind, thing.value, flags))
-
-
 def launched(program: "SourceLookup", function: Function) -> AbstractValue | None:
     """The tuple of arguments with which a library starts a function in other processes, its rank included."""
-    for method in ("spawn", "Process", "start_processes", "notebook_launcher", "debug_launcher"):
-        for home, call in program.calls.get(method, ()):
-            words = {item.arg: item.value for item in call.keywords}
-            first = words.get("target") or words.get("fn") or (call.args[0] if call.args else None)
-            if first is None or program.thing(home, first).definition is not function:
-                continue
-            given_ = program.thing(home, words.get("args") or (call.args[1] if len(call.args) > 1 else None))
-            rank = (AbstractValue(type="rank", option=True),) if method in ("spawn", "start_processes") else ()
-            return AbstractValue(items=(*rank, *(given_.items or ())))
-    return None
+    return started(program).get(function)
 
 
-def override(program: "SourceLookup", module: Module, name: str, thing: AbstractValue) -> AbstractValue:
-    """`exec(open("configurator.py").read())` at the top: `--name=value` words overwrite module constants."""
-    if not module.words or not any(home is module for home, _ in program.calls.get("exec", ())):
-        return thing
-    for word in module.words:
-        named, equals, text = word.removeprefix("--").partition("=")
-        if equals and word.startswith("--") and named == name and thing.known:
-            value = word_value(text, type(thing.value) if thing.value is not None else None)
-            return AbstractValue(value=value, origin="command line")  # type: ignore[arg-type]
-    return thing
+def started(program: "SourceLookup") -> dict[Function, AbstractValue]:
+    """Functions that a library starts in other processes, with what it gives them."""
+    if "started" not in program.memory:
+        found: dict[Function, AbstractValue] = {}
+        program.memory["started"] = found
+        for method in ("spawn", "Process", "start_processes", "notebook_launcher", "debug_launcher"):
+            for home, call in program.calls.get(method, ()):
+                words = {item.arg: item.value for item in call.keywords}
+                first = words.get("target") or words.get("fn") or (call.args[0] if call.args else None)
+                function = program.thing(home, first).definition
+                if isinstance(function, Function) and function not in found:
+                    given_ = program.thing(home, words.get("args") or (call.args[1] if len(call.args) > 1 else None))
+                    ranked = method in ("spawn", "start_processes")
+                    rank = (AbstractValue(type="rank", option=True),) if ranked else ()
+                    found[function] = AbstractValue(items=(*rank, *(given_.items or ())))
+    return program.memory["started"]  # type: ignore[return-value]
 
 
 # options and words

@@ -244,21 +244,3 @@ def test_a_switch_that_one_method_sets_and_another_tests(first, second, test, ne
     text = SWITCHES + HOLDER.format(first=first, second=second, test=test, name="prepare")
     [call] = [call for call in read_main(text).calls if call.name == "torch.save"]
     assert any(guard.never for guard in call.guards) is never
-
-
-@pytest.mark.parametrize(
-    ("test", "mostly"),
-    [
-        ("if len(memory) > 256:", True),
-        ("if len(self.replay_buffer) >= args.start:", True),
-        ("if 256 < len(memory):", True),
-        ("if not len(memory) < 256:", True),
-        ("if len(memory) < 256: continue\n        if True:", True),
-        ("if len(memory) < 256:", False),
-        ("if len(found) > 256:", False),
-        ("if x.size(0) > 256:", False),
-    ],
-)
-def test_what_fills_up_is_full_for_most_of_a_run(test: str, mostly: bool) -> None:
-    guards = [guard for guard in guarded(test).guards if guard.text != "True"]
-    assert [guard.mostly for guard in guards] == [mostly]

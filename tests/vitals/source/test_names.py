@@ -132,15 +132,18 @@ opt = optim.AdamW(model.parameters())
 for x, y in loader:
     z = x.to(device)
     out = model(z)
+use(model, data, loader, opt, out, device, big, small, half, x, z)
 """
     )
-    assert script.types["model"] == "torch.nn.Module"
-    assert script.types["data"] == "torch.utils.data.Dataset"
-    assert script.types["loader"] == "torch.utils.data.DataLoader"
-    assert script.types["opt"] == "torch.optim.AdamW"
-    assert script.types["out"] == "torch.Tensor"
-    assert script.types["Net.self.fc"] == "torch.nn.Linear"
-    devices = {name: script.devices.get(name) for name in ("device", "model", "big", "small", "half", "x", "z", "out")}
+    [use] = script.calls_to("use")
+    names = ("model", "data", "loader", "opt", "out", "device", "big", "small", "half", "x", "z")
+    things = {name: script.thing(arg) for name, arg in zip(names, use.node.args, strict=True)}
+    assert things["model"].type == "torch.nn.Module"
+    assert things["data"].type == "torch.utils.data.Dataset"
+    assert things["loader"].type == "torch.utils.data.DataLoader"
+    assert things["opt"].type == "torch.optim.AdamW"
+    assert things["out"].type == "torch.Tensor"
+    devices = {name: things[name].device for name in ("device", "model", "big", "small", "half", "x", "z", "out")}
     assert devices == {
         "device": "maybe-cuda", "model": "maybe-cuda", "big": "cuda", "small": "cpu", "half": "cuda", "x": "cpu",
         "z": "maybe-cuda", "out": "maybe-cuda",

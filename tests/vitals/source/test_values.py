@@ -16,9 +16,6 @@ from gpudoctor.model.signs.source import Known, Unknown
         ("", "min(4, 9)", 4),
         ("", "'Mid'.lower()", "mid"),
         ("name = ' a '", "name.strip()", "a"),
-        ("import numpy as np", "np.array('late').astype(np.bytes_)", "late"),
-        ("name = 'late'.encode('utf-8')", "str(name, 'utf-8')", "late"),
-        ("import numpy as np", "int(np.array(3))", 3),
         ("", "max(n, 1)", "?"),
         ("", "(1, 2)", (1, 2)),
         ("", "1 < 2", True),
@@ -199,17 +196,6 @@ def test_assignments_to_the_namespace_are_followed() -> None:
             """,
             9,
         ),
-        (
-            """
-            from absl import flags, app
-            FLAGS = flags.FLAGS
-            flags.DEFINE_integer("n", 4, "number")
-            def main(_):
-                probe(FLAGS.n)
-            app.run(main)
-            """,
-            9,
-        ),
     ],
 )
 def test_other_command_lines(text: str, expected: object) -> None:
@@ -269,12 +255,6 @@ def test_a_parser_in_another_module() -> None:
         "opts.py": "import argparse\ndef get():\n    p = argparse.ArgumentParser()\n    p.add_argument('--n', type=int, default=4)\n    return p.parse_args()\n"
     }
     assert plain(argument(read_main("import opts\nargs = opts.get()\nprobe(args.n)\n", files=files))) == 4
-
-
-def test_words_that_overwrite_constants() -> None:
-    text = "interval = 2000\nexec(open('configurator.py').read())\nprobe(interval)\n"
-    assert argument(read_main(text, ["--interval=5"])) == Known(value=5, origin="command line", text="interval")
-    assert plain(argument(read_main(text))) == 2000
 
 
 @pytest.mark.parametrize(
