@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from gpudoctor.analysis import of_run
 from gpudoctor.analysis.source.call_frequency import option_of, step_period
 from gpudoctor.analysis.source.control_flow import enclosing, function_of, loop_node
-from gpudoctor.analysis.source.periodic_edits import LoopCounter, counter_at, entered_seldom, events_at, thinned
+from gpudoctor.analysis.source.periodic_edits import LoopCounter, counter_at, entered_seldom, events_at, thinned, trains
 from gpudoctor.analysis.source.syntax import nodes
 from gpudoctor.analysis.source.syntax_edits import own_lines, put_under, replace_node, settable, without
 from gpudoctor.analysis.source.trainer_periods import FIELDS, OVERRIDES, period_for, transformers_period
@@ -187,6 +187,8 @@ def _writes_found(
             continue
         wanted = {place.line for place in places}
         here = [node for node in nodes(script, ast.Expr) if node.lineno in wanted and own_lines(script, node)]
+        if any(trains(loop, script, node) for node in here):
+            return None
         counters = [counter_at(script, loop, head, node) for node in here]
         if {node.lineno for node in here} == wanted and not any(_guarded(script, node, head) for node in here):
             return (script, list(here), counters[0]) if counters[0] and len(set(counters)) == 1 else None

@@ -60,13 +60,15 @@ def saving(program: Program) -> Saved:
     if engines:
         return _engine_saving(program, engines)
     calls = tuple((script, call) for script in program.scripts for call in saves_of(script))
-    if any(_has_keeper(script) for script in program.scripts):
+    if any(_KEEPERS.search(call.name) and "torch.utils" not in call.name for _, call in program.calls):
         return Saved(how=Saving.RESUMABLE, calls=calls)
     if not calls:
         return Saved(how=Saving.NOTHING)
     if all(_after_training(program, script, call) for script, call in calls):
         return Saved(how=Saving.AT_THE_END, calls=calls)
-    if all(_weights_only(call) for _, call in calls) and not _keeps_optimizer(program):
+    if all(_weights_only(call) for _, call in calls) and not any(
+        _OPTIMIZER_STATE.search(script.text) for script in program.scripts
+    ):
         return Saved(how=Saving.WEIGHTS, calls=calls)
     return Saved(how=Saving.RESUMABLE, calls=calls)
 
@@ -101,16 +103,6 @@ def saves_of(script: Script) -> tuple[Call, ...]:
     return tuple(call for call in script.calls if _is_save(call))
 
 
-@once
-def _has_keeper(script: Script) -> bool:
-    return any(_KEEPERS.search(call.name) and "torch.utils" not in call.name for call in script.calls)
-
-
-@once
-def _has_optimizer_state(script: Script) -> bool:
-    return bool(_OPTIMIZER_STATE.search(script.text))
-
-
 def _is_save(call: Call) -> bool:
     if call.name in {"torch.save", "safetensors.torch.save_file"}:
         return True
@@ -141,10 +133,6 @@ def _weights_only(call: Call) -> bool:
         first = ast.unparse(call.node.args[0]) if call.node.args else ""
         return first.endswith(".state_dict()") or bool(re.search(r"model|net", first.rsplit(".", 1)[-1]))
     return bool(_WEIGHTS_ONLY.match(call.method))
-
-
-def _keeps_optimizer(program: Program) -> bool:
-    return any(_has_optimizer_state(script) for script in program.scripts)
 
 
 def launched(source: Source, job: Job | None) -> Iterator[Program]:

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import Enum
 
-from gpudoctor.analysis.source.syntax import is_name
+from gpudoctor.analysis.source.syntax import is_name, segment
 from gpudoctor.analysis.source.syntax_edits import replace_node
 from gpudoctor.model.evidence import Setting, SourceSpan
 from gpudoctor.model.remedy import Edit, TextEdit
@@ -75,7 +75,7 @@ class Written:
         """The expression as written in a script, else ""."""
         if self.node is None or self.script is None:
             return ""
-        return ast.get_source_segment(self.script.text, self.node) or ast.unparse(self.node)
+        return segment(self.script, self.node) or ast.unparse(self.node)
 
     @property
     def shown(self) -> str:

@@ -72,7 +72,10 @@ def _device_word(script: Script, call: Call) -> str | None:
         return "?" if value is None else device_of(script, value)
     if value is None and call.method in {"to", "to_empty"} and call.node.args:
         value = call.node.args[0]
-    return None if value is None or isinstance(value, ast.Starred) else device_of(script, value)
+    if value is None or isinstance(value, ast.Starred):
+        return None
+    moved = script.thing(call.node).device or ""
+    return moved if "cuda" in moved else device_of(script, value)
 
 
 def device_of(script: Script, value: ast.expr) -> str | None:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from gpudoctor.analysis.memo import once
 from gpudoctor.analysis.source.control_flow import FUNCTIONS, enclosing
-from gpudoctor.analysis.source.syntax import is_main_guard, nodes
+from gpudoctor.analysis.source.syntax import called_name, is_main_guard, is_method_call, nodes
 from gpudoctor.model.evidence import SourceSpan
 from gpudoctor.model.signs.source import Known, Script, Source
 
@@ -37,8 +37,8 @@ def assignments(source: Source) -> tuple[Assignment, ...]:
     for script in source.scripts:
         if "environ" in script.text or "putenv" in script.text:
             here = [
-                _made(script, *given)
-                for node in nodes(script, ast.Assign, ast.AugAssign, ast.Call)
+                _made(script, node, *given)
+                for node in nodes(script, ast.Assign, ast.Call)
                 for given in _given(script, node)
             ]
             found += sorted(here, key=lambda item: item.span.line)
@@ -52,33 +52,26 @@ def assigned(source: Source | None, name: str) -> Assignment | None:
     return sure[-1] if sure else None
 
 
-def _given(script: Script, node: ast.AST) -> Iterator[tuple[str, ast.expr, ast.AST, bool]]:
-    """Names and values that a node gives to the environment, with their places; and whether one from outside wins."""
-    pairs: list[tuple[ast.expr | None, ast.expr, ast.AST]] = []
-    default = False
+def _given(script: Script, node: ast.AST) -> Iterator[tuple[str, ast.expr, bool]]:
+    """Names and values that a node gives to the environment, and whether one from outside wins."""
+    pairs: list[tuple[ast.expr, ast.expr]] = []
+    default = is_method_call(node, "setdefault") and _is_environ(script, node.func.value)
     if isinstance(node, ast.Assign):
-        pairs += [
-            (target.slice, node.value, node)
-            for target in node.targets
-            if isinstance(target, ast.Subscript) and _is_environ(script, target.value)
-        ]
-    mapping = node.value if isinstance(node, ast.AugAssign) and _is_environ(script, node.target) else None
-    if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
-        environ = _is_environ(script, node.func.value)
-        default = node.func.attr == "setdefault"
-        if len(node.args) == 2 and ((environ and default) or (node.func.attr == "putenv" and not environ)):
-            pairs.append((node.args[0], node.args[1], node))
-        elif environ and node.func.attr == "update":
-            mapping = node.args[0] if node.args else None
-            pairs += [(ast.Constant(item.arg), item.value, node) for item in node.keywords if item.arg]
-    if isinstance(mapping, ast.Dict):
-        pairs += [(key, value, value) for key, value in zip(mapping.keys, mapping.values, strict=True)]
-    for key, value, place in pairs:
+        held = [target for target in node.targets if isinstance(target, ast.Subscript)]
+        pairs = [(target.slice, node.value) for target in held if _is_environ(script, target.value)]
+    elif isinstance(node, ast.Call) and len(node.args) == 2 and (default or called_name(node) == "putenv"):
+        pairs = [(node.args[0], node.args[1])]
+    elif is_method_call(node, "update") and _is_environ(script, node.func.value):
+        given = node.args[0] if node.args else None
+        pairs = [(ast.Constant(item.arg), item.value) for item in node.keywords if item.arg]
+        if isinstance(given, ast.Dict):
+            pairs += [(key, value) for key, value in zip(given.keys, given.values, strict=True) if key is not None]
+    for key, value in pairs:
         if isinstance(key, ast.Constant) and isinstance(key.value, str):
-            yield key.value, value, place, default
+            yield key.value, value, default
 
 
-def _made(script: Script, name: str, value: ast.expr, place: ast.AST, default: bool) -> Assignment:
+def _made(script: Script, place: ast.AST, name: str, value: ast.expr, default: bool) -> Assignment:
     conditional, inside = False, place
     for above in enclosing(script, place):
         if isinstance(above, ast.If) and _tests_absence(script, above.test):

@@ -4,7 +4,7 @@ import ast
 import re
 
 from gpudoctor.analysis.source.control_flow import loop_node
-from gpudoctor.analysis.source.syntax import is_attribute, is_method_call
+from gpudoctor.analysis.source.syntax import called_name, last_name
 from gpudoctor.model.signs.source import Call, Event, Loop, LoopRole, Script
 
 OFTEN = 10
@@ -34,7 +34,8 @@ _FEW = re.compile(
     r"|param(?:eter)?_?groups|optimi[sz]ers|schedulers|tasks|heads|losses)$"
 )
 """Names of what a program has a few of, one for each loss, metric or group of parameters."""
-_BATCH_SIZE = re.compile(r"(?:^|[._])(?:batch_?size|bsz?|n_?samples|num_samples|batch_len)$")
+_COUNTS = re.compile(r"(?:(?:^|[._])(?:batch_?size|bsz?|n_?samples|num_samples|batch_len)|\.size\(0\)|\.shape\[0\])$")
+"""`batch_size`, `labels.size(0)`, `x.shape[0]`."""
 
 
 def is_metric(call: Call) -> bool:
@@ -55,39 +56,26 @@ def samples_around(script: Script, loop: Loop, event: Event) -> str | None:
 
 
 def _over_samples(node: ast.expr, event: Event) -> bool:
-    if isinstance(node, ast.Call):
-        name = ast.unparse(node.func)
-        if name == "zip" and any(_few(item) for item in node.args):
-            return False  # the shortest ends it: values of the whole batch, one for each loss
-        if name in {"enumerate", "tqdm", "zip"}:
-            return any(_over_samples(item, event) for item in node.args)
-        if name == "range" and node.args:
-            return _counts_samples(node.args[-1] if len(node.args) < 3 else node.args[1], event)
+    if not isinstance(node, ast.Call):
+        return isinstance(node, ast.Name | ast.Attribute) and not _few(node) and _tensor(node, event)
+    name = called_name(node)
+    if name in {"enumerate", "tqdm", "zip"}:
+        # The shortest ends a zip: values of the whole batch, one for each loss.
+        few = name == "zip" and any(map(_few, node.args))
+        return not few and any(_over_samples(item, event) for item in node.args)
+    if name != "range" or not node.args:
         return False
-    named = isinstance(node, ast.Name | ast.Attribute) and not _few(node)
-    return named and event.thing(node).type == "torch.Tensor"
+    last = node.args[-1] if len(node.args) < 3 else node.args[1]
+    if isinstance(last, ast.Call) and called_name(last) == "len" and last.args:
+        of = last.args[0]
+        unknown = event.thing(of).type is None and isinstance(of, ast.Name | ast.Attribute)
+        return _tensor(of, event) or (unknown and bool(_SAMPLES.search(last_name(of).lower())))
+    return bool(_COUNTS.search(ast.unparse(last).lower()))
 
 
 def _few(node: ast.expr) -> bool:
-    return isinstance(node, ast.Name | ast.Attribute) and bool(
-        _FEW.search(ast.unparse(node).rpartition(".")[2].lower())
-    )
-
-
-def _counts_samples(node: ast.expr, event: Event) -> bool:
-    """`len(preds)`, `labels.size(0)`, `x.shape[0]`, `batch_size`."""
-    if isinstance(node, ast.Call) and ast.unparse(node.func) == "len" and node.args:
-        return _tensor(node.args[0], event)
-    if is_method_call(node, "size"):
-        return [ast.unparse(item) for item in node.args] == ["0"]
-    if isinstance(node, ast.Subscript) and ast.unparse(node.slice) == "0":
-        return is_attribute(node.value, "shape")
-    return isinstance(node, ast.Name | ast.Attribute) and bool(_BATCH_SIZE.search(ast.unparse(node).lower()))
+    return bool(_FEW.search(last_name(node).lower()))
 
 
 def _tensor(node: ast.expr, event: Event) -> bool:
-    text = ast.unparse(node)
-    kind = event.thing(node).type
-    if kind is not None:
-        return kind == "torch.Tensor"
-    return isinstance(node, ast.Name | ast.Attribute) and bool(_SAMPLES.search(text.rpartition(".")[2].lower()))
+    return event.thing(node).type == "torch.Tensor"

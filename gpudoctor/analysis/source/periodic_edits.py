@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from gpudoctor.analysis.source.call_frequency import option_of, step_period
 from gpudoctor.analysis.source.control_flow import FUNCTIONS, enclosing, function_of, loop_node, statement
-from gpudoctor.analysis.source.syntax import LoopNode, called_name, is_method_call, keyword_value, nodes, walk
+from gpudoctor.analysis.source.syntax import LoopNode, called_name, is_method_call, keyword_value, nodes, segment, walk
 from gpudoctor.analysis.source.syntax_edits import block, indentation, insert_after, own_lines, put_under, replace_node
 from gpudoctor.model.remedy import Edit, ImportEdit, KeywordEdit
 from gpudoctor.model.signs.source import Event, GuardKind, Loop, Script, Source
@@ -94,7 +94,7 @@ def _less_often(script: Script, loop: Loop, event: Event, period: int, block: bo
             return ()  # it shares its guard with other work
         return (replace_node(script, written, str(period)), *more)
     for place in _places(script, event):
-        if not isinstance(place, ast.Expr) or own_lines(script, place) is None or _trains(loop, script, place):
+        if not isinstance(place, ast.Expr) or own_lines(script, place) is None or trains(loop, script, place):
             continue
         found = counter_at(script, loop, head, place)
         if found is not None:
@@ -132,7 +132,7 @@ def _places(script: Script, event: Event) -> Iterator[ast.stmt]:
                 yield whole
 
 
-def _trains(loop: Loop, script: Script, place: ast.stmt) -> bool:
+def trains(loop: Loop, script: Script, place: ast.stmt) -> bool:
     """Whether a statement does a part of the training, itself or in what it calls."""
     lines = range(place.lineno, (place.end_lineno or place.lineno) + 1)
     return any(
@@ -200,7 +200,7 @@ def entered_seldom(source: Source, path: str, line: int, column: int, period: in
         reads = _reads_after(script, place, item.optional_vars)
         if found is None or reads is None or item.context_expr is not event.node:
             continue
-        text = ast.get_source_segment(script.text, item.context_expr) or ""
+        text = segment(script, item.context_expr)
         new = f"{text} if {found.name} % {period} == 0 else contextlib.nullcontext()"
         under = [put_under(script, reads, f"if {found.name} % {period} == 0:")] if reads else []
         edit = replace_node(script, item.context_expr, new)
@@ -269,8 +269,8 @@ def _counted(script: Script, head: LoopNode) -> LoopCounter | None:
         return None
     used = {node.id for node in nodes(script, ast.Name)} | {node.arg for node in nodes(script, ast.arg)}
     name = next((word for word in ("step", "step_index", "pass_index") if word not in used), "")
-    target = ast.get_source_segment(script.text, head.target) or ""
-    source = ast.get_source_segment(script.text, head.iter) or ""
+    target = segment(script, head.target)
+    source = segment(script, head.iter)
     if not name or not target or not source:
         return None
     if isinstance(head.target, ast.Tuple) and not target.startswith("("):

@@ -25,6 +25,8 @@ _HALF_WORDS = re.compile(
 )
 _FULL_WORDS = re.compile(r"(no|none|false|32|32-true|fp32|float32|highest|64|64-true|O0)$", re.IGNORECASE)
 _HINTS = re.compile(r"(^|_)(amp|autocast|fp16|bf16|half|float16|bfloat16|mixed_precision|precision|mp_policy)($|_)")
+_OTHER = re.compile(r"float32_matmul|^precision$|precision.*(recall|score|average|macro|mean|print)|average_precision")
+"""Names that speak of another precision: metrics, and float32 matmul settings."""
 _OPTION = re.compile(
     r"--?([\w-]*[-_])?(use|enable)?(amp([-_][\w-]*)?|[\w-]*(fp16|bf16|half|precision)[\w-]*)", re.IGNORECASE
 )
@@ -123,7 +125,7 @@ def _each_telling(script: Script) -> Iterator[DeclaredPrecision]:
         if told is not None:
             off = any(guard.never for guard in call.guards)
             yield (DeclaredPrecision(precision=Precision.SWITCHED_OFF, call=call) if off and told is _LOWERED else told)
-    decided = {id(node) for call in script.calls if _decides(call) for node in ast.walk(call.node)}
+    decided = {id(node) for call in script.calls if call.name in _AUTOCAST for node in ast.walk(call.node)}
     for node in nodes(script, ast.Attribute):
         if node.attr not in _DTYPES or id(node) in decided:
             continue
@@ -131,15 +133,11 @@ def _each_telling(script: Script) -> Iterator[DeclaredPrecision]:
             yield _UNKNOWN  # a dtype that goes we know not where
 
 
-def _decides(call: Call) -> bool:
-    return call.name in _AUTOCAST
-
-
 def _call(script: Script, call: Call) -> DeclaredPrecision | None:
     if call.name in _AUTOCAST:
         return _autocast(call)
     if call.name in _SCALERS:
-        return _by_switch(call, call.argument("enabled", _scaler_position(call)))
+        return _by_switch(call, call.argument("enabled", 5 if call.name == "torch.amp.GradScaler" else 4))
     if call.method in {"half", "bfloat16"} and not call.node.args:
         return _LOWERED
     if call.method in {"double"} and call.name.startswith("torch.nn."):
@@ -157,10 +155,6 @@ def _call(script: Script, call: Call) -> DeclaredPrecision | None:
     if TRL_CONFIGS.search(call.name):
         return _trl(call)
     return None
-
-
-def _scaler_position(call: Call) -> int:
-    return 5 if call.name == "torch.amp.GradScaler" else 4
 
 
 def _autocast(call: Call) -> DeclaredPrecision | None:
@@ -288,21 +282,9 @@ def _hints(script: Script) -> bool:
                 return True
             continue
         plain = isinstance(node, ast.Name | ast.Attribute)  # half = len(x) // 2
-        if _HINTS.search(text.lower()) and not _not_amp(text) and not (plain and "half" in text.lower()):
+        if _HINTS.search(text.lower()) and not _OTHER.search(text.lower()) and not (plain and "half" in text.lower()):
             return True
     return False
-
-
-def _not_amp(text: str) -> bool:
-    """Names that speak of another precision: metrics, and float32 matmul settings."""
-    low = text.lower()
-    return (
-        "float32_matmul" in low
-        or low in {"precision", "average_precision", "precision_score"}
-        or (
-            "precision" in low and any(word in low for word in ("recall", "score", "average", "macro", "mean", "print"))
-        )
-    )
 
 
 def _left_to_others(program: Program) -> bool:

@@ -143,13 +143,13 @@ class _Reader:
         if isinstance(value, ast.List | ast.Tuple):
             return [work for item in value.elts for work in self.dataset(script, item, depth - 1)]
         if found := [self._of_call(*self._calls[call], depth) for call in self._made(script, value)]:
-            return _either(found)
+            return self._set_transforms(value) + _either(found)
         if isinstance(value, ast.Call) and isinstance(value.func, ast.Attribute):
             if value.func.attr in {"with_transform", "set_transform"} and value.args:
                 return self.function(script, value.args[0])
             return self.dataset(script, value.func.value, depth - 1)  # ds.shuffle().select()
         inner = value.value if isinstance(value, ast.Subscript | ast.Starred) else None
-        return self.dataset(script, inner, depth - 1) if inner is not None else []
+        return self.dataset(script, inner, depth - 1) if inner is not None else self._set_transforms(value)
 
     def _made(self, script: Script, value: ast.expr) -> list[ast.Call]:
         """The calls that may make what an expression gives, those left out that the defaults keep from running."""
@@ -276,3 +276,15 @@ class _Reader:
             written = ast.unparse(node.func)
         if what is not None:
             yield ItemWork(what=what, call=written or name, span=script.span(node), elements=size)
+
+    def _set_transforms(self, value: ast.expr) -> list[ItemWork]:
+        """Work of the transforms that are set on a data set afterwards."""
+        written = ast.unparse(value)
+        return [
+            work
+            for script, call in self._calls.values()
+            if call.method in {"set_transform", "with_transform"}
+            and call.node.args
+            and call.receiver.split("[")[0] == written
+            for work in self.function(script, call.node.args[0])
+        ]

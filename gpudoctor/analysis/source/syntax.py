@@ -1,7 +1,7 @@
 """The nodes of a script's tree by kind, found in one walk for all who ask, and what one node says."""
 
 import ast
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from typing import TypeAlias, TypeGuard, TypeVar, overload
 
 from gpudoctor.analysis.memo import once
@@ -159,19 +159,6 @@ def is_main_guard(test: ast.expr) -> bool:
         and test.left.id == "__name__"
         and isinstance(test.ops[0], ast.Eq)
     )
-
-
-def statements_by_scope(body: list[ast.stmt], scope: str = "") -> Iterator[tuple[str, ast.stmt]]:
-    """Every statement, with the qualified name of the function or class that holds it, in the text's order."""
-    for statement in body:
-        yield scope, statement
-        inside = scope
-        if isinstance(statement, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
-            inside = f"{scope}.{statement.name}" if scope else statement.name
-        for field in ("body", "orelse", "finalbody"):
-            yield from statements_by_scope(getattr(statement, field, []), inside)
-        for handler in getattr(statement, "handlers", []) + getattr(statement, "cases", []):
-            yield from statements_by_scope(handler.body, scope)
 
 
 @once

@@ -6,10 +6,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from gpudoctor.analysis.memo import once
-from gpudoctor.analysis.source.control_flow import callers, enclosing, steady
+from gpudoctor.analysis.source.control_flow import callers, enclosing
 from gpudoctor.analysis.source.optimizers import optimizers
 from gpudoctor.analysis.source.syntax import FunctionNode, is_attribute, nodes
-from gpudoctor.model.signs.source import Call, Event, Known, Loop, LoopRole, Script, Source
+from gpudoctor.model.signs.source import Call, Event, GuardKind, Known, Loop, LoopRole, Script, Source
 
 _GRADIENT_OFF = re.compile(r"no_grad|inference_mode|set_grad_enabled|eval_mode|inference|evaluating")
 _NO_NETWORKS = re.compile(r"Loss|Tokenizer|Processor$|Extractor$|Collator")
@@ -176,7 +176,8 @@ def left_during_training(source: Source) -> Iterator[LeftInEvalMode]:
             if "eval" not in does or "train" in does or "backward" not in does or not any("step" in it for it in does):
                 continue
             for switch in loop.events:
-                if switch.call is None or not switches_to_eval(switch.call) or not steady(switch):
+                thin = any(guard.never or guard.kind in (GuardKind.ONCE, GuardKind.FAILURE) for guard in switch.guards)
+                if switch.call is None or not switches_to_eval(switch.call) or thin:
                     continue
                 runs = (run for run in forwards(loop) if _trains(loop, run) and _same(run, switch))
                 run = next(runs, None)

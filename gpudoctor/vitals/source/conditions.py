@@ -26,6 +26,8 @@ _COUNTER = re.compile(
 )
 _FAILURE_WORDS = re.compile(r"(?:^|_)(?:nan|inf|isnan|isinf|overflow|found_inf|anomal\w*|fail\w*|error\w*)(?:$|_)")
 _ONCE_WORDS = re.compile(r"(?:^|_)(?:first|last|once|initiali[sz]ed|warm(?:ed)?_?up_done|done_once|is_last\w*)(?:$|_)")
+_BEFORE = re.compile(r"_{0,2}(last|prev|previous|old|seen|current|cur)_")
+"""Names of a counter as it was when something happened last."""
 _FEW = 100
 """An upper bound of a counter under which a condition counts as holding on a few passes."""
 
@@ -213,9 +215,22 @@ def _equal(node: ast.expr, other: ast.expr, left: AbstractValue, right: Abstract
         return (Condition(kind=GuardKind.SWITCH, value=gpu),)
     if isinstance(node, ast.Name) and isinstance(other, ast.Name) and node.id == other.id:
         return (FAILED.opposite(),)  # x == x holds unless x is NaN
+    if _is_counter(node) and _follows(other, right):
+        # Equal until the other one changes: `if epoch != step // per_epoch: epoch = step // per_epoch`.
+        return (Condition(kind=GuardKind.PERIOD, period=Unknown(text=text), negated=True),)
     if _is_counter(node) and not isinstance(right.value, str | bool) and right.value is not None:
         return (Condition(kind=GuardKind.ONCE, subject=subject(node)),)
     return None
+
+
+def _follows(node: ast.expr, thing: AbstractValue) -> bool:
+    """Whether a value is one that a counter is kept up with: a counter in larger steps, the one before."""
+    if thing.known or thing.option:
+        return False
+    if isinstance(node, ast.BinOp):
+        larger = [part for part in ast.walk(node) if isinstance(part, ast.BinOp) and isinstance(part.op, ast.FloorDiv)]
+        return any(_is_counter(part.left) for part in larger)
+    return bool(_BEFORE.match(called_name(node).lower()))
 
 
 def _of_device(thing: AbstractValue) -> bool:

@@ -97,55 +97,26 @@ class Importer:
 
 
 def added_folders(module: Module) -> list[str]:
-    """Folders that a module adds to `sys.path` and that are there; a relative one may be meant from the
-    module's folder or from one of the two above, where the program is started."""
+    """Folders that a module adds to `sys.path` and that are there, told by the words in the call: a relative one may
+    be meant from the module's folder or from one of the two above, where the program is started."""
     found: list[str] = []
     for node in module.of(ast.Call):
-        if not is_method_call(node, "append", "insert"):
+        if not (is_method_call(node, "append", "insert") and is_attribute(node.func.value, "path") and node.args):
             continue
-        added_to = node.func.value
-        if not (is_attribute(added_to, "path") and is_name(added_to.value, "sys")):
+        if not is_name(node.func.value.value, "sys"):
             continue
-        text = _path(node.args[-1], module.file) if node.args else None
-        if text is None:
+        parts = list(ast.walk(node.args[-1]))
+        words = [part.value for part in parts if isinstance(part, ast.Constant) and isinstance(part.value, str)]
+        ups = [part for part in parts if is_name(part, "dirname") or is_attribute(part, "dirname", "parent")]
+        if not words and not ups:
             continue
-        base = os.path.dirname(module.file)
-        bases = [base, os.path.dirname(base), os.path.dirname(os.path.dirname(base))]
-        places = [os.path.normpath(os.path.join(item, text)) for item in bases]
+        folder = os.path.dirname(module.file)
+        for _ in ups[1:]:
+            folder = os.path.dirname(folder)
+        bases = [folder, os.path.dirname(folder), os.path.dirname(os.path.dirname(folder))]
+        places = [os.path.normpath(os.path.join(base, *words)) for base in bases]
         found += [next((place for place in places if os.path.isdir(place)), "")]
     return [place for place in found if place and os.path.dirname(place) != place]
-
-
-def _path(node: ast.expr, file: str, depth: int = 8) -> str | None:
-    """A path that an expression gives: texts, `__file__`, and what os.path and pathlib make of them."""
-    if depth == 0:
-        return None
-    if isinstance(node, ast.Constant):
-        return node.value if isinstance(node.value, str) else None
-    if isinstance(node, ast.Name):
-        return file if node.id == "__file__" else None
-    if isinstance(node, ast.Attribute) and node.attr == "parent":
-        inner = _path(node.value, file, depth - 1)
-        return os.path.dirname(inner) if inner is not None else None
-    if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Div | ast.Add):
-        left, right = _path(node.left, file, depth - 1), _path(node.right, file, depth - 1)
-        if left is None or right is None:
-            return None
-        return os.path.join(left, right) if isinstance(node.op, ast.Div) else left + right
-    if not isinstance(node, ast.Call):
-        return None
-    last = ast.unparse(node.func).rpartition(".")[2]
-    if last == "resolve" and isinstance(node.func, ast.Attribute):
-        return _path(node.func.value, file, depth - 1)
-    parts = [_path(item, file, depth - 1) for item in node.args]
-    known = [part for part in parts if part is not None]
-    if not known or len(known) < len(parts):
-        return None
-    if last == "dirname":
-        return os.path.dirname(known[0])
-    if last in ("abspath", "realpath", "normpath", "expanduser", "str", "Path"):
-        return known[0]
-    return os.path.join(*known) if last == "join" else None
 
 
 def relative_name(module: Module, node: ast.ImportFrom) -> str | None:

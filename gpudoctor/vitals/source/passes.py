@@ -171,14 +171,6 @@ class _Recorder:
             self.call(call)
 
     def _bare(self, value: ast.expr) -> bool:
-        if isinstance(value, ast.BoolOp):  # `rank == 0 and wandb.log(...)`: each operand guards those after it
-            height = len(self.marks)
-            for operand in value.values:
-                self.expression(operand)
-                told, text = self.meaning(operand)
-                self.open(told if isinstance(value.op, ast.And) else conditions.negate(told), text, operand.lineno)
-            del self.marks[height:]
-            return False
         self.expression(value)
         if isinstance(value, ast.Call):
             # As long as the block around it: `with` gives back what was before it. A bare no_grad() does nothing.

@@ -41,13 +41,13 @@ _HOOKS = frozenset(
 
 @dataclass(eq=False, slots=True)
 class _Unit:
-    """A function, a method or a class: what is reached or not as a whole."""
+    """A function, a method, a class or a module's own level: what is reached or not as a whole."""
 
     module: Module
-    node: ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef
-    body: list[ast.stmt]
+    node: ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef | ast.Module
+    body: list[ast.stmt] = field(default_factory=list)
     """The list of statements that holds it."""
-    owner: "_Unit | None"
+    owner: "_Unit | None" = None
     """The class that it belongs to."""
     names: set[str] = field(default_factory=set)
     """What its code mentions; of a class, what its body mentions outside of methods."""
@@ -56,35 +56,10 @@ class _Unit:
     registered: bool = False
     """Whether a decorator may hand it to somebody."""
 
-
-@dataclass(eq=False, slots=True)
-class _Code:
-    """One module, taken apart."""
-
-    module: Module
-    foreign: frozenset[str]
-    """Names of imported libraries: `torch.fft` mentions nothing of the program."""
-    own: frozenset[str] = frozenset()
-    """Functions and classes of its top level: a bare name means these, and none of another module."""
-    names: set[str] = field(default_factory=set)
-    """What importing it, or running it when it is an entry, mentions."""
-    units: list[_Unit] = field(default_factory=list)
-
-    def mentions(self, node: ast.AST) -> set[str]:
-        """Names, attributes and words that code mentions."""
-        found: set[str] = set()
-        parts = walk(node)
-        # A whole statement of one name, `set_seeds` without parentheses, calls nothing.
-        shown = {id(part.value) for part in parts if isinstance(part, ast.Expr) and isinstance(part.value, ast.Name)}
-        for part in parts:
-            if isinstance(part, ast.Name) and isinstance(part.ctx, ast.Load) and id(part) not in shown:
-                found.add(f"{self.module.path}:{part.id}" if part.id in self.own else part.id)
-            elif isinstance(part, ast.Attribute) and text_of(part).partition(".")[0] not in self.foreign:
-                found.add(part.attr)
-            elif isinstance(part, ast.Constant) and isinstance(part.value, str) and len(part.value) < 100:
-                # A registry's key, a `"package.module.Class"`, an annotation in quotes.
-                found |= {word for word in part.value.split(".") if word.isidentifier()}
-        return found
+    @property
+    def name(self) -> str:
+        """Its own name."""
+        return getattr(self.node, "name", "")
 
 
 def cut_unreached(modules: Sequence[Module], trains: Sequence[tuple[Module, int]]) -> None:
@@ -94,33 +69,43 @@ def cut_unreached(modules: Sequence[Module], trains: Sequence[tuple[Module, int]
     entry's own file stays whole, and of its imports what it reaches: so does a module that starts nothing,
     for who uses it is out of sight.
     """
-    asked = {id(module): {_looks_up(module, call) for call in module.of(ast.Call)} for module in modules}
+    asked = {module: {_looks_up(module, call) for call in module.of(ast.Call)} for module in modules}
     if any("program" in ways for ways in asked.values()):
         return
-    codes = {id(module): _take_apart(module) for module in modules}
+    units = {module: _take_apart(module) for module in modules}
     methods = any("methods" in ways for ways in asked.values())
-    for key, code in codes.items():
-        if "module" in asked[key]:
-            code.names |= {unit.node.name for unit in code.units} | set(code.module.imports)
-    offered = [unit for code in codes.values() if code.module.entry and not starts(code.module) for unit in code.units]
-    known = _closure(list(codes.values()), offered, registries=False)
-    for code in codes.values():
-        lost = [unit.node for unit in code.units if id(unit) not in known]
-        code.module.unused = tuple((node.lineno, node.end_lineno or node.lineno) for node in lost)
-    for unit in [unit for code in codes.values() for unit in code.units if methods and unit.owner is not None]:
-        unit.always = True
+    for module, found in units.items():
+        if "module" in asked[module]:
+            found[0].names |= {unit.name for unit in found} | set(module.imports)
+    every = [unit for found in units.values() for unit in found]
+    offered = [unit for unit in every if unit.module.entry and not starts(unit.module)]
+    known = _closure(every, offered, registries=False)
+    for module, found in units.items():
+        lost = [unit.node for unit in found[1:] if unit not in known]
+        module.unused = tuple((node.lineno, node.end_lineno or 0) for node in lost if not isinstance(node, ast.Module))
+    for unit in every:
+        unit.always = unit.always or (methods and unit.owner is not None)
     roots: list[_Unit] = []
-    active: dict[int, _Code] = {}
+    active: dict[_Unit, None] = {}
     for entry in [module for module in modules if module.entry]:
-        parts = [codes[id(module)] for module in entry.reach() if id(module) in codes]
-        active |= {id(part): part for part in parts}
-        if not _runs_training(parts, trains):
-            roots += codes[id(entry)].units
-    reached = _closure(list(active.values()), roots, registries=True)
-    for code in active.values():
-        for unit in code.units:
-            if id(unit) not in reached and (unit.owner is None or id(unit.owner) in reached):
-                _remove(unit)
+        parts = [unit for module in entry.reach() if module in units for unit in units[module]]
+        active |= dict.fromkeys(parts)
+        reached = _closure(parts, [], registries=True)
+        if not any(_holds(parts, reached, module, line) for module, line in trains):
+            roots += units[entry]
+    reached = _closure(list(active), roots, registries=True)
+    for unit in active:
+        if unit not in reached and (unit.owner is None or unit.owner in reached):
+            _remove(unit)
+
+
+def _holds(units: list[_Unit], reached: set[_Unit], module: Module, line: int) -> bool:
+    """Whether some units hold a line that is reached."""
+    around = [unit for unit in units if unit.module is module]
+    inside = [
+        unit for unit in around if getattr(unit.node, "lineno", 0) <= line <= getattr(unit.node, "end_lineno", line)
+    ]
+    return bool(around) and all(unit in reached for unit in inside)
 
 
 def starts(module: Module) -> bool:
@@ -149,29 +134,19 @@ def in_cut(module: Module, line: int) -> bool:
     return any(first <= line <= last for first, last in module.cut)
 
 
-def _runs_training(codes: list[_Code], loops: Sequence[tuple[Module, int]]) -> bool:
-    reached = _closure(codes, [], registries=True)
-    for code in codes:
-        for line in [line for module, line in loops if module is code.module]:
-            holders = [unit for unit in code.units if unit.node.lineno <= line <= (unit.node.end_lineno or 0)]
-            if all(id(unit) in reached for unit in holders):
-                return True
-    return False
-
-
-def _closure(codes: list[_Code], roots: list[_Unit], *, registries: bool) -> set[int]:
+def _closure(units: list[_Unit], roots: list[_Unit], *, registries: bool) -> set[_Unit]:
     """Units that the modules' own code reaches, and these roots; a registry uses what it lists, or nothing."""
-    used: set[str] = set().union(*(code.names for code in codes), *(unit.names for unit in roots))
-    reached = {id(unit) for unit in roots}
-    waiting = [unit for code in codes for unit in code.units if id(unit) not in reached]
+    used: set[str] = set().union(*(unit.names for unit in roots))
+    reached = set(roots)
+    waiting = [unit for unit in units if unit not in reached]
     grown = True
     while grown:
         left = []
         for unit in waiting:
-            held = unit.owner is None or id(unit.owner) in reached
-            named = unit.node.name in used or f"{unit.module.path}:{unit.node.name}" in used
+            held = unit.owner is None or unit.owner in reached
+            named = unit.name in used or f"{unit.module.path}:{unit.name}" in used
             if held and (unit.always or named or (registries and unit.registered)):
-                reached.add(id(unit))
+                reached.add(unit)
                 used |= unit.names
             else:
                 left.append(unit)
@@ -179,45 +154,70 @@ def _closure(codes: list[_Code], roots: list[_Unit], *, registries: bool) -> set
     return reached
 
 
-def _take_apart(module: Module) -> _Code:
+def _take_apart(module: Module) -> list[_Unit]:
+    """A module's own level, and its functions and classes."""
+    units = [_Unit(module, module.tree, always=True)]
     foreign = frozenset(name for name, origin in module.imports.items() if not _own(module, origin))
     own = frozenset(node.name for node in module.tree.body if isinstance(node, _DEFINITIONS))
-    code = _Code(module, foreign, own)
-    klasses: dict[ast.AST, ClassSymbol] = {klass.node: klass for klass in module.klasses}
+    _block(units, _Mentions(module.path, foreign, own), module.tree.body, None, units[0].names)
     renamed = {alias.asname: alias.name.rpartition(".")[2] for alias in module.of(ast.alias) if alias.asname}
-    _block(code, module.tree.body, None, code.names, klasses)
-    for names in (code.names, *(unit.names for unit in code.units)):
-        names |= {renamed[name] for name in names & renamed.keys()}
-    return code
+    for unit in units:
+        unit.names |= {renamed[name] for name in unit.names & renamed.keys()}
+    return units
 
 
-def _block(
-    code: _Code, body: list[ast.stmt], owner: _Unit | None, names: set[str], klasses: dict[ast.AST, ClassSymbol]
-) -> None:
+@dataclass(eq=False, slots=True)
+class _Mentions:
+    """What code of one module mentions: names, attributes and words."""
+
+    path: str
+    foreign: frozenset[str]
+    """Names of imported libraries: `torch.fft` mentions nothing of the program."""
+    own: frozenset[str]
+    """Functions and classes of its top level: a bare name means these, and none of another module."""
+
+    def of(self, node: ast.AST) -> set[str]:
+        """The mentions of a node."""
+        found: set[str] = set()
+        parts = walk(node)
+        # A whole statement of one name, `set_seeds` without parentheses, calls nothing.
+        shown = {id(part.value) for part in parts if isinstance(part, ast.Expr) and isinstance(part.value, ast.Name)}
+        for part in parts:
+            if isinstance(part, ast.Name) and isinstance(part.ctx, ast.Load) and id(part) not in shown:
+                found.add(f"{self.path}:{part.id}" if part.id in self.own else part.id)
+            elif isinstance(part, ast.Attribute) and text_of(part).partition(".")[0] not in self.foreign:
+                found.add(part.attr)
+            elif isinstance(part, ast.Constant) and isinstance(part.value, str) and len(part.value) < 100:
+                # A registry's key, a `"package.module.Class"`, an annotation in quotes.
+                found |= {word for word in part.value.split(".") if word.isidentifier()}
+        return found
+
+
+def _block(units: list[_Unit], mentions: _Mentions, body: list[ast.stmt], owner: _Unit | None, names: set[str]) -> None:
     """Sort a block's statements: definitions become units, what the rest mentions goes to `names`."""
+    module = units[0].module
     for node in body:
         if isinstance(node, _DEFINITIONS):
-            unit = _Unit(code.module, node, body, owner)
-            code.units.append(unit)
+            unit = _Unit(module, node, body, owner)
+            units.append(unit)
             unit.registered = any(called_name(item) not in _PLAIN_DECORATORS for item in node.decorator_list)
             if isinstance(node, ast.ClassDef):
-                for part in (*node.bases, *node.keywords, *node.decorator_list):
-                    unit.names |= code.mentions(part)
-                _block(code, node.body, unit, unit.names, klasses)
+                unit.names.update(*map(mentions.of, (*node.bases, *node.keywords, *node.decorator_list)))
+                _block(units, mentions, node.body, unit, unit.names)
                 continue
-            unit.names |= code.mentions(node)
-            klass = klasses.get(owner.node) if owner is not None else None
+            unit.names |= mentions.of(node)
+            scope = module.scopes.get(owner.node) if owner is not None else None
             dunder = node.name.startswith("__") and node.name.endswith("__")
+            klass = scope.klass if scope is not None else None
             unit.always = owner is not None and (dunder or klass is None or _hook(klass, node.name))
         elif isinstance(node, ast.If | ast.Try | ast.With):
             for part in (getattr(node, "test", None), *getattr(node, "items", ())):
-                names |= code.mentions(part) if part is not None else set()
-            for handler in getattr(node, "handlers", ()):
-                _block(code, handler.body, owner, names, klasses)
-            for inner in ("body", "orelse", "finalbody"):
-                _block(code, getattr(node, inner, []), owner, names, klasses)
+                names |= mentions.of(part) if part is not None else set()
+            inner = [getattr(node, name, []) for name in ("body", "orelse", "finalbody")]
+            for block in (*(handler.body for handler in getattr(node, "handlers", ())), *inner):
+                _block(units, mentions, block, owner, names)
         elif not isinstance(node, ast.Import | ast.ImportFrom) and not _exports(node):
-            names |= code.mentions(node)
+            names |= mentions.of(node)
 
 
 def _hook(klass: ClassSymbol, method: str) -> bool:
@@ -351,10 +351,9 @@ def _empty(module: Module, block: list[ast.stmt]) -> None:
 
 
 def _remove(unit: _Unit) -> None:
-    if unit.node not in unit.body:
-        return
-    _mark(unit.module, [unit.node])
-    if len(unit.body) == 1:
-        unit.body[:] = [ast.copy_location(ast.Pass(), unit.node)]
-    else:
-        unit.body.remove(unit.node)
+    if unit.node in unit.body and not isinstance(unit.node, ast.Module):
+        _mark(unit.module, [unit.node])
+        if len(unit.body) == 1:
+            unit.body[:] = [ast.copy_location(ast.Pass(), unit.node)]
+        else:
+            unit.body.remove(unit.node)

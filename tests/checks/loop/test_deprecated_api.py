@@ -179,22 +179,6 @@ DEMANDED = """
 """
 
 
-@pytest.mark.parametrize(
-    ("head", "severities"),
-    [
-        ('assert torch.__version__.startswith("1.")', []),
-        ('assert torch.__version__ == "1.7.1", "another torch"', []),
-        ('assert version.parse(torch.__version__) < version.parse("2.7")', [Severity.NOTE]),
-        ('assert torch.__version__ >= "1.4"', [Severity.ERROR]),
-        ('if torch.__version__ >= "2":\n        print("torch 2")', [Severity.ERROR]),
-        ('def old():\n        assert torch.__version__ < "2"', [Severity.ERROR]),
-    ],
-)
-def test_the_version_that_a_program_demands_settles_what_it_meets(head, severities):
-    found = examine(DeprecatedApi, script_patient(DEMANDED.format(head=head), torch=build("2.13.0")))
-    assert [item.severity for item in found] == severities
-
-
 OPTIONAL = """
     import argparse
     import numpy as np

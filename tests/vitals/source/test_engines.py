@@ -146,7 +146,7 @@ if __name__ == "__main__":
     script = read_main(text)
     [made] = script.calls_to("torch.utils.data.DataLoader")
     assert plain(made.argument("num_workers")) == 3
-    assert next(script.calls_to("torch.nn.Module.__call__")).receiver_device == "cuda"
+    assert next(script.calls_to("torch.nn.Linear.__call__")).receiver_device == "cuda"
     loop = training(script)
     assert loop.role is LoopRole.TRAINING
     assert event(loop, "print").every_pass

@@ -184,8 +184,8 @@ three = torch.ones(3, device=two)
 class Runner:
     def __init__(self, device):
         self.x = torch.ones(3).to(device)
-Runner("cuda:0")
+use(one, two, three, Runner("cuda:0").x)
 """
-    devices = read_main(text).devices
-    assert [devices[name] for name in ("one", "two", "three")] == ["maybe-cuda"] * 3
-    assert devices["Runner.self.x"] == "cuda"
+    script = read_main(text)
+    [use] = script.calls_to("use")
+    assert [script.thing(arg).device for arg in use.node.args] == ["maybe-cuda"] * 3 + ["cuda"]
