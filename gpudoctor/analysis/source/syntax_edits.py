@@ -32,7 +32,8 @@ def _edit(script: Script, start: tuple[int, int], end: tuple[int, int], new_text
 
 def _ends(script: Script, node: ast.AST) -> tuple[tuple[int, int], tuple[int, int]]:
     """Where a node begins and ends."""
-    first, last = getattr(node, "lineno", 1), getattr(node, "end_lineno", None) or getattr(node, "lineno", 1)
+    first: int = getattr(node, "lineno", 1)
+    last: int = getattr(node, "end_lineno", None) or first
     lines = script.text.splitlines()
     begin = _column(lines[first - 1], getattr(node, "col_offset", 0))
     return (first, begin), (last, _column(lines[last - 1], getattr(node, "end_col_offset", None) or 0))

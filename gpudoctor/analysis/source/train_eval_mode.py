@@ -192,7 +192,13 @@ def _trains(loop: Loop, run: Event) -> bool:
 
 
 def _same(run: Event, switch: Event) -> bool:
-    return run.call is not None and switch.call is not None and model_of(run.call) == model_of(switch.call) != "self"
+    """Whether a forward and a switch speak of one model, under a name of its own."""
+    assert run.call is not None and isinstance(switch.node, ast.Call) and switch.call is not None
+    owner = switch.node.func.value if isinstance(switch.node.func, ast.Attribute) else switch.node.func
+    forward = run.node.func if isinstance(run.node, ast.Call) else run.node
+    made = switch.thing(owner).made
+    name = model_of(switch.call)
+    return name != "self" and (model_of(run.call) == name or (bool(made) and run.thing(forward).made == made))
 
 
 def _held_fixed(source: Source, switch: Event) -> bool:

@@ -658,7 +658,7 @@ class SourceLookup:
         if node not in self.memory:
             self.memory[node] = None
             try:
-                parsed = ast.parse(node.value[:200], mode="eval").body
+                parsed = ast.parse(str(node.value)[:200], mode="eval").body
             except (SyntaxError, ValueError, RecursionError, MemoryError):
                 return None
             for part in ast.walk(parsed):
