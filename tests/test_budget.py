@@ -16,7 +16,7 @@ import pytest
 ROOT = Path(__file__).parents[1]
 BUDGETS = {
     "model, text, lang, errors, testing": (
-        7303,
+        7300,
         [
             "gpudoctor/model",
             "gpudoctor/text.py",
@@ -28,7 +28,7 @@ BUDGETS = {
         ],
     ),
     "engine, mend": (4745, ["gpudoctor/engine", "gpudoctor/mend"]),
-    "source": (12952, ["gpudoctor/vitals/source", "gpudoctor/analysis/source"]),
+    "source": (12004, ["gpudoctor/vitals/source", "gpudoctor/analysis/source"]),
     "logs": (
         6746,
         [
@@ -51,7 +51,7 @@ BUDGETS = {
     "checks": (24955, ["checks"]),
     "rules": (5673, ["rules"]),
     "the rest of vitals and analysis": (12186, ["gpudoctor"]),
-    "tests": (55141, ["tests"]),
+    "tests": (55052, ["tests"]),
     "benchmarks": (7915, ["benchmarks"]),
 }
 """Group: lines, folders or files. A file belongs to the first group that names it or a folder above it."""
