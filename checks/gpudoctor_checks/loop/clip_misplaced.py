@@ -153,11 +153,7 @@ def _measures(clip: StepOp) -> bool:
     given = [*clip.node.args[1:2], *(item.value for item in clip.node.keywords if item.arg == "max_norm")]
     texts = [value.text for value in call.positional[1:2]]
     texts += [str(v.value) for v in call.positional[1:2] if isinstance(v, Known)]
-    return any(_NO_LIMIT.search(text) for text in texts) or any(_NO_LIMIT.search(_text(item)) for item in given)
-
-
-def _text(node: object) -> str:
-    return ast.unparse(node) if isinstance(node, ast.AST) else ""
+    return any(_NO_LIMIT.search(text) for text in texts) or any(_NO_LIMIT.search(ast.unparse(item)) for item in given)
 
 
 def _scaled(one: StepOrder, step: StepOp, clip: StepOp) -> bool:
@@ -166,7 +162,7 @@ def _scaled(one: StepOrder, step: StepOp, clip: StepOp) -> bool:
         return False
     backward = one.before(clip, Kind.BACKWARD)
     call = backward.node if backward is not None else None
-    if call is None or not (".scale(" in _text(call) or any(True for _ in one.loop.calls(".scale"))):
+    if call is None or not (".scale(" in ast.unparse(call) or any(True for _ in one.loop.calls(".scale"))):
         return False
     if _switched_off(one, step.scaler):
         return False
