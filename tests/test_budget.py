@@ -48,7 +48,7 @@ BUDGETS = {
         13460,
         ["gpudoctor/report", "gpudoctor/ui", "gpudoctor/cli", "gpudoctor/watch", "gpudoctor/agents"],
     ),
-    "checks": (24955, ["checks"]),
+    "checks": (24953, ["checks"]),
     "rules": (5673, ["rules"]),
     "the rest of vitals and analysis": (12186, ["gpudoctor"]),
     "tests": (55052, ["tests"]),
