@@ -186,9 +186,8 @@ def _writes_found(
         if head is None or loop.span.line != detail.loop_line or script.path != places[0].path:
             continue
         wanted = {place.line for place in places}
-        here = [node for node in nodes(script, ast.Expr) if node.lineno in wanted and own_lines(script, node)]
-        if any(trains(loop, script, node) for node in here):
-            return None
+        free = (node for node in nodes(script, ast.Expr) if not trains(loop, script, node))
+        here = [node for node in free if node.lineno in wanted and own_lines(script, node)]
         counters = [counter_at(script, loop, head, node) for node in here]
         if {node.lineno for node in here} == wanted and not any(_guarded(script, node, head) for node in here):
             return (script, list(here), counters[0]) if counters[0] and len(set(counters)) == 1 else None

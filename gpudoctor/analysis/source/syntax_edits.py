@@ -93,9 +93,21 @@ def own_lines(script: Script, place: ast.stmt) -> str | None:
 
 
 _TAKEN_OUT = frozenset(
-    ["empty_cache", "ipc_collect", "collect", "release_memory", "clear_device_cache", "free_memory", "clear",
-     "synchronize", "barrier", "wait_for_everyone", "flush", "fsync"]
-)  # fmt: skip
+    {
+        "empty_cache",
+        "ipc_collect",
+        "collect",
+        "release_memory",
+        "clear_device_cache",
+        "free_memory",
+        "clear",
+        "synchronize",
+        "barrier",
+        "wait_for_everyone",
+        "flush",
+        "fsync",
+    }
+)
 """Calls that edits take out."""
 
 

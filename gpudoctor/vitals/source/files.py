@@ -20,10 +20,31 @@ from gpudoctor.vitals.source.notebook import NotANotebook, read_notebook
 from gpudoctor.vitals.source.values import Module
 
 _SKIPPED = frozenset(
-    [".git", ".hg", ".svn", "venv", ".venv", "env", ".env", "node_modules", "site-packages", "dist-packages", "build",
-     "dist", "__pycache__", ".tox", ".nox", ".mypy_cache", ".ruff_cache", ".pytest_cache", ".eggs", "wandb",
-     ".ipynb_checkpoints", "conda-meta"]
-)  # fmt: skip
+    (
+        ".git",
+        ".hg",
+        ".svn",
+        "venv",
+        ".venv",
+        "env",
+        ".env",
+        "node_modules",
+        "site-packages",
+        "dist-packages",
+        "build",
+        "dist",
+        "__pycache__",
+        ".tox",
+        ".nox",
+        ".mypy_cache",
+        ".ruff_cache",
+        ".pytest_cache",
+        ".eggs",
+        "wandb",
+        ".ipynb_checkpoints",
+        "conda-meta",
+    )
+)
 MOST_FILES = 2000
 """Most files of one folder."""
 _SILENCE = re.compile(r"gpudoctor\s{0,20}:\s{0,20}ignore(?:\s{0,20}\[([^\]]*)\])?\s{0,20}:?\s{0,20}(.*)", re.I)
