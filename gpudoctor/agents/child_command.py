@@ -159,13 +159,13 @@ async def _end(child: "subprocess.Popen[bytes]", mark: str) -> None:
     await anyio.to_thread.run_sync(child.wait)
 
 
-def _end_of(path: Path, most: int = 64_000) -> str:
+def _end_of(path: Path) -> str:
     """The last characters of a file, secrets masked."""
     try:
         with open(path, "rb") as stream:
             stream.seek(0, os.SEEK_END)
-            stream.seek(max(0, stream.tell() - 4 * most))
+            stream.seek(max(0, stream.tell() - 256_000))
             text = stream.read().decode("utf-8", "replace")
     except OSError:
         return ""
-    return mask_text(text)[-most:]
+    return mask_text(text)[-64_000:]

@@ -243,7 +243,7 @@ class RankConnections:
                 member.goodbye = str(message.get("words", ""))
         self._lose(member, LossKind.DIED, member.goodbye or words)
 
-    def _lose(self, member: ArrivedRank, kind: LossKind, words: str, stack: Iterable[str] = ()) -> None:
+    def _lose(self, member: ArrivedRank, kind: LossKind, words: str) -> None:
         """Go on without a rank and its node."""
         if member.gone:
             return
@@ -259,7 +259,7 @@ class RankConnections:
         if member.node < 0:
             self._lost_early.append((member, kind, words))
         else:
-            self._loss(member.rank, member.node, kind, words, stack)
+            self._loss(member.rank, member.node, kind, words)
             self._leave_out(member.node)
         self._news.set()
 

@@ -53,14 +53,14 @@ def growing(rank: Rank, series: Series) -> Growing | None:
     return Growing(rank=rank, trend=found, rate=found.slope, now=series.last, seconds=xs[-1] - xs[0])
 
 
-def long_enough(window: ProcessWindow, what: str = "a trend of memory") -> None:
+def long_enough(window: ProcessWindow) -> None:
     """Raise `Unavailable` while the watch is too young for a trend."""
     if window.t < LEAST_SECONDS:
         raise Unavailable(
             "watched for {watched} of {least_seconds} that {what} takes",
             watched=duration(window.t),
             least_seconds=duration(LEAST_SECONDS),
-            what=what,
+            what="a trend of memory",
         )
 
 

@@ -88,7 +88,7 @@ def unit_name(preflight: Preflight, unit: Unit) -> str:
     return say("GPU {local} of {node}", local=unit.local, node=node)
 
 
-def measurements_of(preflight: Preflight, tests: Iterable[LinkTest], most: int = 8) -> tuple[Measurement, ...]:
+def measurements_of(preflight: Preflight, tests: Iterable[LinkTest]) -> tuple[Measurement, ...]:
     """The figures of tests as evidence: one line a figure, the failed ones in words."""
     lines: list[Measurement] = []
     for test in tests:
@@ -101,4 +101,4 @@ def measurements_of(preflight: Preflight, tests: Iterable[LinkTest], most: int =
             Measurement(name=f"{item.quantity.value}_{title}", value=item.value, unit=item.unit)
             for item in test.figures
         ]
-    return tuple(lines[:most])
+    return tuple(lines[:8])

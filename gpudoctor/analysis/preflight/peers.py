@@ -100,13 +100,13 @@ def outliers(
 
 
 def unit_outliers(
-    units: Iterable[Unit], quantity: Quantity, *, share: float, deviations: float, dtype: str = "", when: str = ""
+    units: Iterable[Unit], quantity: Quantity, *, share: float, deviations: float, dtype: str = ""
 ) -> tuple[PeerComparison[tuple[int, int]], ...]:
     """Outliers among units, by node and local index; peers have a card or processor of the same name."""
     figures: dict[tuple[int, int], Figure] = {}
     names: dict[tuple[int, int], str] = {}
     for unit in units:
-        figure = unit.figure(quantity, dtype, when)
+        figure = unit.figure(quantity, dtype)
         if figure is not None:
             figures[unit.node, unit.local] = figure
             names[unit.node, unit.local] = unit.name

@@ -104,8 +104,6 @@ class Straggler:
     """Steps looked at."""
     parts: Mapping[str, float]
     """Seconds a step by which each of its phases is longer than the others', most first."""
-    waited: float
-    """Seconds a step that the others wait longer than it does."""
 
 
 @once
@@ -163,10 +161,6 @@ def _latest(
     p = above_zero([value - FLOOR for value in late[worst]])
     if seconds < FLOOR or p > _SURE:
         return None
-    waits = table.without(durations)
-    for mine, own in zip(waits, work, strict=True):
-        for i, busy in enumerate(own):
-            mine[i] -= busy
     known = {name: columns.get(name, name) for name in PHASES if name not in _WAITING}
     known |= {name: column for name, column in columns.items() if column not in waiting}
     return Straggler(
@@ -176,7 +170,6 @@ def _latest(
         p=p,
         steps=table.steps,
         parts=_parts(table, work, worst, known),
-        waited=-median(_lateness(waits, worst)[0]),
     )
 
 

@@ -129,13 +129,13 @@ def spikes(curve: Curve, times: float, of_start: float = 0.0) -> list[int]:
     return found
 
 
-def diverges(curve: Curve, least: int = 30) -> bool:
+def diverges(curve: Curve) -> bool:
     """Whether a loss ends far above where it was: above its start and above twice its best, not by a spike.
 
     Judged on losses that are positive throughout; a policy's loss and a likelihood with no floor go where
     they like.
     """
-    if len(curve) < least or min(curve.values) <= 0:
+    if len(curve) < 30 or min(curve.values) <= 0:
         return False
     return curve.late > 1.2 * curve.early and curve.late > 2.0 * curve.best
 

@@ -123,11 +123,11 @@ def share_of(patient: Patient, run: Run, *owners: LineOwner) -> float:
     return sum(item.share for item in owned(patient, run) if item.owner in owners)
 
 
-def lines_of(patient: Patient, run: Run, *owners: LineOwner, least: float = 0.1, most: int = 4) -> list[LinePlace]:
+def lines_of(patient: Patient, run: Run, *owners: LineOwner) -> list[LinePlace]:
     """Their places, dearest first: those with at least a tenth of the owners' time."""
     found = [item for item in owned(patient, run) if item.owner in owners]
     total = sum(item.share for item in found)
-    return [item.place for item in found if item.share >= least * total][:most]
+    return [item.place for item in found if item.share >= 0.1 * total][:4]
 
 
 def _owned(patient: Patient, state: Steady) -> tuple[OwnedLine, ...]:

@@ -61,7 +61,7 @@ def _calls_by_line(script: Script) -> Mapping[int, list[Call]]:
     return found
 
 
-def calling(patient: Patient, span: SourceSpan, depth: int = 3, most: int = 4) -> list[LinePlace]:
+def calling(patient: Patient, span: SourceSpan) -> list[LinePlace]:
     """Where the user's code calls the function that a line stands in, and where those who call are called.
 
     Empty without the source; a function that is called from many places leads nowhere.
@@ -69,7 +69,7 @@ def calling(patient: Patient, span: SourceSpan, depth: int = 3, most: int = 4) -
     source = source_of(patient)
     found: dict[tuple[str, int], LinePlace] = {}
     wanted = [LinePlace(path=span.path, line=span.line)]
-    for _ in range(depth if source is not None else 0):
+    for _ in range(3 if source is not None else 0):
         homes = [(script_at(patient, place.path), place.line) for place in wanted]
         names = {function_at(script, line) for script, line in homes if script is not None} - {""}
         wanted = [
@@ -78,10 +78,10 @@ def calling(patient: Patient, span: SourceSpan, depth: int = 3, most: int = 4) -
             for call in script.calls
             if call.method in names and call.function.rpartition(".")[2] != call.method
         ]
-        if len(wanted) > most:
+        if len(wanted) > 4:
             break
         found |= {(place.path, place.line): place for place in wanted}
-    return list(found.values())[:most]
+    return list(found.values())[:4]
 
 
 def callers(patient: Patient, spans: Iterable[SourceSpan]) -> list[SourceSpan]:

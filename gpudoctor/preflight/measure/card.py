@@ -142,10 +142,10 @@ _INNER = 8
 """Calls between two marks on a card: a launch costs microseconds."""
 
 
-def _digests(torch: Any, device: Any, name: Any, repetitions: Any = 3) -> Any:
+def _digests(torch: Any, device: Any, name: Any) -> Any:
     """A digest of each repetition of one product: equal wherever nothing is corrupted."""
     multiply = _multiplier(torch, device, name, DIGEST_SIDE, seed=11)
-    return [digest(torch, multiply()) for _ in range(repetitions)]
+    return [digest(torch, multiply()) for _ in range(3)]
 
 
 def digest(torch: Any, values: Any) -> Any:

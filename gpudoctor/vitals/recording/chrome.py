@@ -54,7 +54,7 @@ def read_events(name: str, take: Callable[[Event], None]) -> dict[str, Any]:
 
     Raises `UsageError` for a file that is no whole trace, `Unavailable` for one that is too large.
     """
-    with readable(name, "whole JSON"):
+    with readable(name):
         size = os.stat(name).st_size
         most = unpacked_most(size, TRACE) if is_packed(name) else TRACE.most
         with open_unpacked(name) as stream:
@@ -62,8 +62,8 @@ def read_events(name: str, take: Callable[[Event], None]) -> dict[str, Any]:
 
 
 @contextmanager
-def readable(name: str, form: str) -> Iterator[None]:
-    """Whatever is wrong with a trace file becomes a sentence; `form` is what it should be.
+def readable(name: str) -> Iterator[None]:
+    """Whatever is wrong with a trace file becomes a sentence.
 
     Raises `UsageError` for a file that is no whole trace, `Unavailable` for one that is too large.
     """
@@ -77,11 +77,11 @@ def readable(name: str, form: str) -> Iterator[None]:
             ) from error
         raise UsageError("{name}: cannot be read: {reason}", name=name, reason=reason) from error
     except RecursionError as error:
-        raise UsageError("{name}: not {form}: it nests too deeply", name=name, form=form) from error
+        raise UsageError("{name}: not {form}: it nests too deeply", name=name, form="whole JSON") from error
     except _NoList as error:
         raise UsageError("{name}: its traceEvents are not a list", name=name) from error
     except ValueError as error:
-        raise UsageError("{name}: not {form}: {error}", name=name, form=form, error=error) from error
+        raise UsageError("{name}: not {form}: {error}", name=name, form="whole JSON", error=error) from error
 
 
 class _NoList(SpokenError, ValueError):

@@ -22,7 +22,6 @@ def test_a_slow_rank_is_found_with_its_phase():
     assert found.rank == 1
     assert next(iter(found.parts)) == "data_wait"
     assert found.seconds == pytest.approx(0.006, rel=0.1)
-    assert found.waited == pytest.approx(0.006, rel=0.1)
     assert found.share == pytest.approx(0.006 / 0.016, rel=0.15)
 
 
