@@ -4,9 +4,13 @@ import inspect
 import signal
 import sys
 import traceback
+from threading import Thread
+from types import SimpleNamespace
 
 import pytest
 
+from gpudoctor.probe.clock import Clock
+from gpudoctor.probe.guard import CALLER, Guard
 from gpudoctor.probe.importlib_bootstrap import MISSING, wrapped
 
 
@@ -95,3 +99,50 @@ def test_a_signal_while_we_are_at_work_reaches_the_caller(where):
             wrapped(rings("call"), rings("enter"), rings("leave"), lambda: False)()
     finally:
         signal.signal(signal.SIGUSR1, before)
+
+
+def hooked(work, **settings):
+    """An object whose `divide` is hooked, and what the guard has lost."""
+    lost = []
+    torch = SimpleNamespace(_C=SimpleNamespace(), compiler=SimpleNamespace(is_compiling=lambda: False))
+    guard = Guard(torch, Clock(), lambda hook, error: lost.append(hook), settings)
+    kind = type("Kind", (), {"divide": lambda self, x: 6 // x})
+    guard.surround("hook", kind, "divide", work)
+    return kind(), lost
+
+
+def test_a_hook_yields_where_the_call_is_made_and_knows_the_caller():
+    seen = []
+
+    def work(args, _kwargs):
+        if args[1] == 3:
+            return
+        seen.append(sys._getframe(CALLER).f_code.co_name)
+        seen.append((yield))
+        seen.append(sys._getframe(CALLER).f_code.co_name)
+
+    owner, lost = hooked(work)
+    here = "test_a_hook_yields_where_the_call_is_made_and_knows_the_caller"
+    assert (owner.divide(2), owner.divide(3)) == (3, 2) and seen == [here, 3, here]
+    with pytest.raises(ZeroDivisionError):
+        owner.divide(0)
+    assert seen[3:] == [here, MISSING, here]
+    other = Thread(target=owner.divide, args=(1,))
+    other.start()
+    other.join()
+    assert len(seen) == 6 and lost == []
+
+
+@pytest.mark.parametrize("faults", [["hook"], ["hook (end)"], ["all"], []])
+def test_a_hook_that_fails_is_off_and_told_once(faults):
+    calls = []
+
+    def work(_args, _kwargs):
+        calls.append(1)
+        yield
+        if not faults:
+            raise RuntimeError
+
+    owner, lost = hooked(work, faults=faults)
+    assert [owner.divide(1) for _ in range(3)] == [6, 6, 6] and lost == ["hook"]
+    assert len(calls) == (0 if faults in (["hook"], ["all"]) else 1)
