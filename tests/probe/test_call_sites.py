@@ -29,10 +29,6 @@ def test_a_project_in_a_folder_called_as_an_instrument_measures_nothing(monkeypa
     assert Places().instrument(below) is below[0][0]
 
 
-def test_a_library_is_no_instrument():
-    assert Places().instrument(stack(SITE + "nn/functional.py")) is None
-
-
 def test_the_users_function_is_the_innermost_one_that_no_library_has():
     place = sysconfig.get_path("stdlib")
     seen = stack(f"{place}/queue.py", "/home/me/model.py", "/home/me/train.py")

@@ -69,18 +69,6 @@ def test_an_error_is_known_when_it_leaves_and_its_traceback_is_as_without():
         assert names == ["test_an_error_is_known_when_it_leaves_and_its_traceback_is_as_without", "raises"]
 
 
-def test_several_calls_around_one_function_nest():
-    order = []
-    function = plain
-    for name in ("inner", "outer"):
-        function = wrapped(
-            function, lambda *_, n=name: order.append(f"{n} in") or 1, lambda *_, n=name: order.append(f"{n} out"),
-            lambda: False,
-        )  # fmt: skip
-    function(1)
-    assert order == ["outer in", "inner in", "inner out", "outer out"]
-
-
 @pytest.mark.skipif(not hasattr(signal, "raise_signal"), reason="signals of POSIX")
 @pytest.mark.parametrize("where", ["enter", "leave", "call"])
 def test_a_signal_while_we_are_at_work_reaches_the_caller(where):

@@ -5,7 +5,7 @@ from types import SimpleNamespace
 import pytest
 
 from gpudoctor.probe.clock import FORWARD, OPTIMIZER
-from gpudoctor.probe.hooks.reads import Method, Read
+from gpudoctor.probe.hooks.reads import Read
 from gpudoctor.probe.table import OTHER
 
 
@@ -25,8 +25,3 @@ def test_what_an_optimizer_asks_is_not_looked_at(phase, scaling, asked):
     read = Read(Number.plain, lambda number, original: seen.append(number), clock)
     assert read.__get__(Number(5))() == 3 and len(seen) == asked
     assert read.__get__(None, Number) is Number.plain
-
-
-def test_a_choice_takes_the_place_of_the_method():
-    method = Method(Number.plain, lambda number, original: lambda: -number)
-    assert method.__get__(Number(5))() == -5
