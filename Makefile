@@ -42,7 +42,7 @@ site: dev ## the documentation site in build/site, with pictures of real runs; a
 	$(BIN)/python docs/site_builder.py
 
 snapshots: dev ## accept the text reports as they are now
-	GPUDOCTOR_UPDATE_SNAPSHOTS=1 $(BIN)/pytest -q tests/ui
+	GPUDOCTOR_UPDATE_SNAPSHOTS=1 $(BIN)/pytest -q tests/ui tests/estimate/test_whole_texts.py
 
 words: dev ## accept what the checks say, and where their thresholds decide, as it is now
 	rm -f tests/checks/said.txt tests/checks/limits.txt

@@ -12,6 +12,7 @@ from cures import failures
 
 import gpudoctor.testing
 from gpudoctor.analysis.run.steady_run import recorded, run_of
+from gpudoctor.analysis.workload import optional
 from gpudoctor.engine.registry import load_registry
 from gpudoctor.model import Check, Finding, Patient, Unavailable
 
@@ -23,17 +24,20 @@ _seen: set[object] = set()
 def examine(check: type[Check], patient: Patient, **overrides: float) -> list[Finding]:
     """As `gpudoctor.testing.examine`; fails when an edit of a rule of ours does not cure, or too much is claimed."""
     here = "checks/" in os.environ.get("PYTEST_CURRENT_TEST", "") and check.__module__.startswith("gpudoctor_checks.")
+    case = limits.case_of(check) if here else ""
     try:
         found = _examine(check, patient, **overrides)
     except Unavailable as reason:
         if here:
             said.compare_reason(check.code, str(reason))
-            limits.compare(_examine, check, patient, overrides)
+            limits.compare(_examine, check, patient, overrides, case)
         raise
     if here:
-        limits.compare(_examine, check, patient, overrides)
+        limits.compare(_examine, check, patient, overrides, case)
     recording = recorded(patient)
     run = run_of(recording) if recording is not None else None
+    if here and (recording is not None or optional(lambda: patient.source_and_configs) is None):
+        said.compare_whole(str(check.code), case, {said.with_numbers(finding) for finding in found})
     idle = None if run is None else run.idle
     assert not beyond(found, 1.0 if idle is None else idle), (
         "a wait of the host is worth no more than the device is idle"

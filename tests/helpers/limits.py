@@ -1,16 +1,20 @@
 """Where the thresholds of checks decide, in `tests/checks/limits.txt`: a case of each, and what is found on both sides.
 
 A line is `CODE name default | value: found with the threshold a little below it, at it, a little above it | case`.
+Where as much is found with the same severity, the words of its detail follow: `1 error (rate)`.
 `make words` writes the file anew from the tests; a case then asserts its line when its test examines it.
 """
 
 import fcntl
 import math
 import os
+import re
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import suppress
+from dataclasses import fields
 from functools import cache, partial
+from itertools import product
 from pathlib import Path
 
 from gpudoctor.engine.registry import load_registry
@@ -59,19 +63,23 @@ class _Limit(float):
         return float(self) >= other
 
 
-def compare(examine: Examine, check: type[Check], patient: Patient, overrides: Overrides) -> None:
-    """Assert what the file says of this case, or look where the thresholds of the check decide it."""
+def case_of(check: type[Check]) -> str:
+    """The name of what is examined next: the test, and how often it asked the check before."""
     test = os.environ["PYTEST_CURRENT_TEST"].rpartition(" ")[0].removeprefix("tests/checks/")
-    code = str(check.code)
-    _calls[code, test] += 1
-    case = f"{test} {_calls[code, test]}"
+    _calls[str(check.code), test] += 1
+    return f"{test} {_calls[str(check.code), test]}"
+
+
+def compare(examine: Examine, check: type[Check], patient: Patient, overrides: Overrides, case: str) -> None:
+    """Assert what the file says of this case, or look where the thresholds of the check decide it."""
     if RENEW:
         _look(examine, check, patient, overrides, case)
         return
-    for name, value, expected in _known().get((code, case), ()):
-        found = _sides(examine, check, patient, overrides, name, value)
+    for name, value, expected in _known().get((str(check.code), case), ()):
+        deep = any("(" in item for item in expected)
+        found = _sides(partial(_found, examine, check, patient, overrides, name, deep), value)
         same = all(old in ("-", new) for old, new in zip(expected, found, strict=True))
-        assert same, f"{code}.{name} at {value}: limits.txt has {expected}, not (make words) {found}"
+        assert same, f"{check.code}.{name} at {value}: limits.txt has {expected}, not (make words) {found}"
 
 
 def _look(examine: Examine, check: type[Check], patient: Patient, overrides: Overrides, case: str) -> None:
@@ -79,9 +87,9 @@ def _look(examine: Examine, check: type[Check], patient: Patient, overrides: Ove
         heading = _heading(check, item)
         at = partial(_found, examine, check, patient, overrides, item.name)
         seen: list[float] = []
-        at(_Limit(overrides.get(item.name, item.default), seen))
-        for value in seen[:4] or _searched(at):
-            below, exact, above = _sides(examine, check, patient, overrides, item.name, value)
+        at(False, _Limit(overrides.get(item.name, item.default), seen))
+        for deep, value in product((False, True), seen[:4] or _searched(partial(at, False))):
+            below, exact, above = _sides(partial(at, deep), value)
             clean = bool(seen) and len(f"{value:.12g}") <= 6 and float(f"{value:.12g}") == value
             if below != above and "an error" not in (below, exact, above):
                 text = f"{heading} | {value:.12g}: {below}, {exact if clean else '-'}, {above} | {case}"
@@ -95,7 +103,7 @@ def _rank(line: str) -> tuple[bool, float, str]:
         return True, math.inf, ""
     default, value = float(heading.rpartition(" ")[2]), float(sides.partition(": ")[0])
     away = abs(math.log(value / default)) if value > 0 < default else math.inf
-    return ", -," in sides, away, case
+    return ", -," in sides or "(" in sides, away, case
 
 
 def _searched(at: Callable[[float], str]) -> Iterator[float]:
@@ -109,25 +117,28 @@ def _searched(at: Callable[[float], str]) -> Iterator[float]:
     yield high
 
 
-def _sides(
-    examine: Examine, check: type[Check], patient: Patient, overrides: Overrides, name: str, value: float
-) -> list[str]:
+def _sides(at: Callable[[float], str], value: float) -> list[str]:
     """What is found with a threshold a little below a value, at it, and a little above it."""
     far = abs(value) * _NEAR or 1e-9
-    return [_found(examine, check, patient, overrides, name, limit) for limit in (value - far, value, value + far)]
+    return [at(limit) for limit in (value - far, value, value + far)]
 
 
 def _found(
-    examine: Examine, check: type[Check], patient: Patient, overrides: Overrides, name: str, limit: float
+    examine: Examine, check: type[Check], patient: Patient, overrides: Overrides, name: str, deep: bool, limit: float
 ) -> str:
     """What is found, in short: `1 note + 2 warning`."""
     try:
-        found = Counter(item.severity.value for item in examine(check, patient, **{**overrides, name: limit}))
+        found = examine(check, patient, **{**overrides, name: limit})
     except Unavailable:
         return "not examined"
     except (ArithmeticError, LookupError, TypeError, ValueError):  # of a threshold that nobody would choose
         return "an error"
-    return " + ".join(f"{count} {severity}" for severity, count in sorted(found.items())) or "nothing"
+    counted = Counter(item.severity.value for item in found)
+    said = " + ".join(f"{count} {severity}" for severity, count in sorted(counted.items())) or "nothing"
+    details = [item.detail for item in found if item.detail is not None]
+    values = {str(getattr(item, field.name)) for item in details for field in fields(item)}  # type: ignore[arg-type]
+    words = sorted(word for word in values if re.fullmatch(r"[A-Za-z_-]{1,20}", word))
+    return f"{said} ({' '.join(words)})" if deep else said
 
 
 def _heading(check: type[Check], item: Threshold) -> str:

@@ -1,7 +1,7 @@
 """What checks and rules say, in `tests/checks/said.txt`, so that the change of a word is seen.
 
 Under a code or a remedy's name stands what the tests of checks find, without its values; what is found in a patient
-on file stands there whole. `make words` writes the file anew from what the tests find.
+on file, in a recording or on a machine stands there whole. `make words` writes the file anew from what the tests find.
 """
 
 import fcntl
@@ -52,6 +52,17 @@ def compare_whole(code: str, name: str, lines: set[str]) -> None:
     else:
         known = {line for line in _known().get(code, ()) if line.startswith(f"{name}: ")}
         assert lines == known, f"{name}: not what said.txt has of {code} (make words)"
+
+
+def with_numbers(finding: Finding) -> str:
+    """What is found in a recording, with what was measured."""
+    cost = {"of a step": finding.cost.step_share, "of the host": finding.cost.host_share}
+    numbers = [f"{share:.2g} {name}" for name, share in cost.items() if share is not None]
+    for item in finding.evidence:
+        if isinstance(item, Measurement):
+            numbers.append(f"{item.name} {item.value if isinstance(item.value, str) else format(item.value, '.3g')}")
+    text = f"{finding.confidence.value} {finding.severity.value}: {finding.message} ({', '.join(numbers)})"
+    return " ".join(text.split())
 
 
 def _short(text: str) -> str:

@@ -369,6 +369,30 @@ def respawning(persistent=False, workers=2):
     return make_process(make_steps(400, data_wait=lambda i: 0.08 if i % 20 == 0 else 0.0002), records=[loader])
 
 
+def pageable(seconds):
+    loader = record("loader", 1.1, id=0, dataset="Items", workers=2, pinned=False, batch_size=8, role="training",
+                    path="/job/train.py", line=13, batches=20)  # fmt: skip
+    copied = site("transfer", "Tensor.to", 200 * seconds, 200)
+    return make_process(make_steps(200, transfer=seconds, device_forward=0.003), records=[loader, copied])
+
+
+def synchronized(seconds):
+    waited = site("sync", "torch.cuda.synchronize", 200 * seconds, 200, line=44)
+    return make_process(make_steps(200, sync=seconds), records=[waited])
+
+
+def every_epoch(seconds):
+    loader = record("loader", 1.1, id=0, dataset="Items", workers=2, persistent=False, batch_size=8, role="training",
+                    path="/job/train.py", line=13, batches=20)  # fmt: skip
+    return make_process(make_steps(400, data_wait=lambda i: 20 * seconds if i % 20 == 0 else 0.0), records=[loader])
+
+
+@pytest.mark.parametrize(("code", "job"), [("DATA004", pageable), ("SYNC003", synchronized), ("DATA003", every_epoch)])
+def test_sick_and_healthy_shares_of_a_recorded_run(code, job):
+    severities = [[item.severity for item in findings(code, None, job(part))] for part in (0.00001, 0.0007, 0.003)]
+    assert severities == [[], [Severity.NOTE], [Severity.WARNING]]
+
+
 def test_workers_that_start_again_each_epoch():
     [finding] = findings("DATA003", None, respawning())
     assert finding.severity is Severity.WARNING and finding.span.line == 13
