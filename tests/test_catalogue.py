@@ -163,7 +163,7 @@ def test_what_the_catalogue_has_read_a_recording_does():
     for code in sorted(declared):
         path = ROOT / "checks" / (REGISTRY.checks[code].__module__.replace(".", "/") + ".py")
         text = path.read_text(encoding="utf-8")
-        readers = ("of_run", "gpudoctor.analysis.run", "gpudoctor.analysis.workload", "patient.recording")
+        readers = ("of_run", "told_death", "gpudoctor.analysis.workload", "patient.recording")
         assert any(reader in text for reader in readers), code
 
 
