@@ -15,14 +15,6 @@ def test_no_page_is_stale():
     assert (done.returncode, done.stdout + done.stderr) == (0, "")
 
 
-def test_the_device_clock_alone_fills_the_columns_of_the_device_as_the_page_says():
-    probe = ROOT / "gpudoctor" / "probe"
-    named = [path.name for path in sorted(probe.rglob("*.py")) if "device_busy" in path.read_text(encoding="utf-8")]
-    assert named == ["device_clock.py", "steps.py"]  # the second is the list of columns
-    page = (ROOT / "docs" / "recording.md").read_text(encoding="utf-8")
-    assert "by pooled events at the edges of phases" in page
-
-
 def test_every_module_that_a_page_names_exists():
     """gpu-testing.md names a module of torch."""
     there = ["/" + str(path.relative_to(ROOT)) for path in ROOT.rglob("*.py")] + ["/cudagraph_trees.py"]

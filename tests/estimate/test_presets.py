@@ -11,17 +11,12 @@ from gpudoctor.estimate import lookup, presets
     ("name", "meant"),
     [
         ("llama-3-8b", "llama-3-8b"),
-        ("meta-llama/Meta-Llama-3-8B", "llama-3-8b"),
         ("meta-llama/Meta-Llama-3-8B-Instruct", "llama-3-8b"),
         ("Llama-3.1-8B-Instruct", "llama-3.1-8b"),
         ("qwen2.5-7b", "qwen2.5-7b"),
-        ("Qwen/Qwen2.5-7B-Instruct", "qwen2.5-7b"),
         ("Qwen/Qwen-1_8B-Chat", "qwen-1.8b"),
         ("mistralai/Mixtral-8x7B-Instruct-v0.1", "mixtral-8x7b"),
-        ("01-ai/Yi-6B", "yi-6b"),
         ("internlm/internlm2-20b", "internlm2-20b"),
-        ("mosaicml/mpt-30b", "mpt-30b"),
-        ("Qwen/Qwen1.5-14B-Chat", "qwen1.5-14b"),
         ("QWEN3_8B", "qwen3-8b"),
     ],
 )

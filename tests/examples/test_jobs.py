@@ -56,8 +56,6 @@ def launch(tmp_path, script, code, *, strict):
     return subprocess.run(command, env=environment, capture_output=True, text=True, timeout=60, check=False)
 
 
-
-
 @pytest.mark.parametrize("script", [SLURM, TORCHRUN, KUBERNETES], ids=lambda path: path.name)
 @pytest.mark.parametrize(
     ("code", "strict", "trains"),
@@ -72,5 +70,3 @@ def test_the_preflight_decides(tmp_path, script, code, strict, trains):
     if code is not None:
         assert "doctor: check --profile" in result.stdout
         assert ("--strict" in result.stdout) is strict
-
-

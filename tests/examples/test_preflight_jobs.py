@@ -49,8 +49,6 @@ def run(tmp_path, script, *arguments, code=0, bad="", **variables):
     )  # fmt: skip
 
 
-
-
 def test_slurm_trains_on_good_nodes(tmp_path):
     done = run(tmp_path, EXAMPLES / "slurm.sbatch")
     assert done.returncode == 0 and "TRAINING" in done.stdout and "SBATCH" not in done.stdout

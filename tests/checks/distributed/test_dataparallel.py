@@ -147,25 +147,6 @@ def test_a_program_that_leaves_itself_one_gpu_copies_to_none(value, said):
     assert len(examine(Dataparallel, script_patient(text))) == said
 
 
-CARDS = """
-    import argparse, torch
-    options = argparse.ArgumentParser()
-    options.add_argument("--cards", nargs="+", type=int, default={default})
-    options = options.parse_args()
-    net = torch.nn.DataParallel(torch.nn.Linear(512, 4096), device_ids=options.cards).cuda()
-    optimizer = torch.optim.Adam(net.parameters())
-    for x in torch.utils.data.DataLoader(torch.load("x.pt"), batch_size=64):
-        optimizer.zero_grad()
-        net(x.cuda()).mean().backward()
-        optimizer.step()
-"""
-
-
-@pytest.mark.parametrize(("default", "found"), [("0", 0), ("[0]", 0), ("[0, 1]", 1), ("None", 1)])
-def test_an_option_for_devices_that_asks_for_one(default, found):
-    assert len(examine(Dataparallel, script_patient(CARDS.format(default=default)))) == found
-
-
 ENGINE = """
     import os
     import torch

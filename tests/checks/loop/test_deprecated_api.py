@@ -169,16 +169,6 @@ def test_in_a_project_of_an_older_torch_its_companions_are_older_too(tmp_path, p
     assert "was removed in scipy 1.3" in finding.message
 
 
-DEMANDED = """
-    import torch
-    from packaging import version
-    {head}
-    model = torch.nn.Linear(8, 1)
-    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-    scheduler = torch.optim.lr_scheduler.ReduceLROnPlateau(optimizer, verbose=True)
-"""
-
-
 OPTIONAL = """
     import argparse
     import numpy as np
@@ -219,14 +209,3 @@ def test_who_asks_for_a_package_without_a_bound_gets_the_newest(tmp_path, requir
         tmp_path / "train.py", project_versions=read_project_versions([str(tmp_path / "train.py")])
     )
     assert [item.severity for item in examine(DeprecatedApi, patient)] == severities
-
-
-@pytest.mark.xfail(strict=True, reason="a test of the version that is bound to a name is not followed")
-def test_a_branch_behind_a_named_version_test_does_not_run():
-    text = """
-        import torch
-        LEGACY = torch.__version__ < "1.9"
-        if LEGACY:
-            torch.symeig(torch.eye(2))
-    """
-    assert examine(DeprecatedApi, script_patient(text, packages=make_packages(torch="2.13.0"))) == []

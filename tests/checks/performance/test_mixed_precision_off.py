@@ -1,7 +1,6 @@
 import pytest
 from configs import config_patient
 from jobs import patient_of
-from mending import found
 from scripts import PATIENTS, script_patient
 
 from gpudoctor.model import Applicability, Severity, Unavailable
@@ -58,10 +57,6 @@ def test_sick_remedy_fits_the_card():
         assert remedies[0].applicability is Applicability.UNSAFE
         assert any("GradScaler" in step for step in remedies[0].steps) == (word == "float16")
         assert [remedy.id for remedy in remedies[1:]] == (["PERF001-tf32"] if word == "bfloat16" else [])
-
-
-def test_healthy_two_findings_never_for_one_loop():
-    assert found((FOLDER / "sick_resnet.py").read_text("utf-8"), select="PERF001") == ["PERF001"]
 
 
 LLAMA = """
