@@ -87,6 +87,7 @@ def test_the_page_of_a_run_draws_everything():
     constant = page[page.index("Constant over the run") :].split("</p>")[0]
     for title in ("Gradient norm", "GPU memory, by torch", "GPU power", "GPU temperature", "Disk", "Busy CPU cores"):
         assert title in constant
+    assert "norm norm" not in constant and "rate: learning" not in constant
     assert ">rank 0</text>" in page and ">rank 1</text>" in page
     assert "A &lt;b&gt; card" in page
     assert checker.tags.count("figure") == checker.tags.count("svg")

@@ -188,7 +188,8 @@ def _is_flat(series: RunSeries) -> bool:
 
 def _flat_words(title: str, found: Sequence[tuple[str, RunSeries]]) -> str:
     """`GPU memory, by torch: allocated 1 GiB, reserved 3 GiB`."""
-    values = [f"{label} {formatter(series.unit)(_most(series))}" for label, series in found]
+    told = [("" if label.lower() in title.lower() else f"{label} ", series) for label, series in found]
+    values = [f"{label}{formatter(series.unit)(_most(series))}" for label, series in told]
     return tr("{title}: {parts}", title=title, parts=listed(dict.fromkeys(values)))
 
 
