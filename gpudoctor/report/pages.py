@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 from gpudoctor.engine.manual import ManualPage
 from gpudoctor.model import Json
@@ -28,7 +29,7 @@ def list_json(pages: Sequence[ManualPage]) -> str:
     return _dump({"schema": LIST_SCHEMA, "checks": [_summary(page) for page in pages]})
 
 
-def overrides_json(overrides: Sequence[Mapping[str, Json]]) -> str:
+def overrides_json(overrides: Sequence[Mapping[str, Any]]) -> str:
     """Every override: its name, whether the numbers stay the same, and what it does; `--vary` takes each."""
     rows: list[Json] = [{**item, "vary": True} for item in overrides]
     return _dump({"schema": OVERRIDES_SCHEMA, "overrides": rows})
