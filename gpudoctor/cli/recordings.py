@@ -164,7 +164,6 @@ def short_command(words: tuple[str, ...]) -> str:
 
 def ago(seconds: float) -> str:
     """An age: `just now`, `5 min ago`, `3 h ago`, `12 days ago`."""
-
     if seconds < 60:
         return tr("just now")
     for unit, name in ((86400, "day"), (3600, "h"), (60, "min")):

@@ -31,8 +31,7 @@ def list_json(pages: Sequence[ManualPage]) -> str:
 
 def overrides_json(overrides: Sequence[Mapping[str, Any]]) -> str:
     """Every override: its name, whether the numbers stay the same, and what it does; `--vary` takes each."""
-    rows: list[Json] = [{**item, "vary": True} for item in overrides]
-    return _dump({"schema": OVERRIDES_SCHEMA, "overrides": rows})
+    return _dump({"schema": OVERRIDES_SCHEMA, "overrides": [{**item, "vary": True} for item in overrides]})
 
 
 def _summary(page: ManualPage) -> JsonObject:

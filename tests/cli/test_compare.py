@@ -108,13 +108,13 @@ def test_the_command_and_its_exit_codes(tmp_path, capsys):
     assert main(["compare", fast, str(tmp_path / "missing")]) == 2
 
 
-def job(parameters=1000, marker="optimizer", device="cpu", ranks=1, version="2.9", **changes):
+def job(parameters=1000, marker="optimizer", device="cpu", ranks=1, version="2.9", columns=None, **changes):
     told = [
         record("torch", 1.0, version=version, threads=1, device="NVIDIA H100"),
         record("model", 1.0, name="Net", parameters=parameters, device=device),
         record("loop", 1.5, marker=marker, path="/job/train.py", line=5, function="<module>", engine=None),
     ]
-    steps = make_steps(100)
+    steps = make_steps(100, **columns or {})
     made = [make_process(steps, records=told, rank=rank, world=ranks) for rank in range(ranks)]
     fields = {"command": ("python", "train.py", "--lr", "1e-3"), **changes}
     return make_recording(*made, **fields)
@@ -133,6 +133,8 @@ def test_two_jobs_are_told(changes, said):
     found = compared(job(), job(**changes))
     assert said in " ".join(found.other_job)
     assert "ut they are two jobs: " in found.verdict and said in found.verdict
+    slower = compared(job(), job(columns={"data_wait": 0.0012}, **changes)).verdict
+    assert slower.startswith("A step takes 1.1") and slower.endswith(f"), but they are two jobs: {found.other_job[0]}.")
     validate(json.loads(comparison_json(found, None)), SCHEMA)
 
 

@@ -83,7 +83,7 @@ def test_the_page_of_a_run_draws_everything():
     checker = checked(page)
     for title in ("Every step, by phase", "Ranks and GPUs side by side", "Step times", "Loss",
                   "Step time by rank"):  # fmt: skip
-        assert f"<figcaption>{title}" in page
+        assert f"<figcaption>{title}</figcaption>" in page
     constant = page[page.index("Constant over the run") :].split("</p>")[0]
     for title in ("Gradient norm", "GPU memory, by torch", "GPU power", "GPU temperature", "Disk", "Busy CPU cores"):
         assert title in constant
