@@ -36,22 +36,16 @@ def refused(capsys):
         ("--model ''", "--model is empty"),
         ("--model lama-3-8b", "nearest known are llama-3-8b"),
         ("--model 7b --batch 0", "batch is 0; it must be a whole number from 1"),
-        ("--model 7b --batch 1.5", "'1.5' is not a whole number"),
         ("--model 7b --seq nan", "'nan' is not a whole number"),
         ("--model 7b --seq 1000000000000000", "seq is 1000000000000000"),
         ("--model 7b --set lora_dropout=nan --method lora", "lora_dropout is nan"),
-        ("--model 7b --set lora_dropout=x", "is not a value for it"),
-        ("--model 7b --set=lora_targets=", "give a key and its value"),
         ("--model 7b --set lora_targets=zzz", "allowed are all-linear"),
         ("--model 7b --optimizer adamx", "adamw-8bit"),
-        ("--model 7b --checkpointing --no-checkpointing", "not allowed with"),
         ("--model 7b --gpus 8 --parallel none", "--parallel none leaves 8 of 8 GPUs without a part"),
         ("--model bert --seq 4096 --method full", "at most 512"),
         ("--model 7b --gpu 12parsec", "--gpu '12parsec' is not known"),
         ("--model 7b --gpu H1000", "the nearest known are"),
-        ("--model 7b --gpu=-24GiB", "--gpu '-24GiB' is not known"),
         ("--model 7b --set hidden=4096", "--model and hidden are both given"),
-        ("--model 7b --set intermediate=4096", "--model and intermediate are both given"),
         ("--set hidden=4096", "layers is missing"),
         ("--set hidden=0 --set layers=2", "hidden is 0"),
         ("--set hidden=4096 --set layers=32 --set heads=7", "heads 7 must divide"),
@@ -59,10 +53,7 @@ def refused(capsys):
         ("--set hidden=10000000 --set layers=100000", "is taken for a mistake"),
         ("--model 7b --fit", "--fit needs a card"),
         ("--model 7b --mode inference --gpu H100 --fit", "--fit searches training jobs"),
-        ("--model 7b --output /nowhere/at/all/x", "does not exist"),
-        ("--model 7b --format yaml", "invalid choice"),
         ("--model meta/unheard-of", "HF_HUB_OFFLINE"),
-        ("--model ./nowhere", "no such file"),
         ("nowhere.yaml", "no such file"),
         ("train.py", "is a script; give a config"),
     ],
@@ -75,14 +66,12 @@ def test_sentences(refused, words, said):
     ("raw", "said"),
     [
         (b"", "not valid JSON"),
-        (b"{", "not valid JSON"),
         (b"[]", "an object was expected"),
         (b"\xff\xfe\x00", "not UTF-8"),
         (b"[" * 100_000, "config.json"),
         (b"{}", "model_type is missing"),
         (b'{"model_type": "mamba9"}', "model_type 'mamba9' is an architecture that estimate does not know"),
         (b'{"model_type": "llama", "hidden_size": NaN}', "hidden_size is nan"),
-        (b'{"model_type": "llama", "hidden_size": 1e999}', "hidden_size is inf"),
         (b'{"_class_name": "AutoencoderKL"}', "a diffusers config"),
     ],
 )
@@ -96,7 +85,6 @@ def test_folders_that_hold_no_model(refused, tmp_path):
     assert "no config.json in this folder" in refused("--model", str(tmp_path))
     (tmp_path / "model_index.json").write_text('{"_class_name": "StableDiffusionPipeline"}')
     assert "a diffusers pipeline" in refused("--model", str(tmp_path))
-    assert "a diffusers pipeline" in refused(str(tmp_path))
 
 
 def test_a_config_that_trains_nothing(refused, tmp_path):
