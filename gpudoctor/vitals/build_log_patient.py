@@ -86,15 +86,13 @@ def sort_left_behind(names: Sequence[str]) -> LeftBehind:
 
 
 def _of_other_jobs(logs: Sequence[str], others: Sequence[str]) -> str:
-    jobs = len(set(map(job_of, others)))
-    return say(
+    words = (
         "this is about job {job}, which wrote last; gpudoctor left out {files} of {jobs}; "
-        "to read one: gpudoctor autopsy {example}",
-        job=next(filter(None, map(job_of, logs))),
-        files=count(len(others), "file"),
-        jobs=count(jobs, "other job"),
-        example=others[-1],
+        "to read one: gpudoctor autopsy {example}"
     )
+    job = next(filter(None, map(job_of, logs)))
+    files, jobs = count(len(others), "file"), count(len(set(map(job_of, others))), "other job")
+    return say(words, job=job, files=files, jobs=jobs, example=others[-1])
 
 
 def _take_siblings(found: dict[FileKind, list[str]]) -> None:
@@ -171,53 +169,46 @@ def _logs_in(folder: str) -> Iterator[str]:
 
 def signs_of(found: LeftBehind, messages: Iterable[tuple[str, LogMessage]]) -> dict[str, Sign[Any]]:
     """The signs that these files give, by name; a sign of which no file was named is not among them."""
-    signs: dict[str, Sign[Any]] = {}
-    if found.logs or found.stacks or found.records:
-        signs["job_log"] = Sign("the log", lambda: _log(found, messages))
-    if found.kernel_logs:
-        signs["kernel_log"] = Sign("the kernel log", lambda: _kernel_log(found))
-    if found.snapshots:
-        signs["memory_snapshot"] = Sign("the memory snapshot", lambda: _snapshot(found))
-    if found.flight_dumps:
-        signs["flight_records"] = Sign("the flight recorder", lambda: _flight_records(found))
-    return signs
+    named = {
+        "job_log": found.logs or found.stacks or found.records,
+        "kernel_log": found.kernel_logs,
+        "memory_snapshot": found.snapshots,
+        "flight_records": found.flight_dumps,
+    }
+    signs = _signs(found, messages)
+    return {name: signs[name] for name, files in named.items() if files}
 
 
 def admit_log(found: LeftBehind, messages: Iterable[tuple[str, LogMessage]]) -> Patient:
     """A patient whose signs are those of the files: the job may have run on another machine."""
     names = [
-        *found.logs,
-        *found.snapshots,
-        *found.flight_dumps,
-        *found.surveys,
-        *found.stacks,
-        *found.records,
-        *map(str, found.scripts),
-        *map(str, found.configs),
+        *(*found.logs, *found.snapshots, *found.flight_dumps, *found.surveys, *found.stacks, *found.records),
+        *map(str, (*found.scripts, *found.configs)),
     ]
-    first = say("standard input") if names[:1] == [STANDARD_INPUT] else Path(names[0]).name if names else say("nothing")
-    return Patient(
-        PatientKind.LOG,
-        first if len(names) <= 1 else say("{first} and {names} more", first=first, names=len(names) - 1),
-        Signs(
-            job_log=Sign("the log", lambda: _log(found, messages)),
-            kernel_log=Sign("the kernel log", lambda: _kernel_log(found)),
-            gpu_survey=Sign("the GPUs", lambda: _survey(found)),
-            memory_snapshot=Sign("the memory snapshot", lambda: _snapshot(found)),
-            flight_records=Sign("the flight recorder", lambda: _flight_records(found)),
-            source=Sign("the source", lambda: _source(found)),
-            configs=Sign("the configs", lambda: _configs(found)),
-        ),
-        targets=tuple(names),
-    )
+    first = Path(names[0]).name if names else say("nothing")
+    first = say("standard input") if names[:1] == [STANDARD_INPUT] else first
+    title = first if len(names) <= 1 else say("{first} and {names} more", first=first, names=len(names) - 1)
+    return Patient(PatientKind.LOG, title, Signs(**_signs(found, messages)), targets=tuple(names))
+
+
+def _signs(found: LeftBehind, messages: Iterable[tuple[str, LogMessage]]) -> dict[str, Sign[Any]]:
+    return {
+        "job_log": Sign("the log", lambda: _log(found, messages)),
+        "kernel_log": Sign("the kernel log", lambda: _kernel_log(found)),
+        "gpu_survey": Sign("the GPUs", lambda: _survey(found)),
+        "memory_snapshot": Sign("the memory snapshot", lambda: _snapshot(found)),
+        "flight_records": Sign("the flight recorder", lambda: _flight_records(found)),
+        "source": Sign("the source", lambda: _source(found)),
+        "configs": Sign("the configs", lambda: _configs(found)),
+    }
 
 
 def _log(found: LeftBehind, of_checks: Iterable[tuple[str, LogMessage]]) -> JobLog:
     if not (found.logs or found.stacks or found.records):
         raise Unavailable("no log was named")
     from gpudoctor.vitals.job_log import read_job_log
-    from gpudoctor.vitals.job_log.dump_files import with_dump_files
     from gpudoctor.vitals.job_log.kernel_events import with_kernel_logs
+    from gpudoctor.vitals.job_log.stack_dumps import with_dump_files
     from gpudoctor.vitals.scheduler_records import with_scheduler_records
 
     messages = tuple(of_checks)

@@ -176,8 +176,11 @@ def _ended_well(events: Sequence[LogEvent], log: JobLog) -> bool:
         # a watchdog of NCCL is a thread in C++: what it prints was not raised in Python
         of_threads = last_death(log) < 0
         return all(not item.exception or (of_threads and item.exception.startswith("nccl")) for item in events)
+    if log.finished:
+        return True
     lost = {item.rank for item in events if item.exception and item.kind == PEER}
-    return log.finished or (len(lost) <= _LONELY and all(item.kind in OF_A_GOOD_END for item in events))
+    uncaught = any(item.of_script for item in events)
+    return len(lost) <= _LONELY and not uncaught and all(item.kind in OF_A_GOOD_END for item in events)
 
 
 # Which of the rest came first

@@ -23,7 +23,7 @@ from gpudoctor.model.signs.flight_recorder import (
     UnreadDump,
 )
 from gpudoctor.vitals.flight_recorder.child import LENGTH
-from gpudoctor.vitals.job_log.reader import rank_of
+from gpudoctor.vitals.job_log.lines import rank_of
 
 _MOST_PROCESSES = 8
 _BATCH = 64

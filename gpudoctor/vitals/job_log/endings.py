@@ -5,6 +5,7 @@ And by rank: its last line, and how the launcher says that its process ended.
 
 import re
 import signal
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
@@ -64,39 +65,30 @@ def mentions(
 ) -> list[Mention]:
     """The causes that lines before a death mention, the last one first; `pieces` end where the job dies."""
     found: list[Mention] = []
-    dated = 0
-    """Of these, how many have got their step."""
-    trained: dict[int | None, int] = {}
-    behind: dict[int | None, int] = {}
-    looked_at = 0
+    trained: Counter[int | None] = Counter()
+    behind: Counter[int | None] = Counter()
+    """By rank: steps, and other lines, between a line and the death."""
     for raw, number in reversed(pieces):
-        if (None in trained or looked_at >= _LOOKED_AT) and not _of_storage(raw):
+        small = raw.lower() if None in trained or behind.total() >= _LOOKED_AT else b""
+        if small and not any(cue in small for cue in _STORAGE_CUES):
             continue
         whole = text_of(raw)
         for line in lines_of(whole):
             text = line.text
-            if (
-                not text.strip()
-                or text[:1] in " \t"
-                or HEADER in text
-                or frame_of(text)
-                or OF_KERNEL.search(whole[:120])
-            ):
+            of_code = not text.strip() or text[:1] in " \t" or HEADER in text or frame_of(text)
+            if of_code or OF_KERNEL.search(whole[:120]):
                 continue
             if step_of(text) is not None:
-                for mention in found[dated:]:
-                    mention.step = whole_step(text)
-                dated = len(found)
-                trained[line.rank] = trained.get(line.rank, 0) + 1
+                for mention in found:
+                    mention.step = whole_step(text) if mention.step is None else mention.step
+                trained[line.rank] += 1
                 continue
-            looked_at += 1
-            steps = trained.get(line.rank, 0) + (trained.get(None, 0) if line.rank is not None else 0)
+            steps = trained[line.rank] + (trained[None] if line.rank is not None else 0)
             match = _cause(table, text)
-            if match is None or (steps and match.known.message.kind != _FULL_DISK):
-                behind[line.rank] = behind.get(line.rank, 0) + 1
-                continue
             overcome = of_low_level(whole) or GOES_ON.search(text) is not None
-            if steps or not overcome or behind.get(line.rank, 0) <= _BEHIND_LOW:
+            if match is None or (steps and match.known.message.kind != _FULL_DISK):
+                behind[line.rank] += 1
+            elif steps or not overcome or behind[line.rank] <= _BEHIND_LOW:
                 found.append(Mention(match, line, number, steps))
     return found
 
@@ -134,11 +126,6 @@ def _cause(table: Messages, text: str, *, general: bool = False) -> Match | None
     bearings = (Bearing.CAUSE, Bearing.SYMPTOM) if general else (Bearing.CAUSE,)
     told = message.bearing in bearings and not (too_general or message.last or message.lasting)
     return match if told else None
-
-
-def _of_storage(raw: bytes) -> bool:
-    small = raw.lower()
-    return any(cue in small for cue in _STORAGE_CUES)
 
 
 # Errors that no wording knows
@@ -253,16 +240,13 @@ def _says_error(whole: str, text: str, *, weak: bool) -> bool:
         return False  # it is an event, or was judged to be none
     if of_error_level(whole) or _LEVEL.search(whole[:300]) or calls_itself_error(text):
         return True
-    return weak and (_SAID.search(text) is not None or printed_exception(text, PrefixedLine(text), 0) is not None)
+    return weak and _SAID.search(text) is not None
 
 
 def calls_itself_error(text: str) -> bool:
-    """Whether a line, its prefixes taken off, has the level of an error or begins with its word."""
-    return (
-        of_error_level(text)
-        or _NAMED.search(text[:200]) is not None
-        or printed_exception(text, PrefixedLine(text), 0) is not None
-    )
+    """Whether a line, its prefixes taken off, has the level of an error, begins with its word, or is an exception."""
+    named = of_error_level(text) or _NAMED.search(text[:200]) is not None
+    return named or printed_exception(text, PrefixedLine(text), 0) is not None
 
 
 # The end of each rank
@@ -279,17 +263,13 @@ _SAYS_NOTHING = re.compile(
     r"^\s*(?:File \"|Traceback|Exception ignored|[\^~|]+\s*$|$)|^\s{2,}\S"
 )
 
-ELASTIC_RANK = re.compile(r"^\s*rank\s+: (\d{1,6}) \(local_rank: \d+\)")
-_ELASTIC_CODE = re.compile(r"^\s*exitcode\s+: (-?\d{1,4}) \(pid: \d+\)")
-_ELASTIC_ROOT = "Root Cause (first observed failure)"
-_SRUN = re.compile(r"srun: error: [\w.-]+: tasks? ([\d,-]{1,400}): (.{1,60}?)\s*$")
-_SPAWNED = re.compile(
-    r"\b[Pp]rocess (\d{1,5}) terminated with (?:signal (SIG[A-Z]+)|exit code (\d{1,3})|(the following error))"
+RANK_OF_SUMMARY = re.compile(
+    r"^\s*(?:rank\s+: (?P<torchrun>\d{1,6}) \(local_rank: \d+\)|Process name: \[\[\d+,\d+\],(?P<mpirun>\d{1,6})\])"
 )
-_MPIRUN_SIGNAL = re.compile(r"process rank (\d{1,6}) with PID \S+ on node \S+ exited on signal (\d{1,3})")
-_MPIRUN_NAME = re.compile(r"^\s*Process name: \[\[\d+,\d+\],(\d{1,6})\]")
-_MPIRUN_CODE = re.compile(r"^\s*Exit code:\s+(\d{1,3})")
-_ENDED_BY = {
+_CODE_OF_SUMMARY = re.compile(r"^\s*(?:exitcode\s+: (?P<code>-?\d{1,4}) \(pid: \d+\)|Exit code:\s+(?P<exit>\d{1,3}))")
+"""Two lines of one summary."""
+_ELASTIC_ROOT = b"Root Cause (first observed failure)"
+_SIGNALS = {
     "Killed": signal.SIGKILL,
     "Out Of Memory": signal.SIGKILL,
     "Terminated": signal.SIGTERM,
@@ -299,7 +279,14 @@ _ENDED_BY = {
     "Illegal instruction": signal.SIGILL,
     "Floating point exception": signal.SIGFPE,
 }
-_EXITED = re.compile(r"Exited with exit code (\d{1,3})")
+_ENDED = re.compile(
+    r"process rank (?P<mpirun>\d{1,6}) with PID \S+ on node \S+ exited on signal (?P<signal>\d{1,3})|"
+    r"\b[Pp]rocess (?P<spawn>\d{1,5}) terminated with "
+    r"(?:signal (?P<name>SIG[A-Z]+)|exit code (?P<code>\d{1,3})|the following error)|"
+    r"srun: error: [\w.-]+: tasks? (?P<srun>[\d,-]{1,400}): "
+    rf"(?:Exited with exit code (?P<exit>\d{{1,3}})|(?P<words>{'|'.join(_SIGNALS)}))"
+)
+_OF_EXITS = (b"ank", b"xit", b"task", b"rocess", _ELASTIC_ROOT)
 
 
 @dataclass(frozen=True, slots=True)
@@ -321,27 +308,20 @@ def last_words(tails: Iterable[Tail], world: int | None) -> tuple[RankWords, ...
     for tail in tails:
         for raw, number in tail.lines:
             line = tail.prefixes.lines(text_of(raw))[0][-1]
-            text = without_level(line.text).strip()
-            rank = line.rank if line.rank is not None else tail.rank
-            if rank is None:
-                rank = _named(line.text, world)
+            ranks = (line.rank, tail.rank, _named(line.text, world))
+            rank = next((each for each in ranks if each is not None), None)
             if rank is None:
                 continue
             if HEADER in line.text:
                 raising.add(rank)
+            text = without_level(line.text).strip()
             step = step_of(text)
             if _SAYS_NOTHING.match(line.text) or (rank in raising and step is None and not line.stamp):
                 continue
             raising.discard(rank)
-            before = found.get(rank)
-            found[rank] = RankWords(
-                rank=rank,
-                path=tail.path,
-                line=number,
-                text=mask_text(text[:_LONGEST_WORDS]),
-                step=step if step is not None else before.step if before is not None else None,
-                stamp=line.stamp,
-            )
+            step = found[rank].step if step is None and rank in found else step
+            words = mask_text(text[:_LONGEST_WORDS])
+            found[rank] = RankWords(rank=rank, path=tail.path, line=number, text=words, step=step, stamp=line.stamp)
     return tuple(found[rank] for rank in sorted(found))
 
 
@@ -368,41 +348,27 @@ def exits(tails: Iterable[Tail]) -> tuple[RankExit, ...]:
 
 
 def _exits(tail: Tail) -> Iterator[RankExit]:
-    rank, first = None, False
-
-    def made(number: int, code: int, launcher: str, line: int) -> RankExit:
-        return RankExit(rank=number, code=code, launcher=launcher, path=tail.path, line=line, first=first)
-
+    rank, launcher, first = "", "", False
     for raw, number in tail.lines:
-        if b"ank" not in raw and b"xit" not in raw and b"task" not in raw and b"rocess" not in raw:
-            first = first or _ELASTIC_ROOT.encode() in raw
+        if not any(word in raw for word in _OF_EXITS):
             continue
+        first = first or _ELASTIC_ROOT in raw
         text = tail.prefixes.lines(text_of(raw))[0][-1].text
-        if named := ELASTIC_RANK.match(text) or _MPIRUN_NAME.match(text):
-            rank = int(named[1])
-        elif (ended := _ELASTIC_CODE.match(text)) and rank is not None:
-            yield made(rank, int(ended[1]), "torchrun", number)
-            rank = None
-        elif (ended := _MPIRUN_CODE.match(text)) and rank is not None:
-            yield made(rank, int(ended[1]), "mpirun", number)
-            rank = None
-        elif ended := _MPIRUN_SIGNAL.search(text):
-            yield made(int(ended[1]), -int(ended[2]), "mpirun", number)
-        elif ended := _SPAWNED.search(text):
-            by = getattr(signal, ended[2] or "", None)
-            yield made(int(ended[1]), -by if by else int(ended[3] or 1), "spawn", number)
-        elif ended := _SRUN.search(text):
-            code = _srun_code(ended[2])
-            for task in _listed(ended[1]) if code is not None else ():
-                yield made(task, code or 0, "srun", number)
-
-
-def _srun_code(text: str) -> int | None:
-    for words, number in _ENDED_BY.items():
-        if text.startswith(words):
-            return -number
-    found = _EXITED.match(text)
-    return int(found[1]) if found else None
+        code = 0
+        if named := RANK_OF_SUMMARY.match(text):
+            launcher = named.lastgroup or ""
+            rank = named[launcher]
+        elif rank and (ended := _CODE_OF_SUMMARY.match(text)):
+            code = int(ended["code"] or ended["exit"])
+        elif ended := _ENDED.search(text):
+            launcher = next(name for name in ("mpirun", "spawn", "srun") if ended[name])
+            rank = ended[launcher]
+            by = ended["signal"] or _SIGNALS.get(ended["words"] or "") or getattr(signal, ended["name"] or "", 0)
+            code = -int(by) or int(ended["code"] or ended["exit"] or 1)
+        if code:
+            for each in _listed(rank):
+                yield RankExit(rank=each, code=code, launcher=launcher, path=tail.path, line=number, first=first)
+            rank = ""
 
 
 def _listed(text: str) -> Iterator[int]:

@@ -1,8 +1,6 @@
 """From the bytes of a log to its lines: packing, encoding, prefixes of launchers and loggers, records of JSON."""
 
 import codecs
-import gzip
-import io
 import json
 import lzma
 import re
@@ -54,100 +52,76 @@ def open_log(path: str, start: int = 0) -> Iterator[IO[bytes]]:
         yield _unpacked(stream, path)
 
 
-class _Counted:
-    """A stream that counts what was read of it: what packs a bomb is small."""
-
-    def __init__(self, stream: Any) -> None:
-        self._stream, self.count = stream, 0
-
-    def read(self, size: int = -1) -> bytes:
-        """Some bytes of it."""
-        data: bytes = self._stream.read(size) or b""
-        self.count += len(data)
-        return data
-
-
 class _Archive:
-    """Reads what is packed, and bounds how much that may become."""
+    """Reads what is packed in frames, one behind the other, and bounds how much that may become."""
 
-    def __init__(self, stream: Any, path: str, head: bytes) -> None:
-        self._packed, self._given = _Counted(stream), 0
-        packed: Any = self._packed
-        if head[:2] == b"\x1f\x8b":
-            self._inner: Any = gzip.GzipFile(fileobj=packed)
-        elif head == b"\xfd7zXZ\x00":
-            self._inner = _Frames(packed, lambda: lzma.LZMADecompressor(memlimit=_PACKED_MEMORY))
-        else:
-            self._inner = _zstd(packed, path)
+    def __init__(self, stream: Any, begin: Callable[[], Any]) -> None:
+        self._stream, self._begin, self._frame = stream, begin, begin()
+        self._rest = self._text = b""
+        self._taken = self._given = 0
 
     def read(self, size: int) -> bytes:
         """At most so many bytes, none at the end. Raises `RefusedFile` and `Damaged`."""
-        try:
-            data: bytes = self._inner.read1(size) if hasattr(self._inner, "read1") else self._inner.read(size)
-        except EOFError:
-            raise Damaged("its packing is damaged: it ends too early") from None
-        except Exception as error:
-            known = isinstance(error, gzip.BadGzipFile | zlib.error | lzma.LZMAError)
-            if known or type(error).__name__ == "ZstdError":
-                raise Damaged(say("its packing is damaged: {error}", error=error)) from error
-            raise
-        self._given += len(data)
-        if self._given > LOG_UNPACKED_START + LOG_UNPACKED_RATIO * self._packed.count:
+        while not self._text:
+            packed, self._rest = self._rest or self._packed(), b""
+            if not packed and self._frame.eof:
+                break
+            if not packed:
+                raise Damaged("its packing is damaged: it ends too early")
+            self._unpack(packed)
+        text, self._text = self._text[:size], self._text[size:]
+        self._given += len(text)
+        if self._given > LOG_UNPACKED_START + LOG_UNPACKED_RATIO * self._taken:
             words = "it unpacks to more than {log_unpacked_ratio} times its size"
             raise RefusedFile(say(words, log_unpacked_ratio=LOG_UNPACKED_RATIO))
-        return data
+        return text
+
+    def _packed(self) -> bytes:
+        packed: bytes = self._stream.read(1024) or b""
+        self._taken += len(packed)
+        return packed
+
+    def _unpack(self, packed: bytes) -> None:
+        if self._frame.eof:
+            packed = packed.lstrip(b"\0")  # what pads a frame
+            self._frame = self._begin() if packed else self._frame
+        try:
+            self._text = self._frame.decompress(packed) if packed else b""
+        except Exception as error:
+            if isinstance(error, zlib.error | lzma.LZMAError) or type(error).__name__ == "ZstdError":
+                raise Damaged(say("its packing is damaged: {error}", error=error)) from error
+            raise
+        self._rest = self._frame.unused_data if packed and self._frame.eof else b""
 
 
 def _unpacked(stream: Any, path: str) -> Any:
     head = stream.peek(6)[:6] if hasattr(stream, "peek") else b""
-    zstd = head[:4] == b"\x28\xb5\x2f\xfd" or (head[1:4] == b"\x2a\x4d\x18" and head[0] >> 4 == 5)
-    packed = zstd or head[:2] == b"\x1f\x8b" or head == b"\xfd7zXZ\x00"
-    return _Archive(stream, path, head) if packed else stream
+    if head[:2] == b"\x1f\x8b":
+        return _Archive(stream, lambda: zlib.decompressobj(31))
+    if head == b"\xfd7zXZ\x00":
+        return _Archive(stream, lambda: lzma.LZMADecompressor(memlimit=_PACKED_MEMORY))
+    if head[:4] == b"\x28\xb5\x2f\xfd" or (head[1:4] == b"\x2a\x4d\x18" and head[0] >> 4 == 5):
+        return _Archive(stream, _zstd(path))
+    return stream
 
 
-def _zstd(stream: Any, path: str) -> Any:
-    """A reader of zstd: Python's own since 3.14, else the package `zstandard`."""
+def _zstd(path: str) -> Callable[[], Any]:
+    """What begins a frame of zstd: Python's own since 3.14, else the package `zstandard`."""
     try:
         own: Any = import_module("compression.zstd")
-        return own.ZstdFile(stream, options={own.DecompressionParameter.window_log_max: _ZSTD_WINDOW})
+        options = {own.DecompressionParameter.window_log_max: _ZSTD_WINDOW}
+        return lambda: own.ZstdDecompressor(options=options)
     except ImportError:
         pass
     try:
         package: Any = import_module("zstandard")
     except ImportError:
-        raise RefusedFile(
-            say(
-                "it is packed by zstd, which this Python cannot unpack. Install zstandard (pip install "
-                "zstandard), or unpack it: zstd -dc {quote} | gpudoctor autopsy -",
-                quote=shlex.quote(path),
-            )
-        ) from None
-    return _Frames(stream, lambda: package.ZstdDecompressor(max_window_size=_PACKED_MEMORY).decompressobj())
-
-
-class _Frames:
-    """Text packed in frames, whose own reader says nothing of a cut one (zstandard) or takes any memory (lzma)."""
-
-    def __init__(self, stream: Any, begin: Callable[[], Any]) -> None:
-        self._stream, self._begin, self._frame = stream, begin, begin()
-        self._rest, self._text = b"", io.BytesIO()
-
-    def read(self, size: int) -> bytes:
-        """At most so many bytes, none at the end. Raises `EOFError` for a frame that is cut."""
-        if text := self._text.read(size):
-            return text
-        while packed := self._rest or self._stream.read(1024):
-            if self._frame.eof:
-                packed = packed.lstrip(b"\0")  # between frames of xz
-                self._frame = self._begin() if packed else self._frame
-            text = self._frame.decompress(packed) if packed else b""
-            self._rest = self._frame.unused_data if packed and self._frame.eof else b""
-            if text:
-                self._text = io.BytesIO(text)
-                return self._text.read(size)
-        if not self._frame.eof:
-            raise EOFError
-        return b""
+        words = (
+            "it is packed by zstd, which this Python cannot unpack. Install zstandard (pip install "
+            "zstandard), or unpack it: zstd -dc {quote} | gpudoctor autopsy -"
+        )
+        raise RefusedFile(say(words, quote=shlex.quote(path))) from None
+    return lambda: package.ZstdDecompressor(max_window_size=_PACKED_MEMORY).decompressobj()
 
 
 @dataclass(frozen=True, slots=True)
@@ -277,6 +251,16 @@ def lines_before(path: str, start: int) -> int:
                 ends += piece.count(b"\n")
                 start -= len(piece)
     return ends
+
+
+_FILE_RANK = re.compile(r"(?i)(?:^|[^a-z])(?:global_?)?(?:rank|task|worker|proc)[_.-]?(\d{1,5})(?!\d)")
+_FOLDER_RANK = re.compile(r"[/\\](\d{1,5})[/\\](?:stderr|stdout)\.log")
+
+
+def rank_of(path: str) -> int | None:
+    """The rank that a file's name or folder says."""
+    found = _FOLDER_RANK.search(path) or _FILE_RANK.search(path.replace("\\", "/").rpartition("/")[2])
+    return int(found[1]) if found else None
 
 
 # One line: prefixes and text

@@ -20,7 +20,7 @@ from gpudoctor.model.redaction import mask_text
 from gpudoctor.model.signs.job_log import JobLog, LogEvent, LogFile, RankStack, UnknownError
 from gpudoctor.model.unavailable import Unread
 from gpudoctor.vitals.job_log.endings import (
-    ELASTIC_RANK,
+    RANK_OF_SUMMARY,
     Mention,
     Tail,
     calls_itself_error,
@@ -44,6 +44,7 @@ from gpudoctor.vitals.job_log.lines import (
     of_error_level,
     of_low_level,
     open_log,
+    rank_of,
     text_of,
 )
 from gpudoctor.vitals.job_log.progress import moment_of, step_of, surely_done, whole_step
@@ -80,10 +81,10 @@ Or the first ones in a row.
 """
 _FOLLOWED = 300
 """Lines behind a failure in which a second beginning is sought."""
-_MOST_STEPS, _MOST_SEEN, _LAST = 20_000, 8, 200
-"""Lines with a step behind a failure that are read; steps that count; the last events for which they do."""
-_MOST_EVENTS, _MOST_ALIKE, _HABIT = 20_000, 50, 10
-"""Different events; those of one kind, type and rank; times that the training went on after one kind."""
+_MOST_STEPS, _LAST = 20_000, 200
+"""Lines with a step behind a failure that are read; the last events for which they count."""
+_MOST_EVENTS, _MOST_ALIKE = 20_000, 50
+"""Different events; those of one kind, type and rank."""
 _TAIL, _OWN_TAIL, _MOST_TAIL = 3_000, 200, 100_000
 """Last lines that are kept of a file, of one of a single rank, and of all together."""
 _OF_USAGE = re.compile(rb"usage: |\[?-{1,2}[a-zA-Z]")
@@ -126,8 +127,6 @@ _OF_A_QUEUE = ("_queue.Empty", "queue.Empty")
 """Raised by who waits for a message: in a chain, the other exception says what it means."""
 _LASTS, _SHORT, _NEAR_END = 3, 10, 12
 """Times that a lasting condition must have come, unless a few lines were pasted; lines that count as the end."""
-_FILE_RANK = re.compile(r"(?i)(?:^|[^a-z])(?:global_?)?(?:rank|task|worker|proc)[_.-]?(\d{1,5})(?!\d)")
-_FOLDER_RANK = re.compile(r"[/\\](\d{1,5})[/\\](?:stderr|stdout)\.log")
 
 
 def read_job_log(
@@ -229,48 +228,41 @@ class _Events:
 
     def __init__(self) -> None:
         self.all: list[LogEvent] = []
+        self.ordinary = self.low = self.served = 0
+        """Lines of a program that goes on, of a low level, and of a server; an event holds them as it came last."""
+        self.run_begins = 1
         self._same: dict[Hashable, LogEvent] = {}
         self._texts: Counter[Hashable] = Counter()
-        self.survived: Counter[Hashable] = Counter()
-        """Failures after which the training went on, by kind, type and rank."""
-        self.in_doubt: list[LogEvent] = []
+        self._in_doubt: list[LogEvent] = []
         """Exceptions of the run before one that seems to begin, until it shows something of its own."""
         self._begins_again = 0
-        self.run_begins = 1
-        self.ordinary: dict[int, int] = {}
-        """By identity: the reader's count of ordinary lines when an event came last."""
 
-    def add(self, event: LogEvent, ordinary: int) -> LogEvent:
+    def add(self, event: LogEvent) -> LogEvent:
         """Keep an event; gives the one that counts it."""
         if event.fatal and not (event.lasting or event.last):
             self.alive(event.line)
-        alike = alike_of(event)
         key: Hashable = (event.code, event.kind, event.rank, "")
         if event.bearing is Bearing.CAUSE:
             key = (event.code, event.kind, event.rank, skeleton(event.text[:120]))
+            alike = alike_of(event)
             self._texts[alike] += key not in self._same
             key = alike if self._texts[alike] > _MOST_ALIKE else key
         old = self._same.get(key)
-        if old is not None and not overcome(old) and not (self.survived[alike] >= _HABIT and old.seen):
-            old.count += event.count
-            old.last_line = max(event.line, old.last_line)
-            old.served = old.low_behind = 0
-            old.succeeded = event.succeeded
+        kept = event
+        if old is not None and not overcome(old):
+            kept = old
+            kept.count += event.count
+            kept.last_line = max(event.line, old.last_line)
+            kept.succeeded = event.succeeded
             for name in ("quoted", "warned", "logged", "goes_on"):
-                setattr(old, name, getattr(old, name) and getattr(event, name))
-            self.ordinary[id(old)] = ordinary
-            return old
-        if old is not None:
-            self.survived[alike] += 1
-            if self.survived[alike] > _HABIT:  # of those after which the training went on, one counts them all
-                self.all.remove(old)
-                event.count += old.count - 1
-        if len(self.all) >= _MOST_EVENTS:
-            self.all = [item for item in self.all if not overcome(item)][-_MOST_EVENTS + 1 :]
-        self._same[key] = event
-        self.all.append(event)
-        self.ordinary[id(event)] = ordinary
-        return event
+                setattr(kept, name, getattr(kept, name) and getattr(event, name))
+        else:
+            if len(self.all) >= _MOST_EVENTS:
+                self.all = [item for item in self.all if not overcome(item)][-_MOST_EVENTS + 1 :]
+            self._same[key] = event
+            self.all.append(event)
+        kept.followed, kept.low_behind, kept.served = self.ordinary, self.low, self.served
+        return kept
 
     def begun_again(self, line: int) -> None:
         """The program began again at a line: what failed before was not its end."""
@@ -278,17 +270,17 @@ class _Events:
         for item in self.all:
             if not item.exception:
                 item.earlier = True
-            elif not item.earlier and item not in self.in_doubt:
-                self.in_doubt.append(item)
+            elif not item.earlier and item not in self._in_doubt:
+                self._in_doubt.append(item)
         self._same.clear()
 
     def alive(self, line: int) -> None:
         """The run that began last showed something of its own on a line: a step, a failure, another line."""
         if self._begins_again and line > self._begins_again:
-            for item in self.in_doubt:
+            for item in self._in_doubt:
                 item.earlier = True
             self.run_begins, self._begins_again = self._begins_again, 0
-            self.in_doubt.clear()
+            self._in_doubt.clear()
 
     @property
     def failed(self) -> bool:
@@ -299,7 +291,7 @@ class _Events:
         """A step was printed; whether any event waits for more. Step 0 shows nothing: a bar is printed again."""
         waiting = False
         for item in self.all[-_LAST:]:
-            if item.last_line < line and len(item.seen) < _MOST_SEEN and not item.reported:
+            if item.last_line < line and len(item.seen) < WENT_ON and not item.reported:
                 waiting = True
                 if moment and moment != item.moment and (rank is None or item.rank in (None, rank)):
                     item.seen.add(moment)
@@ -310,33 +302,33 @@ class _Events:
 
         Behind an exception that is no certain sign: the script goes on after the program has died.
         """
+        survived = {alike_of(item) for item in self.all if overcome(item)}
         over = [item for item in self.all if item.last_line < line and len(item.seen) > (not item.exception)]
         deaths = [item.last_line for item in self.all if item.kind in OF_A_DEATH and item not in over]
         for item in self.all:
             if item.last_line >= line or max(deaths, default=0) >= item.line:
                 continue
-            caught = surely or item.quoted or item.warned or self.survived[alike_of(item)] > 0
+            caught = surely or item.quoted or item.warned or alike_of(item) in survived
             if item in over or (item.exception and caught):
                 item.succeeded = True
             elif item.exception:
                 item.doubtful = True
 
-    def finished(self, lines: int, ordinary: int) -> list[LogEvent]:
-        """The events of a file of so many lines, of which so many were ordinary."""
+    def finished(self, lines: int) -> list[LogEvent]:
+        """The events of a file of so many lines."""
         near = lines - max(_NEAR_END, lines // 50)
         times: Counter[Hashable] = Counter()
         for item in self.all:
             times[alike_of(item)] += item.count
-            self.survived[alike_of(item)] += item.count if overcome(item) else 0
-        latest = max((item.line for item in self.all if item.fatal), default=0)
+        survived = {alike_of(item) for item in self.all if overcome(item)}
         for item in self.all:
-            count = times[alike_of(item)] if item.lasting else item.count
+            alike = alike_of(item)
+            count = times[alike] if item.lasting else item.count
             item.at_end = item.last_line >= near and (count >= _LASTS or (lines <= _SHORT and item.count > 1))
-            item.followed = 0 if item.reported else ordinary - self.ordinary[id(item)]
-            item.doubtful = item.doubtful or item in self.in_doubt
-            item.habitual = self.survived[alike_of(item)] > 0
-            if self.survived[alike_of(item)] >= _HABIT and item.last_line < latest:
-                item.seen.update(range(1, WENT_ON + 1))
+            item.followed = 0 if item.reported else self.ordinary - item.followed
+            item.low_behind, item.served = self.low - item.low_behind, self.served - item.served
+            item.doubtful = item.doubtful or item in self._in_doubt
+            item.habitual = alike in survived
         return self.all
 
 
@@ -367,7 +359,7 @@ class _FileReader:
         self._reads: Counter[Shape] = Counter()
         self._idle: Counter[Shape] = Counter()
         """By identity of a shape: how often it was read, and how often it gave nothing."""
-        self._changes = self._ordinary = self._bytes = self._taken = self.lines = 0
+        self._changes = self._bytes = self._taken = self.lines = 0
         self._skipping = False
         """Whether a traceback is left out."""
         self._left_out = self._pending = 0
@@ -391,9 +383,9 @@ class _FileReader:
         self._attempts: dict[str, int] = {}
         self._reported = self._good_pod = False
         self._raised: LogEvent | None = None
+        self._ended = False
         self._unheeded = ("", 0)
         """The last exception that ended nothing, and its line."""
-        self._ended = False
 
     def read(self, parts: Iterable[Block]) -> None:
         """All blocks. In the midst of a long file, lines that come again and again are read now and then."""
@@ -426,7 +418,7 @@ class _FileReader:
                 self._index = index
                 self._whole(shape, pieces[index], number)
             else:
-                self._ordinary += shape.ordinary
+                self.events.ordinary += shape.ordinary
                 if shape.tells:
                     self._told(shape, pieces[index], number)
         self._tail.extend(
@@ -462,7 +454,6 @@ class _FileReader:
 
     def _told(self, shape: Shape, raw: bytes, number: int) -> None:
         """What a line that may be of no failure says of those before it."""
-        recent = self.events.all[-_LAST:]
         if shape.step:
             self._step = raw, number
             self._last_progress_line = number
@@ -478,14 +469,11 @@ class _FileReader:
             self._done_line, self._surely_done = number, surely_done(text_of(raw))
             self._behind_done.clear()
             self.events.alive(number)
-        if not recent:
-            return
-        for item in recent if shape.served or shape.low or shape.undone else ():
-            if item.last_line < number:
-                item.served += shape.served
-                item.low_behind += shape.low
-                if shape.undone and item.undone in shape.undone and re.search(item.undone, text_of(raw)):
-                    item.succeeded = True
+        self.events.low += shape.low
+        self.events.served += shape.served
+        for item in self.events.all[-_LAST:] if shape.undone else ():
+            if item.last_line < number and item.undone in shape.undone and re.search(item.undone, text_of(raw)):
+                item.succeeded = True
         if shape.succeeded or (shape.low and shape.done):
             for item in self.events.all:
                 item.succeeded = item.succeeded or item.last_line < number
@@ -577,7 +565,7 @@ class _FileReader:
         for part in _PARTS.split(raw) if shape.reads and b"]" in raw else (raw,):
             took = self._text(text_of(part), number, reads=shape.reads) or took
         if changes == self._changes and not took:
-            self._ordinary += shape.ordinary
+            self.events.ordinary += shape.ordinary
             self._idle[shape] += 1
         if shape.tells:
             self._told(shape, raw, number)
@@ -618,8 +606,9 @@ class _FileReader:
     def _rank_above(self) -> int | None:
         """The rank that the summary of torchrun names above the traceback of an error file."""
         for offset in range(-1, -_OF_ERROR_FILE, -1):
-            if found := ELASTIC_RANK.match(self._prefixes.line(self._around(offset)).text):
-                return int(found[1])
+            found = RANK_OF_SUMMARY.match(self._prefixes.line(self._around(offset)).text)
+            if found and found["torchrun"]:
+                return int(found["torchrun"])
         return None
 
     def _logged(self, text: str, level: str) -> str:
@@ -738,17 +727,13 @@ class _FileReader:
         if lost and len(chain) > 1 and event.kind in _CANNOT_WRITE:  # it could not log why it ended
             event.closing = event.doubtful = True
         elif lost or of_end or (raised.announced and (event.kind == PLAIN or event.bearing is Bearing.SYMPTOM)):
-            if self._ended_a_thread_last(raised, known=event.kind != PLAIN):
-                event.doubtful = True
+            last = next((number for raw, number in reversed(self._tail) if raw.strip()), 0)
+            own = raised.announced.startswith(OF_THREAD) and (raised.frame is not None or event.kind != PLAIN)
+            if own and self._ended and raised.line >= last and not (self._job.finished or self.events.failed):
+                event.doubtful = True  # a thread of the program died, and nothing came behind it
             else:
                 event.bearing, event.kind, event.fatal = Bearing.CONSEQUENCE, UNHEEDED, False
         self._raised = self._keep(event, in_step=not raised.evaluating)
-
-    def _ended_a_thread_last(self, raised: Raised, *, known: bool) -> bool:
-        """Whether a thread of the program died, and the file has nothing else after it, nor a failure."""
-        of_thread = raised.announced.startswith(OF_THREAD) and (raised.frame is not None or known)
-        last = next((number for raw, number in reversed(self._tail) if raw.strip()), 0)
-        return of_thread and self._ended and raised.line >= last and not (self._job.finished or self.events.failed)
 
     def _keep(self, event: LogEvent, *, in_step: bool = True) -> LogEvent:
         """Keep an event, with the last step above it if it is of the training; gives the one that counts it."""
@@ -760,7 +745,7 @@ class _FileReader:
         event.moment, whole = self._mark or (None, None)
         event.step = whole if in_step else None
         event.succeeded = self._good_pod and self._pieces[self._index][:1] == b" "
-        kept = self.events.add(event, self._ordinary)
+        kept = self.events.add(event)
         self._steps_left = _MOST_STEPS
         if event.fatal:
             self._follow = self.lines and event.line + _FOLLOWED
@@ -782,7 +767,7 @@ class _FileReader:
             self._job.ranks.add(self._rank)
         if self._done_line:
             self.events.done(self._done_line, surely=self._surely_done)
-        found = list(self.events.finished(self.lines, self._ordinary))
+        found = list(self.events.finished(self.lines))
         return sorted([*found, *self._mentioned(found)], key=lambda item: item.line)
 
     # What the last lines say beside the events
@@ -850,8 +835,7 @@ class _FileReader:
 
     def worded_as_exception(self, error: UnknownError) -> LogEvent | None:
         """The event of an error at the end whose words are those of an exception that some wording knows."""
-        own = not error.cut and calls_itself_error(error.text)
-        match = self._table.in_exception(error.text) if own else None
+        match = self._table.in_exception(error.text) if not error.cut and calls_itself_error(error.text) else None
         if match is None or match.plain or match.known.message.bearing not in (Bearing.CAUSE, Bearing.SYMPTOM):
             return None
         return self._event(match, error.text, error.line, error, doubtful=True)
@@ -915,9 +899,3 @@ def _with_libraries(raised: Raised, last: Raised) -> str:
     for name in raised.libraries[-1:]:  # the innermost one last
         files[name] = files.pop(name)
     return f"{raised.text[:3000]}\nin {' '.join(files)}" if files else raised.text
-
-
-def rank_of(path: str) -> int | None:
-    """The rank that a file's name or folder says."""
-    found = _FOLDER_RANK.search(path) or _FILE_RANK.search(path.replace("\\", "/").rpartition("/")[2])
-    return int(found[1]) if found else None

@@ -12,10 +12,6 @@ from gpudoctor.model.signs.job_log import LogFrame
 from gpudoctor.vitals.job_log.lines import HEADER, PrefixedLine, without_level
 from gpudoctor.vitals.job_log.progress import has_result, step_of
 
-_HEADING = re.compile(r"(?:-{5,80} ?)?(\w{1,80}(?:Error|Exception|Interrupt|Exit))(?::? {1,80})Traceback")
-"""A notebook's header, and the exception of a loader's worker, whose message begins with its traceback."""
-_CAUGHT = re.compile(r"^(\w{1,80}): Caught \1 in [A-Za-z]")
-"""The exception of a worker or replica, with the traceback of its own below it."""
 _CHAIN = re.compile(
     r"^(?:During handling of the above exception, another exception occurred:|"
     r"The above exception was the direct cause of the following exception:)"
@@ -55,8 +51,6 @@ _LOOSE = re.compile(
 )
 _OF_GO = re.compile(r"^.{0,60}\b\w+\.go:\d{1,5}\]? ")
 """What a service written in Go puts before its words, as the kubelet: its errors are not the job's."""
-_OF_SPAWN = re.compile(r"(?:[\w.]{1,80}\.)?(?:Exception|ProcessRaisedException):?\s*$")
-"""What torch.multiprocessing raises for the exception of a process, which it prints below."""
 _IN_QUOTES = re.compile(r"^([\"'`])(.{5,2000})\1[.!]?$")
 """A line that a person pasted within quotes."""
 _STRESSED = re.compile(r"^(\*{1,3}|`)([A-Za-z_][\w.]{0,200}:)\1(?= )")
@@ -107,10 +101,6 @@ _NOT_OF_MESSAGE = re.compile(
     r" {0,4}(?:Normal|Warning) {1,12}[A-Z]\w{3,40} {2}|\S{1,300}:\d{1,7}: \w*Warning: "
 )
 """What a tracker, the end of the interpreter and a scheduler print behind an exception."""
-_GROUP = re.compile(r"^(?: {2,}[+|] )?Exception Group Traceback \(most recent call last\)")
-_MARGIN = re.compile(r"^ {2,}\|(?: |$)")
-_GROUP_RULE = re.compile(r"^ {2,}\+-[-+]*-")
-"""What Python puts before the lines of an exception group, and between its exceptions."""
 _OF_CELL = re.compile(r"(?:(?:Papermill|Cell)ExecutionError|CheckpointException)$")
 """Whose message holds the traceback of a notebook's cell, or of a rank."""
 _EVALUATES = re.compile(
@@ -176,14 +166,10 @@ class _Open:
     message_lines: int = 0
     boxed: bool = False
     pending_code: bool = False
-    heading: tuple[str, int] | None = None
-    """The exception that a notebook names in the header of its traceback, and its line."""
     of: PrefixedLine = field(default_factory=lambda: PrefixedLine(""))
     """The header."""
     indent: int = 0
     """Blanks before the header: a traceback may be pasted or printed with an indentation."""
-    group: bool = False
-    """Whether it is of an exception group."""
 
 
 class Tracebacks:
@@ -223,17 +209,6 @@ class Tracebacks:
         text, key = line.text.rstrip(), line.source
         self.took = False
         opened = self._open.get(key)
-        if opened is not None and opened.group:
-            if _GROUP_RULE.match(text):
-                if opened.current is not None:
-                    opened.chain.append(opened.current)
-                opened.current, opened.frames, opened.noise = None, [], 0
-                return []
-            margin = _MARGIN.match(text)
-            if margin is None and text:
-                done = _closed(self._open.pop(key))
-                return [*([done] if done else ()), *self._take(line, number, level)]
-            text = text[margin.end() :] if margin else text
         if any(part in text for part in _OF_UNHEEDED) and _UNHEEDED.search(text):
             self._announced[key] = text, number
         if HEADER in text:
@@ -282,7 +257,7 @@ class Tracebacks:
 
     def finish(self) -> list[list[Raised]]:
         """Chains that the end of the file completes."""
-        rest = [_closed(opened) if (cut := _cut(opened)) is None else cut for opened in self._open.values()]
+        rest = list(map(_closed, self._open.values()))
         self._open.clear()
         return [chain for chain in rest if chain]
 
@@ -299,12 +274,8 @@ class Tracebacks:
                 self._open.pop(next(iter(self._open)))
             opened = self._open[key] = _Open(announced=self._above(key, number), level=level())
         opened.frames, opened.noise, opened.of = [], 0, line
-        heading = _HEADING.match(text)
-        opened.heading = (heading[1], number) if heading else None
         opened.indent = len(text) - len(text.lstrip(" "))
         opened.boxed = text.lstrip()[:1] in "╭┌"
-        if _GROUP.match(text):
-            opened.group, opened.indent = True, 0
         return [done] if done else []
 
     def _inside(self, opened: _Open, line: PrefixedLine, number: int, text: str) -> None:
@@ -324,7 +295,7 @@ class Tracebacks:
             return
         behind_frame = bool(opened.frames) and opened.noise == 0
         opened.pending_code = False
-        raised = _raised(stripped.lstrip("+| ") if stripped[:1] in "+|" else stripped)
+        raised = _raised(stripped)
         own = _OWN_TYPE.match(stripped) or _BARE_TYPE.match(stripped) if behind_frame else None
         if raised is None and own is not None:
             raised = own["type"], (own["message"] or "").strip()
@@ -390,25 +361,7 @@ class Tracebacks:
 
 
 def _closed(opened: _Open) -> list[Raised]:
-    chain = [*opened.chain, opened.current] if opened.current is not None else opened.chain
-    if opened.group:  # Python prints a group before the exceptions that it wraps
-        chain = sorted(chain, key=lambda item: item.type.endswith("ExceptionGroup"))
-    return chain
-
-
-def _cut(opened: _Open) -> list[Raised] | None:
-    """The exception that a notebook or a worker names above its frames, if the log ends before its message."""
-    last = opened.current or (opened.chain[-1] if opened.chain else None)
-    if last is not None and (found := _CAUGHT.match(last.text)):
-        frame = _own(opened.frames) or last.frame
-        before = opened.chain if opened.current is not None else opened.chain[:-1]
-        return [*before, replace(last, text=found[1], frame=frame)]
-    if opened.current is None and opened.chain and _OF_SPAWN.match(opened.chain[-1].text):
-        return opened.chain[:-1]  # what the process raised is not there
-    if opened.current is not None or opened.chain or not (opened.heading and opened.lines):
-        return None
-    kind, line = opened.heading
-    return [Raised(kind, kind, line, PrefixedLine("", opened.of.rank), _own(opened.frames))]
+    return [*opened.chain, opened.current] if opened.current is not None else opened.chain
 
 
 def _linked(opened: _Open, header: str) -> bool:

@@ -20,6 +20,7 @@ _DIGITS = re.compile(r"\d[\d.,:e+-]*")
 _LONGEST = 4000
 _VARYING = b"0123456789.+-"
 """What differs between the lines of a loop."""
+_DIGIT = re.compile(rb"\d")
 _HASH = re.compile(rb"\b(?=[a-f]{0,40}[0-9])[0-9a-f]{7,}\b|0x[0-9a-f]+")
 _MOST_WORDS, _LONGEST_WORD = 200_000, 200
 _MOST_SHAPES, _LONGEST_ALIKE = 50_000, 1_000
@@ -27,7 +28,7 @@ _MOST_SHAPES, _LONGEST_ALIKE = 50_000, 1_000
 _BEFORE_SYMPTOMS = 0.5
 """Behind the causes: a kill for memory counts, whoever reports it."""
 _NAMED = re.compile(
-    rf"{ENDINGS}(?=(\w*))\1(?:\(\w{{1,80}}\))?(?::|\s*$|\(['\"])|"  # gives no letters back: linear
+    rf"{ENDINGS}(?=(\w{{0,80}}))\1(?:\(\w{{1,80}}\))?(?::|\s*$|\(['\"])|"  # gives no letters back
     r"(?i:traceback \(most recent call last\)|exception (?:ignored )?in|error in atexit|what\(\):|"
     r"\(most recent call first\)|thread \S+ \((?:idle|active)|^process \d{1,10}: |--- logging error|"
     r"^\W{0,80}(?:re)?(?:attempt|start|try)(?: no\.?| number)?\W{0,3}\d{1,3}\b|^status:\s{2,20}\w+\s*$|"
@@ -188,15 +189,14 @@ class Messages:
         for word in set(bare.split()):
             items = self._hot.get(word)
             if items is None:
-                items = tuple(
-                    item
-                    for at in range(len(word))
-                    for size in (1, 2, 3)
-                    if at + size <= len(word)
+                places = ((at, size) for at in range(len(word)) for size in (1, 2, 3) if at + size <= len(word))
+                anchors = {
+                    anchor: each
+                    for at, size in places
                     for anchor, each in self._by_triple.get(word[at : at + size], ())
                     if word.startswith(anchor, at)
-                    for item in each
-                )
+                }
+                items = tuple(item for each in anchors.values() for item in each)
                 if len(word) <= _LONGEST_WORD:
                     self._hot[word] = items
             found.update((cue, of) for without, cue, of in items if without in bare)
@@ -208,7 +208,10 @@ class Messages:
         shape = self.shapes.get(bare)
         if shape is None:
             key = bare
-            if len(raw) > 24 and (plain := _HASH.sub(b"0", raw)) is not raw:
+            if _is_of_digits(bare):  # whether it is a step depends on how many there are
+                key = _DIGIT.sub(b"0", raw)
+                shape = self.shapes.get(key)
+            elif len(raw) > 24 and (plain := _HASH.sub(b"0", raw)) is not raw:
                 key = plain.translate(None, _VARYING)
                 shape = self.shapes.get(key)
             shape = shape or self._judged(raw, bare)
@@ -220,7 +223,7 @@ class Messages:
 
     def _judged(self, raw: bytes, bare: bytes) -> Shape:
         candidates = self._candidates(bare.lower())
-        of_digits = bare.strip(b" \t:,") == b"" or bare[:2] == b"OK"  # a step and its loss, unittest
+        of_digits = _is_of_digits(bare) or bare[:2] == b"OK"  # a step and its loss, unittest
         ordinary = _OF_A_PROGRAM.match(raw) is not None
         if not candidates and not of_digits:
             return _DULL[not ordinary]
@@ -274,6 +277,10 @@ class Messages:
                     continue
                 return Match(item, tuple((name, value.strip()) for name, value in found.groupdict().items() if value))
         return None
+
+
+def _is_of_digits(bare: bytes) -> bool:
+    return bare.strip(b" \t:,") == b""
 
 
 @lru_cache(maxsize=4)
