@@ -196,8 +196,15 @@ def _at(group: ProcessGroup, inside: Mapping[int, CollectiveEntry], number: int)
     rings = ((launch, group.traces[rank]) for rank, launch in inside.items())
     known = ((launch, ring) for launch, ring in rings if ring.operation(number))
     for launch, ring in known if here is None else ():
-        keys = {"operation": ring.operation(number), "site": ring.site(number)}
-        return replace(launch, sequence=number, done=False, created=0, peer=None, **keys)
+        return replace(
+            launch,
+            sequence=number,
+            operation=ring.operation(number),
+            site=ring.site(number),
+            done=False,
+            created=0,
+            peer=None,
+        )
     return here
 
 

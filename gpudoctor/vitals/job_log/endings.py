@@ -363,8 +363,8 @@ def _exits(tail: Tail) -> Iterator[RankExit]:
         elif ended := _ENDED.search(text):
             launcher = next(name for name in ("mpirun", "spawn", "srun") if ended[name])
             rank = ended[launcher]
-            by = ended["signal"] or _SIGNALS.get(ended["words"] or "") or getattr(signal, ended["name"] or "", 0)
-            code = -int(by) or int(ended["code"] or ended["exit"] or 1)
+            by = _SIGNALS.get(ended["words"] or "", getattr(signal, ended["name"] or "", 0))
+            code = -int(ended["signal"] or by) or int(ended["code"] or ended["exit"] or 1)
         if code:
             for each in _listed(rank):
                 yield RankExit(rank=each, code=code, launcher=launcher, path=tail.path, line=number, first=first)

@@ -429,7 +429,6 @@ _BEFORE_RECORD = re.compile(r'^[\w.:/-]{1,120}:? (?=\{"(?:log|message|MESSAGE|st
 """The tag that fluentd prints before a record."""
 _ESCAPED = re.compile(r"Traceback \(most recent call last\):?(?:\\r)?(?:\\n|\\\\n)")
 _LONGEST_PREFIX, _MOST_PREFIXES = 300, 8
-_OF_GROUP = re.compile(r"(?:(?<! ) {2,80}[+|] )?(?:Exception Group )?$")
 _FRAME = re.compile(r' {0,4}[|+]? {1,3}File \\?".')
 _LEVEL_WORD = r"(?:DEBUG|INFO|NOTICE|WARNING|WARN|ERROR|CRITICAL|FATAL)"
 _VARYING = re.compile(rf"(?<! ) +\d+|\d+|\b{_LEVEL_WORD} *")
@@ -446,7 +445,7 @@ class Prefixes:
 
     def learn(self, header: str, following: Iterable[str]) -> None:
         """Learn what stands before the header of a traceback, numbers apart, if a frame behind has it, too."""
-        prefix = _OF_GROUP.sub("", header.partition(HEADER)[0])
+        prefix = header.partition(HEADER)[0].removesuffix("Exception Group ")
         if not prefix.strip(" ") or len(prefix) > _LONGEST_PREFIX or '{"' in prefix or prefix.lstrip(" ")[:1] == '"':
             return
         form, at = "", 0

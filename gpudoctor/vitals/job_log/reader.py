@@ -727,9 +727,9 @@ class _FileReader:
         if lost and len(chain) > 1 and event.kind in _CANNOT_WRITE:  # it could not log why it ended
             event.closing = event.doubtful = True
         elif lost or of_end or (raised.announced and (event.kind == PLAIN or event.bearing is Bearing.SYMPTOM)):
-            last = next((number for raw, number in reversed(self._tail) if raw.strip()), 0)
+            end = next((number for raw, number in reversed(self._tail) if raw.strip()), 0)
             own = raised.announced.startswith(OF_THREAD) and (raised.frame is not None or event.kind != PLAIN)
-            if own and self._ended and raised.line >= last and not (self._job.finished or self.events.failed):
+            if own and self._ended and raised.line >= end and not (self._job.finished or self.events.failed):
                 event.doubtful = True  # a thread of the program died, and nothing came behind it
             else:
                 event.bearing, event.kind, event.fatal = Bearing.CONSEQUENCE, UNHEEDED, False

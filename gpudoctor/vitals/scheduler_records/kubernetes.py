@@ -10,8 +10,8 @@ from typing import Any
 KINDS = ("Pod", "PodList", "Job", "JobList", "Event", "EventList", "List")
 _EVENTS = re.compile(r"(?:NAMESPACE\s+)?LAST SEEN\s+(?:.*\s)?TYPE\s+REASON\s+(?:OBJECT|(?:KIND\s+)?SOURCE\s+MESSAGE)\b")
 """Since Kubernetes 1.13, and before."""
-_STATUS = re.compile(r"^Status:\s+(Running|Succeeded)\b", re.MULTILINE)
-_LIMIT = re.compile(r"^\s+Limits:\n(?:\s{6,40}\S.*\n)*?\s+memory:\s+(\S+)", re.MULTILINE)
+_STATUS = re.compile(r"^Status: {1,40}(Running|Succeeded)\b", re.MULTILINE)
+_LIMIT = re.compile(r"^ {2,12}Limits:\n(?: {6,40}\S.*\n){0,20}? {6,40}memory: {1,40}(\S{1,40})", re.MULTILINE)
 
 
 def is_events(lines: list[str]) -> bool:
