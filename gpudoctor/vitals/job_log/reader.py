@@ -83,8 +83,8 @@ _FOLLOWED = 300
 """Lines behind a failure in which a second beginning is sought."""
 _MOST_STEPS, _LAST = 20_000, 200
 """Lines with a step behind a failure that are read; the last events for which they count."""
-_MOST_EVENTS, _MOST_ALIKE = 20_000, 50
-"""Different events; those of one kind, type and rank."""
+_MOST_EVENTS, _MOST_ALIKE, _HABIT = 20_000, 50, 10
+"""Different events; those of one kind, type and rank; times that the training went on after one kind."""
 _TAIL, _OWN_TAIL, _MOST_TAIL = 3_000, 200, 100_000
 """Last lines that are kept of a file, of one of a single rank, and of all together."""
 _OF_USAGE = re.compile(rb"usage: |\[?-{1,2}[a-zA-Z]")
@@ -233,6 +233,8 @@ class _Events:
         self.run_begins = 1
         self._same: dict[Hashable, LogEvent] = {}
         self._texts: Counter[Hashable] = Counter()
+        self._survived: Counter[Hashable] = Counter()
+        """Failures after which the training went on, by what they have in common."""
         self._in_doubt: list[LogEvent] = []
         """Exceptions of the run before one that seems to begin, until it shows something of its own."""
         self._begins_again = 0
@@ -241,15 +243,15 @@ class _Events:
         """Keep an event; gives the one that counts it."""
         if event.fatal and not (event.lasting or event.last):
             self.alive(event.line)
+        alike = alike_of(event)
         key: Hashable = (event.code, event.kind, event.rank, "")
         if event.bearing is Bearing.CAUSE:
             key = (event.code, event.kind, event.rank, skeleton(event.text[:120]))
-            alike = alike_of(event)
             self._texts[alike] += key not in self._same
             key = alike if self._texts[alike] > _MOST_ALIKE else key
         old = self._same.get(key)
         kept = event
-        if old is not None and not overcome(old):
+        if old is not None and not overcome(old) and not (self._survived[alike] >= _HABIT and old.seen):
             kept = old
             kept.count += event.count
             kept.last_line = max(event.line, old.last_line)
@@ -257,6 +259,10 @@ class _Events:
             for name in ("quoted", "warned", "logged", "goes_on"):
                 setattr(kept, name, getattr(kept, name) and getattr(event, name))
         else:
+            self._survived[alike] += old is not None
+            if old is not None and self._survived[alike] > _HABIT:  # of a habit, one counts them all
+                self.all.remove(old)
+                event.count += old.count - 1
             if len(self.all) >= _MOST_EVENTS:
                 self.all = [item for item in self.all if not overcome(item)][-_MOST_EVENTS + 1 :]
             self._same[key] = event
@@ -302,13 +308,12 @@ class _Events:
 
         Behind an exception that is no certain sign: the script goes on after the program has died.
         """
-        survived = {alike_of(item) for item in self.all if overcome(item)}
         over = [item for item in self.all if item.last_line < line and len(item.seen) > (not item.exception)]
         deaths = [item.last_line for item in self.all if item.kind in OF_A_DEATH and item not in over]
         for item in self.all:
             if item.last_line >= line or max(deaths, default=0) >= item.line:
                 continue
-            caught = surely or item.quoted or item.warned or alike_of(item) in survived
+            caught = surely or item.quoted or item.warned or self._survived[alike_of(item)] > 0
             if item in over or (item.exception and caught):
                 item.succeeded = True
             elif item.exception:
@@ -320,7 +325,8 @@ class _Events:
         times: Counter[Hashable] = Counter()
         for item in self.all:
             times[alike_of(item)] += item.count
-        survived = {alike_of(item) for item in self.all if overcome(item)}
+            self._survived[alike_of(item)] += item.count if overcome(item) else 0
+        latest = max((item.line for item in self.all if item.fatal), default=0)
         for item in self.all:
             alike = alike_of(item)
             count = times[alike] if item.lasting else item.count
@@ -328,7 +334,9 @@ class _Events:
             item.followed = 0 if item.reported else self.ordinary - item.followed
             item.low_behind, item.served = self.low - item.low_behind, self.served - item.served
             item.doubtful = item.doubtful or item in self._in_doubt
-            item.habitual = alike in survived
+            item.habitual = self._survived[alike] > 0
+            if self._survived[alike] >= _HABIT and item.last_line < latest:
+                item.seen.update(range(1, WENT_ON + 1))
         return self.all
 
 
