@@ -12,13 +12,23 @@ from dataclasses import dataclass
 
 from gpudoctor.analysis.source.call_frequency import option_of, step_period
 from gpudoctor.analysis.source.control_flow import FUNCTIONS, enclosing, function_of, loop_node, statement
-from gpudoctor.analysis.source.syntax import LoopNode, called_name, is_method_call, keyword_value, nodes, segment, walk
+from gpudoctor.analysis.source.syntax import (
+    LoopNode,
+    called_name,
+    is_method_call,
+    keyword_value,
+    names_in,
+    nodes,
+    segment,
+    walk,
+)
 from gpudoctor.analysis.source.syntax_edits import block, indentation, insert_after, own_lines, put_under, replace_node
 from gpudoctor.model.remedy import Edit, ImportEdit, KeywordEdit
 from gpudoctor.model.signs.source import Event, GuardKind, Loop, Script, Source
 
 _TRAINS = re.compile(r"(\w*_)?(backward|step|zero_grad)|load_state_dict|clip_grad\w*|update\w*|[a-z]\w*[a-z]_")
 """Methods that a training is made of: what calls one is more than watching. In-place methods of tensors too."""
+_NUMBERS = frozenset({"enumerate", "range", "trange"})
 _SAVES = re.compile(r"save|checkpoint|ckpt|dump")
 
 
@@ -29,6 +39,8 @@ class LoopCounter:
     name: str
     edits: tuple[Edit, ...] = ()
     """What makes it, where nothing counts yet."""
+    zero: bool = False
+    """Whether it is 0 on the first pass."""
 
 
 def events_at(source: Source, path: str, line: int, column: int = 0) -> Iterator[tuple[Script, Loop, Event]]:
@@ -93,11 +105,14 @@ def _less_often(script: Script, loop: Loop, event: Event, period: int, block: bo
         if not block and (node.orelse or not all(isinstance(item, ast.Expr) for item in node.body)):
             return ()  # it shares its guard with other work
         return (replace_node(script, written, str(period)), *more)
-    for place in _places(script, event):
-        if not isinstance(place, ast.Expr) or own_lines(script, place) is None or trains(loop, script, place):
+    for place in _places(script, head, event):
+        if own_lines(script, place) is None or trains(loop, script, place):
             continue
         found = counter_at(script, loop, head, place)
-        if found is not None:
+        watches = isinstance(place, ast.Expr | ast.For) or (
+            isinstance(place, ast.Assign) and found is not None and found.zero and _only_shown(script, loop, place)
+        )
+        if found is not None and watches:
             more = _once_more(script, head, [place]) if last else ()
             under = put_under(script, [place], f"if {found.name} % {period} == 0:")
             return () if more is None else (*found.edits, under, *more)
@@ -121,15 +136,31 @@ def _default(script: Script, option: str, period: int) -> tuple[Edit, ...]:
     return ()
 
 
-def _places(script: Script, event: Event) -> Iterator[ast.stmt]:
-    """Statements that could wait: the event's own, then the calls that lead to it, innermost first."""
+def _places(script: Script, head: LoopNode, event: Event) -> Iterator[ast.stmt]:
+    """Statements that could wait: the event's own and loops around it, then the calls that lead to it."""
     whole = statement(script, event.node) if event.span.path == script.path else None
     if whole is not None:
         yield whole
+        for above in enclosing(script, whole):
+            if above is head or isinstance(above, FUNCTIONS):
+                break
+            if isinstance(above, ast.For):
+                yield above
     for span in reversed(event.via):
         for call in script.calls if span.path == script.path else ():
             if call.span == span and (whole := statement(script, call.node)) is not None:
                 yield whole
+
+
+def _only_shown(script: Script, loop: Loop, place: ast.Assign) -> bool:
+    """Whether what a statement binds is read by statements alone that show it, and do no part of the training."""
+    function, names = function_of(script, place), {name for target in place.targets for name in names_in(target)}
+    readers = (
+        statement(script, node)
+        for node in nodes(script, ast.Name)
+        if node.id in names and isinstance(node.ctx, ast.Load) and function_of(script, node) is function
+    )
+    return all(isinstance(one, ast.Expr) and not trains(loop, script, one) for one in readers)
 
 
 def trains(loop: Loop, script: Script, place: ast.stmt) -> bool:
@@ -231,7 +262,7 @@ def counter_at(script: Script, loop: Loop, head: LoopNode, place: ast.stmt) -> L
     """A name that counts the loop's passes and can be read at a place; else an enumerate that is added."""
     if not _inside(script, place, head):
         return None
-    return _target(head) or _added_up(script, loop, head) or _counted(script, head)
+    return _target(head) or _added_up(script, loop, head, place) or _counted(script, head)
 
 
 def _inside(script: Script, place: ast.AST, head: LoopNode) -> bool:
@@ -248,10 +279,12 @@ def _target(head: LoopNode) -> LoopCounter | None:
     numbered = "enumerate" in called and isinstance(head.target, ast.Tuple)
     name = head.target.elts[0] if numbered and isinstance(head.target, ast.Tuple) else head.target
     counts = numbered or bool(called & {"range", "trange"})
-    return LoopCounter(name=name.id) if counts and isinstance(name, ast.Name) else None
+    first = [part for part in walk(head.iter) if isinstance(part, ast.Call) and called_name(part) in _NUMBERS]
+    zero = all(len(part.args) == 1 and not part.keywords for part in first)
+    return LoopCounter(name=name.id, zero=zero) if counts and isinstance(name, ast.Name) else None
 
 
-def _added_up(script: Script, loop: Loop, head: LoopNode) -> LoopCounter | None:
+def _added_up(script: Script, loop: Loop, head: LoopNode, place: ast.stmt) -> LoopCounter | None:
     """`step += 1` of every pass."""
     for event in loop.events:
         node = event.node
@@ -259,7 +292,14 @@ def _added_up(script: Script, loop: Loop, head: LoopNode) -> LoopCounter | None:
             continue
         one = isinstance(node.op, ast.Add) and isinstance(node.value, ast.Constant) and node.value.value == 1
         if one and isinstance(node.target, ast.Name | ast.Attribute) and _inside(script, node, head):
-            return LoopCounter(name=ast.unparse(node.target))
+            name, function = ast.unparse(node.target), function_of(script, head)
+            given = [
+                item.value
+                for item in nodes(script, ast.Assign)
+                if name in map(ast.unparse, item.targets) and function_of(script, item) is function
+            ]
+            begins = len(given) == 1 and isinstance(given[0], ast.Constant) and given[0].value == 0
+            return LoopCounter(name=name, zero=begins and node.lineno > place.lineno)
     return None
 
 
@@ -279,4 +319,4 @@ def _counted(script: Script, head: LoopNode) -> LoopCounter | None:
         replace_node(script, head.target, f"{name}, {target}"),
         replace_node(script, head.iter, f"enumerate({source})"),
     )
-    return LoopCounter(name=name, edits=edits)
+    return LoopCounter(name=name, edits=edits, zero=True)
