@@ -160,7 +160,12 @@ def _only_shown(script: Script, loop: Loop, place: ast.Assign) -> bool:
         for node in nodes(script, ast.Name)
         if node.id in names and isinstance(node.ctx, ast.Load) and function_of(script, node) is function
     )
-    return all(isinstance(one, ast.Expr) and not trains(loop, script, one) for one in readers)
+    return all(
+        isinstance(one, ast.Expr)
+        and not trains(loop, script, one)
+        and not (isinstance(one.value, ast.Call) and names & names_in(one.value.func))  # `prof.start()` works
+        for one in readers
+    )
 
 
 def trains(loop: Loop, script: Script, place: ast.stmt) -> bool:

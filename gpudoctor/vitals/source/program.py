@@ -39,7 +39,7 @@ _DEEPEST = 70
 """Steps from a use back to where its value comes from; what is further away is not known."""
 _NEAR = 40
 """Bindings of one name that are looked at for one use."""
-_AGAIN = 5000
+_AGAIN = 500
 """Answers that a cut question spoiled and that are worked out anew when they are asked again."""
 _SITES = 24
 """Call sites that tell what a parameter holds."""
