@@ -283,7 +283,7 @@ class LoaderBound(Check):
         more = say(" and does {heavy} more such operations", heavy=len(heavy) - 1) if len(heavy) > 1 else ""
         kind = loader.call.method if loader.engine else loader.label
         place = f"{first.span.path.rpartition('/')[2]}:{first.span.line}"
-        items = say("several items at once") if first.several else say("every item")
+        items = say("every item")
         felt = _felt(loader, first)
         unknown = "" if felt or first.light else say(". Only a run shows how long that takes compared with a step")
         yield self.finding(

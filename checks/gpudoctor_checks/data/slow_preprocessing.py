@@ -168,7 +168,7 @@ class SlowPreprocessing(Check):
                     yield self._found(loader, work, kind)
 
     def _found(self, loader: Loader, work: ItemWork, kind: str) -> Finding:
-        of = say("several at once") if work.several else say("each of them")
+        of = say("each of them")
         words = {
             "pixels": say("nested Python loops over the cells of an array"),
             "tokens": say("a tokenizer call for {of}, {call}()", of=of, call=work.call),

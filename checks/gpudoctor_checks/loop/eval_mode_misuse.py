@@ -8,13 +8,13 @@ from dataclasses import dataclass, replace
 from gpudoctor.analysis import of_run
 from gpudoctor.analysis.observation import confirmed, suspicions
 from gpudoctor.analysis.run.steady_run import Run, judged, spots
-from gpudoctor.analysis.source.autograd_flow import feeds_backward
 from gpudoctor.analysis.source.control_flow import bound, function_of, loop_node
 from gpudoctor.analysis.source.entry_points import training_programs
 from gpudoctor.analysis.source.syntax_places import line_at, place
 from gpudoctor.analysis.source.train_eval_mode import (
     LeftInEvalMode,
     builds_no_graph,
+    feeds_backward,
     forwards,
     frozen,
     left_during_training,

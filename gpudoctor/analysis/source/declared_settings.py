@@ -98,7 +98,7 @@ class Written:
     def rename(self, name: str) -> tuple[Edit, ...]:
         """The edits that keep the value under another name, in the same place; empty where none can."""
         if self.file is not None and self.entry is not None:
-            edit = rename_key(self.file, self.entry, name)
+            edit = replace_key(self.file, self.entry.line, self.entry.column, self.entry.last, name)
             return () if edit is None else (edit,)
         for keyword in self.call.node.keywords if self.call is not None and self.script is not None else ():
             # One that stands in the call itself, and not in a `**kwargs`.
@@ -119,11 +119,6 @@ def add_keyword(script: Script, call: Call, name: str, value: str) -> TextEdit |
         return None
     text = replace_node(script, last, "").expected
     return replace_node(script, last, f"{text}, {name}={value}")
-
-
-def rename_key(file: ConfigFile, entry: Entry, name: str) -> TextEdit | None:
-    """Replace the last part of an entry's key where it stands in the file."""
-    return replace_key(file, entry.line, entry.column, entry.last, name)
 
 
 def replace_key(file: ConfigFile, line: int, column: int, old: str, new: str) -> TextEdit | None:

@@ -8,25 +8,9 @@ from gpudoctor.analysis.source.syntax import is_attribute, keyword_value
 from gpudoctor.model.signs.source import Call, Event, Known, Loop, Script, Source, Unknown
 
 _ENGINES = frozenset(
-    {
-        "accelerate",
-        "lightning",
-        "pytorch_lightning",
-        "transformers",
-        "trl",
-        "deepspeed",
-        "fastai",
-        "ignite",
-        "composer",
-        "catalyst",
-        "colossalai",
-        "megatron",
-        "unsloth",
-        "torchtune",
-        "ultralytics",
-        "mmengine",
-    }
-)
+    {"accelerate", "lightning", "pytorch_lightning", "transformers", "trl", "deepspeed", "fastai", "ignite",
+     "composer", "catalyst", "colossalai", "megatron", "unsloth", "torchtune", "ultralytics", "mmengine"}
+)  # fmt: skip
 _OTHER_DEVICES = ("mps", "xpu", "hpu", "npu", "xla", "tpu", "meta")
 
 

@@ -55,16 +55,11 @@ def _of_script(script: Script) -> tuple[BoundOptimizer, ...]:
             continue
         expression = _followed(script, call, given)
         owners = tuple(_owners(expression))
-        whole = isinstance(expression, ast.Call) and len(owners) == 1 and _plain(expression)
+        plain = is_method_call(expression, *_GIVES) and not expression.args
+        whole = plain and len(owners) == 1
         name = bound_to(script, call.node)
         found.append(BoundOptimizer(script=script, call=call, name=name, owners=owners, whole=whole, given=given))
     return tuple(found)
-
-
-def _plain(expression: ast.Call) -> bool:
-    """Whether a call is `owner.parameters()` and nothing else."""
-    function = expression.func
-    return is_attribute(function, *_GIVES) and not expression.args
 
 
 def _followed(script: Script, call: Call, given: ast.expr) -> ast.expr:

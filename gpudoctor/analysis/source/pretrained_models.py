@@ -49,7 +49,7 @@ def trained_models(source: Source) -> Iterator[tuple[Script, Call]]:
         name = model_name(trainer)
         if not name:
             continue
-        loads = [call for call in script.calls if call.method == "from_pretrained" and _binds(script, call, name)]
+        loads = [call for call in script.calls_to(".from_pretrained") if bound_to(script, call.node) == name]
         if len(loads) == 1 and not switched_off(source, loads[0]) and not _cast(script, name):
             yield script, loads[0]
 
@@ -60,10 +60,6 @@ def model_name(trainer: Call) -> str:
     if node is None and trainer.node.args:
         node = trainer.node.args[0]
     return ast.unparse(node) if isinstance(node, ast.Name | ast.Attribute) else ""
-
-
-def _binds(script: Script, call: Call, name: str) -> bool:
-    return bound_to(script, call.node) == name
 
 
 def _cast(script: Script, name: str) -> bool:

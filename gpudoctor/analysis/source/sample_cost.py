@@ -21,7 +21,6 @@ from gpudoctor.analysis.source.sample_syntax import (
     RANDOM,
     TOKENISES,
     elements,
-    for_several,
     head,
     heavy,
     optional,
@@ -49,8 +48,6 @@ class ItemWork:
     """True for work of some tens of microseconds: converting a small image that is in memory already."""
     iterable: bool = False
     """Whether it stands in the `__iter__` of an iterable data set, which every worker would run in full."""
-    several: bool = False
-    """Whether it is done for several items at once, outside of the loop that yields them."""
     elements: int | None = None
     """Random numbers drawn for one item, where that is the work and its size is written there."""
     collated: bool = False
@@ -209,10 +206,7 @@ class _Reader:
             if name in info.methods:
                 method, iterable = info.methods[name], name == "__iter__"
                 found = self._body(script, info, method, construction, True)
-                return [
-                    replace(work, iterable=iterable, several=iterable and for_several(method, work.span.line))
-                    for work in found
-                ]
+                return [replace(work, iterable=iterable) for work in found]
         for base in info.bases:
             owner = self._classes.get(base.rpartition(".")[2])
             if owner is not None and owner[1] is not info:

@@ -34,16 +34,6 @@ def optional(owner: ClassInfo | None, construction: Call | None) -> set[str]:
     return none - passed
 
 
-def for_several(method: ast.AST, line: int) -> bool:
-    """Whether a line of a generator stands outside of the loop that yields, which stands in another loop."""
-    loops = [node for node in walk(method) if isinstance(node, ast.For | ast.While)]
-    giving = [loop for loop in loops if any(isinstance(part, ast.Yield) for part in walk(loop))]
-    innermost = [loop for loop in giving if not any(other is not loop and other in walk(loop) for other in giving)]
-    nested = [loop for loop in innermost if any(other is not loop and loop in walk(other) for other in giving)]
-    inside = any(loop.lineno <= line <= (loop.end_lineno or 0) for loop in innermost)
-    return bool(nested) and not inside
-
-
 def works(loop: ast.For | ast.While) -> bool:
     """Whether a loop inside an item is real work: many passes, or passes that nobody can count."""
     if any(isinstance(node, ast.Yield | ast.YieldFrom) for node in walk(loop)):

@@ -3,7 +3,7 @@
 import ast
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import overload
+from typing import Any
 
 from gpudoctor.model.evidence import SourceSpan
 from gpudoctor.model.signs.source import Event, Guard, GuardKind, Loop, LoopRole, Thing, Unknown
@@ -37,11 +37,7 @@ class Events(Sequence[Event]):
     def __iter__(self) -> Iterator[Event]:
         return iter(self._all())
 
-    @overload
-    def __getitem__(self, index: int) -> Event: ...
-    @overload
-    def __getitem__(self, index: slice) -> Sequence[Event]: ...
-    def __getitem__(self, index: int | slice) -> Event | Sequence[Event]:
+    def __getitem__(self, index: Any) -> Any:
         """One event, or a run of them."""
         return self._all()[index]
 

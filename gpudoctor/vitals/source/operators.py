@@ -1,4 +1,4 @@
-"""Operators on things: arithmetic on known values, tensors, dicts."""
+"""Operators on things: arithmetic on known values, tensors, dicts; conversions: `int(x)`, `name.lower()`."""
 
 import ast
 import operator
@@ -7,7 +7,7 @@ from typing import Any
 
 from gpudoctor.model.signs.source import Literal
 from gpudoctor.vitals.source.joins import join_devices
-from gpudoctor.vitals.source.values import BATCH, MISSING, TENSOR, AbstractValue, tensor
+from gpudoctor.vitals.source.values import BATCH, MISSING, NOTHING, TENSOR, AbstractValue, tensor
 
 LARGEST = 10**18
 
@@ -64,3 +64,38 @@ def _computed(op: ast.operator, left: Any, right: Any) -> Any:
     if isinstance(value, bool | float | str):
         return value
     return value if isinstance(value, int) and abs(value) < LARGEST else MISSING
+
+
+_FUNCTIONS: dict[str, Callable[..., object]] = {
+    kind.__name__: kind for kind in (int, float, bool, str, min, max, abs, round)
+}
+_KINDS = {"int": "number", "float": "number", "str": "str", "bool": "bool"}
+_TEXT: dict[str, Callable[[str], str]] = {"lower": str.lower, "upper": str.upper, "strip": str.strip}
+_LONGEST = 100
+
+
+def converted(name: str, method: str, base: AbstractValue, args: list[AbstractValue]) -> AbstractValue | None:
+    """What a call gives that only writes a value in another way; None when it does something else."""
+    if base is NOTHING and name in _FUNCTIONS and args:
+        return _as_kind(name, args)
+    text = base.value
+    if method in _TEXT and not args and isinstance(text, str) and len(text) <= _LONGEST:
+        return AbstractValue(value=_TEXT[method](text), origin=base.origin, option=base.option)
+    return None
+
+
+def _as_kind(name: str, args: list[AbstractValue]) -> AbstractValue | None:
+    option = any(arg.option for arg in args)
+    values = [arg.value for arg in args]
+    if MISSING in values:
+        if args[0].type == "rank":
+            return args[0].replace(value=MISSING)
+        return AbstractValue(type=_KINDS[name], option=option) if name in _KINDS else None
+    try:
+        value = _FUNCTIONS[name](*values)
+    except (TypeError, ValueError, OverflowError):
+        return NOTHING
+    if not isinstance(value, int | float | str) or len(str(values[0])) > _LONGEST:
+        return NOTHING
+    origin = next((arg.origin for arg in args if arg.origin != "literal"), "literal")
+    return AbstractValue(value=value, origin=origin, option=option)

@@ -39,8 +39,6 @@ _DEEPEST = 70
 """Steps from a use back to where its value comes from; what is further away is not known."""
 _NEAR = 40
 """Bindings of one name that are looked at for one use."""
-_AGAIN = 500
-"""Answers that a cut question spoiled and that are worked out anew when they are asked again."""
 _SITES = 24
 """Call sites that tell what a parameter holds."""
 _BLOCKS = (ast.If, ast.For, ast.AsyncFor, ast.While, ast.Try, ast.ExceptHandler, ast.With, ast.AsyncWith, ast.Match)
@@ -78,9 +76,6 @@ class SourceLookup:
         self._things: dict[ast.AST, AbstractValue] = {}
         self._open: set[object] = set()
         self._depth = 0
-        self._cut = 0
-        """Questions that were not answered, since they were being answered already, or too far away."""
-        self._again = _AGAIN
 
     # modules
 
@@ -171,43 +166,36 @@ class SourceLookup:
         if found is not None:
             return found
         handler = HANDLERS.get(type(node))
-        if handler is None:
+        if handler is None or node in self._open or self._depth > _DEEPEST:
             return NOTHING
-        found, whole = self._answered(node, lambda: handler(self, module, node))
-        if whole:
-            self._things[node] = found or NOTHING
-        return found or NOTHING
-
-    def _answered(
-        self, question: object, answer: Callable[[], AbstractValue | None]
-    ) -> tuple[AbstractValue | None, bool]:
-        """An answer, and whether it may be kept: no question that it hangs on was cut, or none is open around it."""
-        if question in self._open or self._depth > _DEEPEST:
-            self._cut += 1
-            return None, False
-        before = self._cut
-        self._open.add(question)
+        self._open.add(node)
         self._depth += 1
         try:
-            found = answer()
+            found = handler(self, module, node)
         except RecursionError:
-            self._cut += 1
-            found = None
+            found = NOTHING
         finally:
             self._depth -= 1
-            self._open.discard(question)
-        if self._cut > before and self._open and self._again > 0:
-            self._again -= 1
-            return found, False
-        return found, True
+            self._open.discard(node)
+        self._things[node] = found
+        return found
 
     def once(self, question: object, answer: Callable[[], AbstractValue | None]) -> AbstractValue | None:
         """An answer that is kept; None where it is asked while it is worked out."""
         if question in self.memory:
             return self.memory[question]  # type: ignore[return-value]
-        found, whole = self._answered(question, answer)
-        if whole:
-            self.memory[question] = found
+        if question in self._open or self._depth > _DEEPEST:
+            return None
+        self._open.add(question)
+        self._depth += 1
+        try:
+            found = answer()
+        except RecursionError:
+            found = None
+        finally:
+            self._depth -= 1
+            self._open.discard(question)
+        self.memory[question] = found
         return found
 
     # names

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from gpudoctor.analysis.source.syntax import last_name
 from gpudoctor.lang import say
-from gpudoctor.vitals.source import conversions
+from gpudoctor.vitals.source import operators
 from gpudoctor.vitals.source.values import MISSING, NOTHING, AbstractValue, ClassSymbol, Function, Module, value_of
 
 _PARSERS = frozenset(
@@ -70,7 +70,7 @@ def call_result(
         return AbstractValue(type="argparse.Namespace", attrs=dict(keywords), option=True)
     if name == "dict" and not args:
         return AbstractValue(type="dict", keys=dict(keywords), open=any(k.arg is None for k in node.keywords))
-    plain = conversions.call_result(name, method, base, args)
+    plain = operators.converted(name, method, base, args)
     if plain is not None:
         return plain
     if name == "getattr" and len(args) > 1 and isinstance(args[1].value, str):

@@ -9,7 +9,7 @@ from jobs import launch_line, patient_of
 from scripts import read_script
 
 from gpudoctor.analysis.source.config_links import links, world_size
-from gpudoctor.analysis.source.declared_settings import add_keyword, from_entry, from_keyword, rename_key
+from gpudoctor.analysis.source.declared_settings import add_keyword, from_entry, from_keyword, replace_key
 from gpudoctor.analysis.source.training_arguments import deepspeed_configs, option_words, training_arguments
 
 HF = "output_dir: o\nper_device_train_batch_size: 1\nnum_train_epochs: 1\n"
@@ -73,7 +73,7 @@ def test_no_keyword_is_added_where_there_is_no_place() -> None:
 )
 def test_a_key_is_renamed_where_it_stands(path: str, text: str, key: str) -> None:
     file = config(text, path)
-    edit = rename_key(file, file.entries[key], "new_name")
+    edit = replace_key(file, (entry := file.entries[key]).line, entry.column, entry.last, "new_name")
     assert edit is not None
     lines = file.text.split("\n")
     line = lines[edit.line - 1]
