@@ -29,12 +29,6 @@ def test_a_loop_that_ends_with_a_break_makes_one_pass(inside: str, passes: int |
     assert bound(script, loop) == passes
 
 
-@pytest.mark.parametrize(("head", "passes"), [("step in range(3, 20)", 17), ("x in islice(loader, 5)", 5)])
-def test_the_head_tells_how_many_passes_there_are(head: str, passes: int) -> None:
-    [script] = script_patient(LOOP.replace("x in loader", head).format(inside="show(1)")).source.scripts
-    assert [bound(script, loop) for loop in script.loops] == [passes]
-
-
 MADE = """
 import argparse
 parser = argparse.ArgumentParser()

@@ -31,7 +31,3 @@ def test_sick_orders():
 def test_healthy_with_a_scaler_that_is_off():
     body = ("scaler.scale(loss).backward()", CLIP, "scaler.step(optimizer)")
     assert look(*body, scaler="scaler = torch.amp.GradScaler('cuda', enabled=False)") == []
-
-
-def test_healthy_in_another_branch_than_the_step():
-    assert look("loss.backward()", "if flag():", "    optimizer.step()", "else:", f"    {CLIP}") == []
