@@ -39,7 +39,6 @@ def names(tmp_path):
 UNREACHED = [
     "def old():\n    torch.save(1, 'x')\n",
     "class Other(torch.nn.Module):\n    def forward(self, x):\n        torch.save(1, 'x')\n",
-    "class Other(torch.nn.Module):\n    def forward(self, x):\n        helper()\ndef helper():\n    torch.save(1, 'x')\n",
     "class Used:\n    def go(self): ...\n    def never(self):\n        torch.save(1, 'x')\nUsed().go()\n",
     "if False:\n    torch.save(1, 'x')\n",
     "DEBUG = False\nif DEBUG and model is not None:\n    torch.save(1, 'x')\n",
