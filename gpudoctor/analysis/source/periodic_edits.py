@@ -109,7 +109,8 @@ def _less_often(script: Script, loop: Loop, event: Event, period: int, block: bo
         if own_lines(script, place) is None or trains(loop, script, place):
             continue
         found = counter_at(script, loop, head, place)
-        watches = isinstance(place, ast.Expr | ast.For) or (
+        added = any(isinstance(part, ast.AugAssign) for part in walk(place))  # `hits += ...` is read elsewhere
+        watches = (isinstance(place, ast.Expr | ast.For) and not added) or (
             isinstance(place, ast.Assign) and found is not None and found.zero and _only_shown(script, loop, place)
         )
         if found is not None and watches:
