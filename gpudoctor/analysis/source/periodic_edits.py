@@ -109,10 +109,11 @@ def _less_often(script: Script, loop: Loop, event: Event, period: int, block: bo
         if own_lines(script, place) is None or trains(loop, script, place):
             continue
         found = counter_at(script, loop, head, place)
-        added = any(isinstance(part, ast.AugAssign) for part in walk(place))  # `hits += ...` is read elsewhere
-        watches = (isinstance(place, ast.Expr | ast.For) and not added) or (
-            isinstance(place, ast.Assign) and found is not None and found.zero and _only_shown(script, loop, place)
+        watches = isinstance(place, ast.Expr | ast.For) and not any(
+            isinstance(part, ast.AugAssign) for part in walk(place)
         )
+        if isinstance(place, ast.Assign) and found is not None and found.zero:
+            watches = _only_shown(script, loop, place)
         if found is not None and watches:
             more = _once_more(script, head, [place]) if last else ()
             under = put_under(script, [place], f"if {found.name} % {period} == 0:")
