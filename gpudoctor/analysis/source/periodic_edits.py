@@ -109,12 +109,9 @@ def _less_often(script: Script, loop: Loop, event: Event, period: int, block: bo
         if own_lines(script, place) is None or trains(loop, script, place):
             continue
         found = counter_at(script, loop, head, place)
-        watches = isinstance(place, ast.Expr | ast.For) and not any(
-            isinstance(part, ast.AugAssign) for part in walk(place)
-        )
-        if isinstance(place, ast.Assign) and found is not None and found.zero:
-            watches = _only_shown(script, loop, place)
-        if found is not None and watches:
+        adds = any(isinstance(part, ast.AugAssign) for part in walk(place))
+        shown = isinstance(place, ast.Assign) and found is not None and found.zero and _only_shown(script, loop, place)
+        if found is not None and (shown or (isinstance(place, ast.Expr | ast.For) and not adds)):
             more = _once_more(script, head, [place]) if last else ()
             under = put_under(script, [place], f"if {found.name} % {period} == 0:")
             return () if more is None else (*found.edits, under, *more)
