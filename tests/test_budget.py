@@ -28,7 +28,7 @@ BUDGETS = {
         ],
     ),
     "engine, mend": (4745, ["gpudoctor/engine", "gpudoctor/mend"]),
-    "source": (12027, ["gpudoctor/vitals/source", "gpudoctor/analysis/source"]),
+    "source": (12026, ["gpudoctor/vitals/source", "gpudoctor/analysis/source"]),
     "logs": (
         6633,
         [
