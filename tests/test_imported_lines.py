@@ -21,12 +21,12 @@ LOG = (
 )
 MOST = {
     ("--help",): 1100,
-    ("estimate", "7b"): 8000,
-    ("explain", "oom"): 9200,
-    ("explain", "DATA001"): 9000,
-    ("autopsy", "job.log"): 29200,
-    ("check", "train.py"): 52100,
-    ("run", "--", sys.executable, "-c", "pass"): 17900,
+    ("estimate", "7b"): 7000,
+    ("explain", "oom"): 6100,
+    ("explain", "DATA001"): 6000,
+    ("autopsy", "job.log"): 23800,
+    ("check", "train.py"): 38000,
+    ("run", "--", sys.executable, "-c", "pass"): 13200,
 }
 """Command to lines. At the tag `large`, autopsy imported 106,201, check 114,154, explain 91,020 and run 94,914."""
 

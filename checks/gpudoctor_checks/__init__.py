@@ -20,13 +20,14 @@ def collect() -> tuple[type[Check], ...]:
 
 
 def classes() -> tuple[type[Check], ...]:
-    """Every Check class of this package, with the rows of library_warnings.json that it answers."""
+    """Every Check class of this package, with its rows of library_warnings.json and mentions.json."""
     warnings: defaultdict[str, list[LibraryWarning]] = defaultdict(list)
     for row in json.loads(files(__name__).joinpath("library_warnings.json").read_text("utf-8"))["warnings"]:
         code, severity = row.pop("code"), Severity(row.pop("severity"))
         row |= {"bearing": Bearing.HINT, "everywhere": True, "explains": "(?!)"}  # of no failure
         warnings[code].append(LibraryWarning(severity=severity, **row))
     found = classes_of(__name__)
+    words = json.loads(files(__name__).joinpath("mentions.json").read_text("utf-8"))
     for check in found:
-        check.library_warnings = tuple(warnings[check.code])
+        check.library_warnings, check.mentions = tuple(warnings[check.code]), tuple(words.get(check.code, ()))
     return found

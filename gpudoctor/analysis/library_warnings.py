@@ -3,20 +3,26 @@
 import re
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 from gpudoctor.analysis import of_run
 from gpudoctor.analysis.run.steady_run import recorded, spots
 from gpudoctor.lang import term
 from gpudoctor.model import Check, Confidence, Cost, Evidence, Finding, LogLine, Patient, Severity
-from gpudoctor.model.log_message import Bearing, LibraryDetail, LibraryWarning
-from gpudoctor.model.run import Warned
+from gpudoctor.model.log_message import Bearing, LibraryDetail
 from gpudoctor.model.unavailable import optional
+
+if TYPE_CHECKING:
+    from gpudoctor.model.log_message import LibraryWarning
+    from gpudoctor.model.run import Warned
 
 _NUMBER = re.compile(r"\d+")
 
 
-def said_in(recording: "of_run.Recording") -> tuple[Warned, ...]:
+def said_in(recording: "of_run.Recording") -> "tuple[Warned, ...]":
     """The warnings of a run, each text once: of the first rank that had it, with the counts of all."""
+    from gpudoctor.model.run import Warned
+
     found: dict[tuple[str, str], Warned] = {}
     for process in recording.ranks:
         last = {(item.get("library"), str(item.get("text"))): item for item in process.of("warning")}
@@ -52,7 +58,7 @@ def library_findings(check: Check, patient: Patient) -> Iterator[Finding]:
                 yield _finding(check, replace(row, severity=most), (log_line(event),))
 
 
-def _finding(check: Check, row: LibraryWarning, evidence: tuple[Evidence, ...]) -> Finding:
+def _finding(check: Check, row: "LibraryWarning", evidence: tuple[Evidence, ...]) -> Finding:
     return check.finding(
         term(row.text),
         evidence=evidence,
@@ -64,7 +70,7 @@ def _finding(check: Check, row: LibraryWarning, evidence: tuple[Evidence, ...]) 
     )
 
 
-def unjudged(patient: Patient, checks: Iterable[type[Check]]) -> list[Warned]:
+def unjudged(patient: Patient, checks: Iterable[type[Check]]) -> "list[Warned]":
     """The warnings of libraries in a run that no row of these checks is about."""
     told = [item for item in said_in(recording) if item.library] if (recording := recorded(patient)) else []
     patterns = [row.pattern for check in checks for row in check.library_warnings] if told else []

@@ -118,8 +118,8 @@ def read_job(targets: Sequence[str]) -> DeclaredJob:
 
 
 def _add(path: str, told: DeclaredJob) -> "ConfigFile":
-    from gpudoctor.vitals.configs import UnreadConfig, parse
-    from gpudoctor.vitals.configs.config_text import read_text
+    from gpudoctor.vitals.configs.config_text import UnreadConfig, read_text
+    from gpudoctor.vitals.configs.reading import parse
     from gpudoctor.vitals.memory.from_config import read_config
 
     try:

@@ -6,17 +6,19 @@ yields what was not seen, a clause each; docs/verdicts.md says what each require
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 from gpudoctor.analysis.saved_gpus import not_held
 from gpudoctor.lang import say, template, term
 from gpudoctor.model import Crashed, Found, Outcome, Passed, Patient, PatientKind, Ranked, Severity, Skipped
-from gpudoctor.model.run import RunSummary
-from gpudoctor.model.signs.process import ProcessWindow
-from gpudoctor.model.signs.recording import Recording
 from gpudoctor.model.signs.source import Source
 from gpudoctor.model.unavailable import optional
 from gpudoctor.text import capitalised, count, joined, percent
+
+if TYPE_CHECKING:
+    from gpudoctor.model.run import RunSummary
+    from gpudoctor.model.signs.process import ProcessWindow
+    from gpudoctor.model.signs.recording import Recording
 
 Clauses: TypeAlias = Iterator[str]
 
@@ -49,8 +51,8 @@ class Examined:
 class Ran:
     """An examination of a run."""
 
-    recording: Recording
-    run: RunSummary
+    recording: "Recording"
+    run: "RunSummary"
     bound: float
     """What the largest loss can give back at most, as a factor."""
     died: bool = False
@@ -247,12 +249,12 @@ def unseen_in_run(case: Ran) -> Clauses:
         yield say("{bound} of its time is not computation", bound=percent(1 - 1 / case.bound))
 
 
-def share_lost(window: ProcessWindow) -> float:
+def share_lost(window: "ProcessWindow") -> float:
     """Share of a watched job's samples in phases that a cure could take away; 0 without a sample."""
     return sum(window.phases.get(phase, 0) for phase in PRICED) / max(1, window.samples)
 
 
-def _seen_live(window: ProcessWindow) -> Clauses:
+def _seen_live(window: "ProcessWindow") -> Clauses:
     if window.samples < FEWEST_SAMPLES:
         yield say("{samples} of {fewest_samples} stack samples so far",
                   samples=window.samples, fewest_samples=FEWEST_SAMPLES)  # fmt: skip
@@ -261,7 +263,7 @@ def _seen_live(window: ProcessWindow) -> Clauses:
         yield say("the GPUs were not read: {reason}", reason=gap.reason)
 
 
-def unseen_live(window: ProcessWindow) -> Clauses:
+def unseen_live(window: "ProcessWindow") -> Clauses:
     """What a watched job lacks to be called well."""
     yield from _seen_live(window)
     if (lost := share_lost(window)) >= TO_GAIN:
@@ -287,7 +289,7 @@ def lacking(case: Examined, *, left_out: bool = True) -> list[str]:
     return [*missing, *own(case.patient)]
 
 
-def unexamined(case: Examined | Ran | ProcessWindow) -> tuple[str, ...]:
+def unexamined(case: "Examined | Ran | ProcessWindow") -> tuple[str, ...]:
     """What was not seen and must have been for a claim of health, a clause each; not what the user left out."""
     if isinstance(case, Ran):
         return (*_checks(case, left_out=False), *_seen_in_run(case))

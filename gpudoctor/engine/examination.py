@@ -3,7 +3,7 @@
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from gpudoctor import __version__
 from gpudoctor.analysis import of_run
@@ -27,10 +27,11 @@ from gpudoctor.model.patient import Patient, PatientKind
 from gpudoctor.model.remedy import Applicability, Effect, EffectOrigin, Effort, Remedy
 from gpudoctor.model.report import Ranked, Report, Silenced, Subject, Summary
 from gpudoctor.model.rule import Rule
-from gpudoctor.model.run import RunSummary
-from gpudoctor.model.signs.recording import Recording
 from gpudoctor.model.unavailable import Absent, ReaderCrashed, Unavailable, Unread
 from gpudoctor.text import count, joined
+
+if TYPE_CHECKING:
+    from gpudoctor.model.run import RunSummary
 
 T = TypeVar("T")
 
@@ -94,7 +95,9 @@ def _log(patient: Patient) -> LogSummary | None:
     return summarise_log(log)
 
 
-def _run(patient: Patient, recording: Recording, ranked: tuple[Ranked, ...], outcomes: list[Outcome]) -> RunSummary:
+def _run(
+    patient: Patient, recording: "of_run.Recording", ranked: tuple[Ranked, ...], outcomes: list[Outcome]
+) -> "RunSummary":
     """The run in numbers; loaded only where something was run."""
     from gpudoctor.engine.run_summary import summarise, with_work
     from gpudoctor.engine.run_verdict import in_good_health
@@ -135,7 +138,7 @@ def _left_unread(patient: Patient) -> Iterator[str]:
             pass
 
 
-def _spoke(recording: Recording) -> bool:
+def _spoke(recording: "of_run.Recording") -> bool:
     """Whether a recording holds what it is for: ranks, or the readings of a log of the machine's own."""
     return bool(recording.ranks) or (recording.origin != "gpudoctor" and len(recording.machine) > 0)
 
@@ -311,7 +314,7 @@ def _summary(
     ranked: tuple[Ranked, ...],
     silenced: list[Silenced],
     outcomes: list[Outcome],
-    run: RunSummary | None,
+    run: "RunSummary | None",
     *,
     incomplete: bool,
 ) -> Summary:
@@ -335,7 +338,7 @@ def _summary(
 
 
 def _unexamined(
-    patient: Patient, ranked: tuple[Ranked, ...], outcomes: list[Outcome], run: RunSummary | None, *, incomplete: bool
+    patient: Patient, ranked: tuple[Ranked, ...], outcomes: list[Outcome], run: "RunSummary | None", *, incomplete: bool
 ) -> tuple[str, ...]:
     recording = _or_none(patient.signs.recording.take) if run is not None else None
     if run is not None and recording is not None and recording.ranks:

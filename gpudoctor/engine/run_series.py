@@ -45,7 +45,9 @@ def _of_ranks(recording: Recording, begun: float | None) -> Iterator[RunSeries]:
         bins = _bins(len(process.steps), POINTS)
         name = "step_seconds" if place == 0 else f"step_seconds.rank{process.rank}"
         axes = _axes(process, bins, offset)
-        yield RunSeries(name=name, unit="s", **axes, values=_each(bins, _per_step(process)))
+        durations, every = process.steps.column("duration"), counts(process)
+        values = tuple(sum(durations[a:b]) / sum(every[a:b]) for a, b in bins)
+        yield RunSeries(name=name, unit="s", **axes, values=values)
         if place == 0:
             yield from _of_lead(process, bins, axes)
         if len(trained) > 1:
@@ -121,11 +123,6 @@ def _bins(rows: int, most: int) -> list[tuple[int, int]]:
     count = min(most, rows)
     edges = [i * rows // count for i in range(count + 1)] if count else []
     return list(pairwise(edges))
-
-
-def _per_step(process: Process) -> Callable[[int, int], float]:
-    durations, every = process.steps.column("duration"), counts(process)
-    return lambda a, b: sum(durations[a:b]) / sum(every[a:b])
 
 
 def _each(bins: Sequence[tuple[int, int]], value: Callable[[int, int], float]) -> tuple[float, ...]:

@@ -25,12 +25,10 @@ def silence(
     kept: list[Finding] = []
     silenced: list[Silenced] = []
     for finding in findings:
-        reason = (
-            _by_comment(finding, comments)
-            or _by_file(finding, settings)
-            or _by_code(finding, selection)
-            or known_from(baseline, finding)
-        )
+        reason = _by_comment(finding, comments) or _by_file(finding, settings)
+        if reason is None and finding.code in selection.ignored:
+            reason = Silenced(finding=finding, where=say("ignored code"), reason=selection.ignored[finding.code])
+        reason = reason or known_from(baseline, finding)
         if reason is None:
             kept.append(finding)
         else:
@@ -77,12 +75,6 @@ def _by_file(finding: Finding, settings: Settings) -> Silenced | None:
             if finding.code in codes and _matches(path, pattern, settings):
                 return Silenced(finding=finding, where=f"per-file-ignores {pattern!r}", reason=None)
     return None
-
-
-def _by_code(finding: Finding, selection: Selection) -> Silenced | None:
-    if finding.code not in selection.ignored:
-        return None
-    return Silenced(finding=finding, where=say("ignored code"), reason=selection.ignored[finding.code])
 
 
 def _paths(finding: Finding) -> Iterator[str]:

@@ -1,22 +1,24 @@
 """The verdict: the answer in a sentence or two, for the top of every report."""
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from gpudoctor.engine.claims import Examined, areas, lacking, not_judged, unread_files, warned
 from gpudoctor.lang import say, template
 from gpudoctor.lang.message import concatenated
 from gpudoctor.model import Outcome, Passed, Patient, PatientKind, Ranked, Setting, Severity, Skipped, SourceSpan
-from gpudoctor.model.run import RunSummary
-from gpudoctor.model.signs.job_log import NoFailureLogged
-from gpudoctor.model.unavailable import Unavailable, optional
+from gpudoctor.model.unavailable import NoFailureLogged, Unavailable, optional
 from gpudoctor.text import count, joined_clauses
+
+if TYPE_CHECKING:
+    from gpudoctor.model.run import RunSummary
 
 
 def pronounce(
     patient: Patient,
     ranked: Sequence[Ranked],
     outcomes: Sequence[Outcome],
-    run: RunSummary | None = None,
+    run: "RunSummary | None" = None,
     *,
     incomplete: bool = False,
 ) -> str:
@@ -78,7 +80,7 @@ def _read_without_failure(patient: Patient) -> str:
     return ""
 
 
-def promised(patient: Patient, ranked: Sequence[Ranked], outcomes: Sequence[Outcome], run: RunSummary | None) -> str:
+def promised(patient: Patient, ranked: Sequence[Ranked], outcomes: Sequence[Outcome], run: "RunSummary | None") -> str:
     """The sentence of a verdict that says what the first findings can give back; "" where it has none."""
     if run is None or patient.kind is PatientKind.PROCESS or not patient.recording.ranks:
         return ""

@@ -19,16 +19,6 @@ if TYPE_CHECKING:
     from gpudoctor.model.rule import *
     from gpudoctor.model.unavailable import *
 
-__all__ = [
-    "GROWTH", "OWN_CHOICE", "SCHEMA", "Absent", "Advice", "Applicability", "BadStepDetail", "Bearing", "Check",
-    "Code", "Confidence", "Cost", "Crashed", "Detail", "Edit", "Effect", "EffectOrigin", "Effort", "Evidence",
-    "Finding", "Found", "ImportEdit", "Json", "KeywordEdit", "LeakDetail", "LeakKind", "LogDetail", "LogLine",
-    "LogMessage", "Maturity", "Measurement", "Named", "Outcome", "Passed", "Patient", "PatientKind", "Provenance",
-    "Ranked", "ReaderCrashed", "Reading", "Reads", "Remedy", "Report", "Resource", "Rule", "SetAside", "Setting",
-    "Severity", "Sign", "Signs", "Silenced", "Skipped", "SourceSpan", "Subject", "Summary", "TextEdit", "Threshold",
-    "TrackRecord", "Trait", "Unavailable", "Whose", "advise", "answers", "rules_of", "where",
-]  # fmt: skip
-
 _HOMES = {
     "check": "Check Crashed Found Maturity OWN_CHOICE Outcome Passed Reads Skipped Threshold TrackRecord",
     "evidence": "Evidence LogLine Measurement Provenance Setting SourceSpan",

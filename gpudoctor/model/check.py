@@ -176,6 +176,8 @@ class Check(ABC):
     """What reveals it. Best evidence first is the check's own business."""
     severity: ClassVar[Severity] = Severity.WARNING
     """The severity when `finding` is not told otherwise."""
+    mentions: ClassVar[tuple[str, ...]] = ()
+    """Words of which a script or a variable's name holds one, unless a run, a launch or a config shows the ailment."""
     maturity: ClassVar[Maturity] = Maturity.STABLE
     log_messages: ClassVar[tuple[LogMessage, ...]] = ()
     """What a log says of the ailment; the engine makes the finding where one of them is the first cause."""

@@ -23,7 +23,7 @@ from gpudoctor.model.check import Check
 from gpudoctor.model.finding import Finding
 from gpudoctor.model.log_message import LogMessage
 from gpudoctor.model.message_cues import KNOWN, cues_of_pattern
-from gpudoctor.model.unavailable import Unavailable
+from gpudoctor.model.unavailable import ReaderCrashed, Unavailable, optional
 
 if TYPE_CHECKING:
     from gpudoctor.model.patient import Patient, PatientKind
@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 _Asked: TypeAlias = tuple[tuple[str, ...], str]
 """The signs that a check asks for in turn, and its reason to be skipped if all are missing."""
 _SURVEY = "gpu_survey"
+_MORE = ("recording", "process", "job_log", "configs")
 _SUFFIXES = (".py", ".json", ".toml")
 _MACROS = os.path.join("gpudoctor", "analysis", "job_log", "shared_macros.toml")
 INDEX = "checks.pickle"
@@ -49,7 +50,8 @@ class IndexedCheck(Check):
         """What the check sees; raises `Unavailable` with its reason, and imports nothing, where it cannot look."""
         if (reason := self._missing(patient)) is not None:
             raise Unavailable(reason)
-        yield from self._loaded.examine(patient)
+        if mentioned(self, patient):
+            yield from self._loaded.examine(patient)
 
     @classmethod
     @functools.cache
@@ -90,6 +92,19 @@ class IndexedCheck(Check):
             else:
                 return _with_reasons(asked[1], reasons) if asked else None
         return None
+
+
+def mentioned(check: Check, patient: "Patient") -> bool:
+    """Whether a patient may have what a check finds: its scripts or variables hold a word of it, or there is more."""
+    signs = patient.signs
+    try:
+        if not check.mentions or any(optional(getattr(signs, name).take) for name in _MORE):
+            return True
+        job, texts = optional(signs.job.take), [script.text for script in patient.source.scripts]
+        texts += patient.environment.variables
+    except (Unavailable, ReaderCrashed):
+        return True  # the check itself says so
+    return bool(job and job.launches) or any(word in text for text in texts for word in check.mentions)
 
 
 def indexed(package: str, classes: Callable[[], tuple[type[Check], ...]]) -> tuple[type[Check], ...]:

@@ -4,25 +4,27 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from enum import Enum
 from threading import Lock
-from typing import Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from gpudoctor.lang import say
 from gpudoctor.model.signs.configs import Configs
-from gpudoctor.model.signs.flight_recorder import FlightRecords
 from gpudoctor.model.signs.gpu import Gpu, GpuSurvey
 from gpudoctor.model.signs.host import Host
 from gpudoctor.model.signs.job import Environment, Job
-from gpudoctor.model.signs.job_log import JobLog
-from gpudoctor.model.signs.kernel_log import KernelLog
-from gpudoctor.model.signs.memory import JobMemory
-from gpudoctor.model.signs.memory_snapshot import MemorySnapshot
 from gpudoctor.model.signs.packages import ArgumentFields, Packages, TorchBuild
-from gpudoctor.model.signs.preflight import Preflight
-from gpudoctor.model.signs.process import ProcessWindow
 from gpudoctor.model.signs.project import ProjectVersions
-from gpudoctor.model.signs.recording import Recording
 from gpudoctor.model.signs.source import Source
 from gpudoctor.model.unavailable import ReaderCrashed, Unavailable, optional
+
+if TYPE_CHECKING:
+    from gpudoctor.model.signs.flight_recorder import FlightRecords
+    from gpudoctor.model.signs.job_log import JobLog
+    from gpudoctor.model.signs.kernel_log import KernelLog
+    from gpudoctor.model.signs.memory import JobMemory
+    from gpudoctor.model.signs.memory_snapshot import MemorySnapshot
+    from gpudoctor.model.signs.preflight import Preflight
+    from gpudoctor.model.signs.process import ProcessWindow
+    from gpudoctor.model.signs.recording import Recording
 
 T = TypeVar("T")
 
@@ -108,7 +110,7 @@ class Signs:
     environment: Sign[Environment] = _no("the environment", "no environment was given")
     host: Sign[Host] = _no("the host", "the host was not examined")
     gpu_survey: Sign[GpuSurvey] = _no("the GPUs", "the GPUs were not examined")
-    kernel_log: Sign[KernelLog] = _no("the kernel log", "the kernel log was not read")
+    kernel_log: "Sign[KernelLog]" = _no("the kernel log", "the kernel log was not read")
     packages: Sign[Packages] = _no("the packages", "no Python environment was examined")
     torch: Sign[TorchBuild] = _no("torch", "no Python environment was examined")
     argument_fields: Sign[ArgumentFields] = _no("the argument classes", "no Python environment was examined")
@@ -116,13 +118,13 @@ class Signs:
     job: Sign[Job] = _no("the job", "no launch line or job script was given")
     source: Sign[Source] = _no("the source", "no script was given")
     configs: Sign[Configs] = _no("the configs", "no config file was given")
-    recording: Sign[Recording] = _no("the recording", "nothing was run")
-    memory_snapshot: Sign[MemorySnapshot] = _no("the memory snapshot", "no memory snapshot was named")
-    flight_records: Sign[FlightRecords] = _no("the flight recorder", "no flight-recorder dump was named")
-    job_log: Sign[JobLog] = _no("the log", "no log was named")
-    process: Sign[ProcessWindow] = _no("the process", "no running process was named")
-    memory: Sign[tuple[JobMemory, ...]] = _no("the memory", "no job was given")
-    preflight: Sign[Preflight] = _no("the preflight", "nothing was measured (gpudoctor preflight does that)")
+    recording: "Sign[Recording]" = _no("the recording", "nothing was run")
+    memory_snapshot: "Sign[MemorySnapshot]" = _no("the memory snapshot", "no memory snapshot was named")
+    flight_records: "Sign[FlightRecords]" = _no("the flight recorder", "no flight-recorder dump was named")
+    job_log: "Sign[JobLog]" = _no("the log", "no log was named")
+    process: "Sign[ProcessWindow]" = _no("the process", "no running process was named")
+    memory: "Sign[tuple[JobMemory, ...]]" = _no("the memory", "no job was given")
+    preflight: "Sign[Preflight]" = _no("the preflight", "nothing was measured (gpudoctor preflight does that)")
 
 
 class _Taken(Generic[T]):
@@ -165,7 +167,7 @@ class Patient:
             raise Unavailable(survey.absence)
         return survey.gpus
 
-    kernel_log = _Taken[KernelLog]()
+    kernel_log = _Taken["KernelLog"]()
     packages = _Taken[Packages]()
     """Distributions installed in the environment that the training will use."""
     torch = _Taken[TorchBuild]()
@@ -201,13 +203,13 @@ class Patient:
                 ) from None
         return source, optional(lambda: self.configs) or Configs(files=())
 
-    memory = _Taken[tuple[JobMemory, ...]]()
+    memory = _Taken["tuple[JobMemory, ...]"]()
     """What the jobs will need on their GPU, at least one; raises `Unavailable` when none can be told."""
-    recording = _Taken[Recording]()
+    recording = _Taken["Recording"]()
     """The run that was recorded; raises `Unavailable` when nothing was run."""
 
     @property
-    def recorded_run(self) -> Recording:
+    def recorded_run(self) -> "Recording":
         """The recording, of a run; raises `Unavailable` where only a machine was read.
 
         For checks of what a run did: they have nothing to say of a log of nvidia-smi.
@@ -217,13 +219,13 @@ class Patient:
             raise Unavailable("a log of {origin} holds no run", origin=recording.origin)
         return recording
 
-    memory_snapshot = _Taken[MemorySnapshot]()
+    memory_snapshot = _Taken["MemorySnapshot"]()
     """Who holds the device's memory; raises `Unavailable` when no snapshot of it was named."""
-    flight_records = _Taken[FlightRecords]()
+    flight_records = _Taken["FlightRecords"]()
     """What the ranks asked of their process groups; raises `Unavailable` when no dump was named."""
-    job_log = _Taken[JobLog]()
+    job_log = _Taken["JobLog"]()
     """What the job printed; raises `Unavailable` when no log was named."""
-    process = _Taken[ProcessWindow]()
+    process = _Taken["ProcessWindow"]()
     """The running job over a sliding window; raises `Unavailable` when none is watched."""
-    preflight = _Taken[Preflight]()
+    preflight = _Taken["Preflight"]()
     """What nodes, cards and links reached under load; raises `Unavailable` when nothing was measured."""

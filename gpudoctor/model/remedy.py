@@ -2,10 +2,12 @@
 
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 from gpudoctor.model.finding import Resource
-from gpudoctor.model.proof import Proof
+
+if TYPE_CHECKING:
+    from gpudoctor.model.proof import Proof
 
 
 class Applicability(Enum):
@@ -128,5 +130,5 @@ class Remedy:
     override: tuple[tuple[str, str], ...] = ()
     """Runtime overrides for a trial: the probe's names and values."""
     references: tuple[str, ...] = field(default_factory=tuple)
-    proof: Proof | None = None
+    proof: "Proof | None" = None
     """What a trial of it has shown; None where there was none."""

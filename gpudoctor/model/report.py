@@ -1,15 +1,17 @@
 """The report: everything a reporter needs, decided already."""
 
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 from gpudoctor.model.check import Outcome
 from gpudoctor.model.finding import Code, Finding
-from gpudoctor.model.log_message import LogSummary
-from gpudoctor.model.proof import TrialSummary
 from gpudoctor.model.remedy import Remedy
-from gpudoctor.model.run import RunSummary, SyntheticSummary
-from gpudoctor.model.signs.preflight import Preflight
+
+if TYPE_CHECKING:
+    from gpudoctor.model.log_message import LogSummary
+    from gpudoctor.model.proof import TrialSummary
+    from gpudoctor.model.run import RunSummary, SyntheticSummary
+    from gpudoctor.model.signs.preflight import Preflight
 
 SCHEMA = "gpudoctor.report/1"
 
@@ -131,15 +133,15 @@ class Report:
     """What went wrong with the examination itself: an unreadable target, a broken plugin."""
     remarks: tuple[str, ...] = ()
     """What was special about reading and spoils nothing: comments in JSON, a key written twice."""
-    run: RunSummary | None = None
+    run: "RunSummary | None" = None
     """The recording's numbers; None when nothing was run."""
-    log: LogSummary | None = None
+    log: "LogSummary | None" = None
     """What the job's logs say, message by message; None when no log was named."""
-    trial: TrialSummary | None = None
+    trial: "TrialSummary | None" = None
     """What trials have shown; None when there were none."""
-    synthetic: SyntheticSummary | None = None
+    synthetic: "SyntheticSummary | None" = None
     """The job that was made for it, its memory and its speed; None for a command of the user's."""
-    preflight: Preflight | None = None
+    preflight: "Preflight | None" = None
     """What nodes, cards and links reached under load; None where nothing was measured."""
     excerpts: tuple[Excerpt, ...] = ()
     """Lines of the user's files, for formats that show them; not part of the JSON report, and never shared."""

@@ -19,6 +19,10 @@ class ReaderCrashed(SpokenError):
     """A reader of ours failed in a way nobody foresaw; checks that need its sign end as crashed."""
 
 
+class NoFailureLogged(Unavailable):
+    """A command failed, and its output was read and names no failure."""
+
+
 @dataclass(frozen=True, slots=True)
 class Absent:
     """One reading of a sign that was taken: the card, the driver or the system does not answer it."""

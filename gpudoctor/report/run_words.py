@@ -6,7 +6,6 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from gpudoctor.lang import rendered, say, template, tr, word
 from gpudoctor.lang.message import concatenated, row
-from gpudoctor.model import Report
 from gpudoctor.model.log_message import LogMoment, LogSummary
 from gpudoctor.model.run import RunSummary, SyntheticSummary
 from gpudoctor.model.signs.process import Rank, count_phases
@@ -16,20 +15,6 @@ from gpudoctor.text import count, duration, number, percent, rate, size
 def listed(items: Iterable[str], separator: str = ", ") -> str:
     """Items in a row: `a, b, c`, and `a、b、c` in Chinese."""
     return rendered(row(separator, items))
-
-
-def subject_facts(report: Report) -> list[str]:
-    """What was examined, unless that is a run: its title, what was read, cards, details."""
-    parts = [report.subject.title]
-    if report.log is not None:
-        parts.append(read_words(report.log))
-    if report.preflight is not None:
-        from gpudoctor.report.preflight_words import preflight_facts
-
-        return [*parts, *preflight_facts(report.preflight)]
-    cards = Counter(report.subject.gpus)
-    parts += [name if number == 1 else f"{number} x {name}" for name, number in cards.items()]
-    return parts + [f"{word(label)} {rendered(value)}" for label, value in report.subject.details]
 
 
 # The time line of a log in words, for every format that people read.

@@ -7,31 +7,16 @@ from functools import cache, lru_cache
 from typing import Any, cast
 
 from gpudoctor.lang import ENGLISH, Message, current_language, rendered
-from gpudoctor.model import (
-    Crashed,
-    Effect,
-    Finding,
-    Found,
-    Measurement,
-    Named,
-    Passed,
-    Remedy,
-    Report,
-    Skipped,
-    Subject,
-)
-from gpudoctor.model.proof import Replay
+from gpudoctor.model import Report
 from gpudoctor.model.redaction import mask_text
-from gpudoctor.model.run import RunSeries, RunSummary
-from gpudoctor.model.signs.preflight import Figure, MachineFinding, Preflight, Unit
 from gpudoctor.report.printable import printable
 
-IDENTITIES: Mapping[type, str] = {
-    Finding: "code name", Passed: "code", Found: "code", Skipped: "code", Crashed: "code",
-    Named: "code name title help",
-    Measurement: "name unit", Remedy: "id", Effect: "quantity unit", Subject: "kind", Report: "version",
-    RunSummary: "origin marker", RunSeries: "name unit", Replay: "code operator", Preflight: "mode backend",
-    MachineFinding: "code name severity", Unit: "device", Figure: "dtype algorithm when",
+IDENTITIES: Mapping[str, str] = {
+    "Finding": "code name", "Passed": "code", "Found": "code", "Skipped": "code", "Crashed": "code",
+    "Named": "code name title help",
+    "Measurement": "name unit", "Remedy": "id", "Effect": "quantity unit", "Subject": "kind", "Report": "version",
+    "RunSummary": "origin marker", "RunSeries": "name unit", "Replay": "code operator", "Preflight": "mode backend",
+    "MachineFinding": "code name severity", "Unit": "device", "Figure": "dtype algorithm when",
 }  # fmt: skip
 """Fields that we or a plugin wrote as identifiers. No text of the patient gets there; scripts key on them."""
 
@@ -103,4 +88,5 @@ def _rewritten(value: Any, change: Rewrite) -> Any:  # a generic walk: the types
 @cache
 def _texts_of(kind: type) -> tuple[str, ...]:
     """The fields of a type that may hold texts of the patient."""
-    return tuple(item.name for item in dataclasses.fields(kind) if item.name not in IDENTITIES.get(kind, "").split())
+    ours = IDENTITIES.get(kind.__name__, "").split()
+    return tuple(item.name for item in dataclasses.fields(kind) if item.name not in ours)

@@ -3,6 +3,7 @@
 import math
 import re
 import shlex
+from collections import Counter
 from typing import NoReturn
 
 from gpudoctor.lang import ENGLISH, current_language, rendered, template, term, tr, word
@@ -29,6 +30,27 @@ from gpudoctor.model import (
     SourceSpan,
 )
 from gpudoctor.text import capitalised, count, duration, interval, percent, quantity, size
+
+
+def subject_facts(report: Report) -> list[str]:
+    """What was examined: its title, and a run's numbers, or what was read, cards, details."""
+    parts = [report.subject.title]
+    if report.run is not None:
+        from gpudoctor.report.run_words import run_facts
+
+        return [*parts, *run_facts(report.run)]
+    if report.log is not None:
+        from gpudoctor.report.run_words import read_words
+
+        parts.append(read_words(report.log))
+    if report.preflight is not None:
+        from gpudoctor.report.preflight_words import preflight_facts
+
+        return [*parts, *preflight_facts(report.preflight)]
+    cards = Counter(report.subject.gpus)
+    parts += [name if number == 1 else f"{number} x {name}" for name, number in cards.items()]
+    return parts + [f"{word(label)} {rendered(value)}" for label, value in report.subject.details]
+
 
 # Closes a choice: `typing.assert_never` for Python 3.10.
 

@@ -290,6 +290,6 @@ def _source(found: LeftBehind) -> "Source":
 def _configs(found: LeftBehind) -> "Configs":
     if not found.configs:
         raise Unavailable("no config was given")
-    from gpudoctor.vitals.configs import read_configs
+    from gpudoctor.vitals.configs.reading import read_configs
 
     return read_configs(list(found.configs))

@@ -16,7 +16,6 @@ from gpudoctor.model.signs.job import Environment, Job, Profile
 from gpudoctor.text import duration
 from gpudoctor.vitals.file_kinds import LEFT, FileKind
 from gpudoctor.vitals.output_files import OutputFiles
-from gpudoctor.vitals.targets import Targets
 
 if TYPE_CHECKING:
     from gpudoctor.model.signs.configs import Configs
@@ -29,6 +28,7 @@ if TYPE_CHECKING:
     from gpudoctor.model.signs.project import ProjectVersions
     from gpudoctor.model.signs.recording import Recording
     from gpudoctor.model.signs.source import Source
+    from gpudoctor.vitals.targets import Targets
 
 # A time limit for a reader that only waits (for a disk, a mount, a child).
 
@@ -77,7 +77,7 @@ FILES_LIMIT = 20.0
 class PatientRequest:
     """How a patient is to be examined."""
 
-    targets: Targets
+    targets: "Targets"
     arguments: tuple[str, ...] = ()
     profile: Profile | None = None
     """None finds it from the environment."""
@@ -172,7 +172,7 @@ def command_title(command: Sequence[str]) -> str:
     return Path(script or (command[0] if command else "command")).name
 
 
-def _title(targets: Targets) -> str:
+def _title(targets: "Targets") -> str:
     names = [item.path.name or item.name for item in targets.items]
     if not names:
         return say("this machine")
@@ -197,7 +197,7 @@ class _Readers:
         scripts = self._targets.of(FileKind.JOB)
         if not scripts:
             return base
-        from gpudoctor.vitals.job import job_environment
+        from gpudoctor.vitals.job.scripts import job_environment
 
         for script in scripts:
             base = job_environment(script, base)
@@ -211,10 +211,13 @@ class _Readers:
 
     def gpu_survey(self) -> "GpuSurvey":
         from gpudoctor.vitals.nvml import survey_gpus
-        from gpudoctor.vitals.process.procfs import tree
 
-        # What the examined process and its children hold on a GPU is not a stranger's.
-        own = tree(self._admission.pid) if self._admission.pid is not None else ()
+        own: Iterable[int] = ()
+        if self._admission.pid is not None:
+            from gpudoctor.vitals.process.procfs import tree
+
+            # What the examined process and its children hold on a GPU is not a stranger's.
+            own = tree(self._admission.pid)
         return survey_gpus(limit=self._admission.driver_limit, own_pids=frozenset(own))
 
     def kernel_log(self) -> "KernelLog":
@@ -290,7 +293,7 @@ class _Readers:
         named = self._named_configs()
         if not paths and not folders and not named:
             raise Unavailable("no config was given")
-        from gpudoctor.vitals.configs import find_configs, read_configs
+        from gpudoctor.vitals.configs.reading import find_configs, read_configs
         from gpudoctor.vitals.named_files import config_configs
 
         paths += [path for folder in folders for path in find_configs(folder)]

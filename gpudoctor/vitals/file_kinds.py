@@ -70,7 +70,7 @@ def _kind_of(path: Path, _written: int, size: int) -> FileKind:
     if suffix in JOBS:
         return FileKind.JOB
     if suffix in CONFIGS:
-        from gpudoctor.vitals.configs import looks_like_kubernetes_job
+        from gpudoctor.vitals.configs.reading import looks_like_kubernetes_job
 
         job = suffix in {".yaml", ".yml"} and looks_like_kubernetes_job(path)
         return FileKind.JOB if job else FileKind.CONFIG

@@ -98,9 +98,12 @@ def _from_executable(executable: Path) -> Interpreter | None:
 def _from_layout(executable: Path) -> Interpreter | None:
     """Read `pyvenv.cfg` beside or above the interpreter, or the installation's folders."""
     for folder in (executable.parent, executable.parent.parent):
-        settings = _pyvenv(folder / "pyvenv.cfg")
-        if settings is not None:
-            return _virtual(folder, executable, settings)
+        try:
+            lines = read_text(folder / "pyvenv.cfg", PACKAGE_FILE, "replace").splitlines()
+        except OSError:
+            continue
+        pairs = (line.partition("=") for line in lines if "=" in line)
+        return _virtual(folder, executable, {key.strip().lower(): value.strip() for key, _, value in pairs})
     real = executable.resolve()
     prefix = real.parent.parent
     version = _version_of(prefix, real)
@@ -124,15 +127,6 @@ def _virtual(folder: Path, executable: Path, settings: Mapping[str, str]) -> Int
         version=version,
         system_packages=settings.get("include-system-site-packages", "false").lower() == "true",
     )
-
-
-def _pyvenv(path: Path) -> dict[str, str] | None:
-    try:
-        lines = read_text(path, PACKAGE_FILE, "replace").splitlines()
-    except OSError:
-        return None
-    pairs = (line.partition("=") for line in lines if "=" in line)
-    return {key.strip().lower(): value.strip() for key, _, value in pairs}
 
 
 def _version_of(prefix: Path, executable: Path) -> str | None:

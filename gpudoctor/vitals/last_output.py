@@ -11,9 +11,9 @@ from gpudoctor.analysis.job_log.first_cause import first_cause
 from gpudoctor.analysis.run.deaths import died_before_torch
 from gpudoctor.lang import say
 from gpudoctor.model.log_message import LogMessage
-from gpudoctor.model.signs.job_log import JobLog, NoFailureLogged
+from gpudoctor.model.signs.job_log import JobLog
 from gpudoctor.model.signs.recording import Recording
-from gpudoctor.model.unavailable import Unavailable, Unread
+from gpudoctor.model.unavailable import NoFailureLogged, Unavailable, Unread
 from gpudoctor.text import joined
 from gpudoctor.vitals.job_log import read_job_log
 

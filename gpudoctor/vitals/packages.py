@@ -66,7 +66,11 @@ def site_folders(interpreter: Interpreter, environment: Mapping[str, str]) -> li
     if interpreter.prefix != interpreter.base:
         sites += _sites_of(interpreter.prefix, series)
     if interpreter.system_packages:
-        sites += [*_user_site(series, environment), *_sites_of(interpreter.base, series)]
+        home = environment.get("HOME")
+        base = environment.get("PYTHONUSERBASE") or (str(Path(home) / ".local") if home else "")
+        if base and not environment.get("PYTHONNOUSERSITE"):
+            sites.append(Path(base) / "lib" / f"python{series}" / "site-packages")
+        sites += _sites_of(interpreter.base, series)
     for site in sites:
         folders.append(site)
         folders += _path_files(site)
@@ -88,14 +92,6 @@ def _sites_of(prefix: Path, series: str) -> list[Path]:
         debian += [Path("/usr/lib") / name / "dist-packages" for name in names]
         folders = debian + [local / name / "site-packages" for name in names] + folders
     return [folder for folder in folders if os.path.isdir(folder)]
-
-
-def _user_site(series: str, environment: Mapping[str, str]) -> list[Path]:
-    if environment.get("PYTHONNOUSERSITE"):
-        return []
-    home = environment.get("HOME")
-    base = environment.get("PYTHONUSERBASE") or (str(Path(home) / ".local") if home else "")
-    return [Path(base) / "lib" / f"python{series}" / "site-packages"] if base else []
 
 
 def _path_files(site: Path) -> Iterator[Path]:

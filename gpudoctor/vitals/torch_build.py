@@ -4,7 +4,7 @@ import mmap
 import re
 from pathlib import Path
 
-from gpudoctor.model import Absent, Reading, Unavailable
+from gpudoctor.model import Absent, Unavailable
 from gpudoctor.model.signs.packages import Packages, TorchBuild
 from gpudoctor.vitals.native_build import cuda_of_local, cxx11_abi, plain_assignments, search_library
 
@@ -32,11 +32,16 @@ def read_torch(packages: Packages) -> TorchBuild:
         cuda = None if told == "cpu" else told
     hip = words.get("hip")
     abi = cxx11_abi(_library(folder, packages.prefix, "libc10.so"))
+    # The text behind `torch.cuda.get_arch_list()`: a literal that stands in libtorch_python.so.
+    python = _library(folder, packages.prefix, "libtorch_python.so")
+    listed = search_library(python, _find_arches) if cuda or hip else b""
     return TorchBuild(
         version=version,
         cuda=cuda,
         hip=hip,
-        arch_list=_arch_list(folder, packages.prefix) if cuda or hip else (),
+        arch_list=Absent("libtorch_python.so does not list the architectures")
+        if listed is None
+        else tuple(listed.decode().split()),
         cxx11_abi=Absent("libc10.so does not show it") if abi is None else abi,
         path=str(folder),
     )
@@ -46,14 +51,6 @@ def _library(folder: Path, prefix: str, name: str) -> Path:
     """A library of torch: wheels keep it in torch/lib, conda-forge in the environment's lib."""
     inside = folder / "lib" / name
     return inside if inside.exists() else Path(prefix) / "lib" / name
-
-
-def _arch_list(folder: Path, prefix: str) -> Reading[tuple[str, ...]]:
-    """The text behind `torch.cuda.get_arch_list()`: a literal that stands in libtorch_python.so."""
-    text = search_library(_library(folder, prefix, "libtorch_python.so"), _find_arches)
-    if text is None:
-        return Absent("libtorch_python.so does not list the architectures")
-    return tuple(text.decode().split())
 
 
 def _find_arches(data: mmap.mmap) -> bytes | None:

@@ -20,7 +20,6 @@ from gpudoctor_checks.observability.debug_mode_on import DebugModeOnDetail
 from gpudoctor_checks.observability.evaluation_too_often import EvaluationTooOftenDetail
 from gpudoctor_checks.observability.log_flush import LogFlushDetail
 from gpudoctor_checks.observability.logging_too_often import LoggingTooOftenDetail
-from gpudoctor_checks.observability.model_watch import ModelWatchDetail
 from gpudoctor_checks.observability.profiler_in_loop import ProfilerInLoopDetail
 from gpudoctor_rules.remedies import config_edit, keyword_edit, published, remedy, script_of, source_places
 
@@ -388,9 +387,11 @@ _WATCH_EVERY = 1000
 @answers("OBS006")
 def model_watch(finding: Finding, patient: Patient) -> Iterator[Remedy]:
     """Gradients every 1,000 steps, or norms."""
+    from gpudoctor_checks.observability.model_watch import ModelWatchDetail
+
     detail = finding.detail_of(ModelWatchDetail)
     how = detail.how
-    edits = _watch_edits(finding, patient)
+    edits = _watch_edits(finding, patient, how, bool(detail.every))
     title = {
         "watch": say('log="gradients", log_freq={every}', every=_WATCH_EVERY),
         "config": f"{detail.key}: {_WATCH_EVERY}",
@@ -413,15 +414,14 @@ def model_watch(finding: Finding, patient: Patient) -> Iterator[Remedy]:
     )
 
 
-def _watch_edits(finding: Finding, patient: Patient) -> tuple[Edit, ...]:
-    detail = finding.detail_of(ModelWatchDetail)
-    span, how = finding.span, detail.how
+def _watch_edits(finding: Finding, patient: Patient, how: str, every: bool) -> tuple[Edit, ...]:
+    span = finding.span
     if how == "config":
         return config_edit(finding, patient, str(_WATCH_EVERY))
     if span is None:
         return ()
     if how == "watch":
-        keywords = (("log_freq", str(_WATCH_EVERY)), *((("log", '"gradients"'),) if detail.every else ()))
+        keywords = (("log_freq", str(_WATCH_EVERY)), *((("log", '"gradients"'),) if every else ()))
         if not settable(scripts_given(patient), span, *(name for name, _ in keywords), method="watch", free=2):
             return ()
         return (keyword_edit(span, set=keywords, method="watch"),)

@@ -156,7 +156,9 @@ def as_written(job: JobMemory, name: str, value: Choice, patient: Patient) -> st
     if kind is None:
         return f"{key}={python(None, name, value)}"
     text = plain(None, name, value)
-    return f"{key}: {_inverted(text) if key.startswith('disable') else text}"
+    if key.startswith("disable"):
+        text = {"true": "false", "false": "true"}.get(text, text)
+    return f"{key}: {text}"
 
 
 def _reader(job: JobMemory, patient: Patient) -> tuple[bool, ConfigKind | None]:
@@ -169,18 +171,14 @@ def _reader(job: JobMemory, patient: Patient) -> tuple[bool, ConfigKind | None]:
     return source is not None and any(item.path == job.path for item in source.scripts), None
 
 
-def _inverted(text: str) -> str:
-    return {"true": "false", "false": "true"}.get(text, text)
-
-
 def said_as(item: Written | None, name: str, value: Choice) -> str:
     """A field's value in the words of its file: `gradient_checkpointing: false`, `optim="adamw_bnb_8bit"`."""
     key = item.key.lstrip("-") if item is not None else KEYS.get(name, name.replace("_", "-"))
-    return f"{key}={python(item, name, value)}" if _in_python(item) else f"{key}: {plain(item, name, value)}"
-
-
-def _in_python(item: Written | None) -> bool:
-    return item is not None and item.file is None
+    return (
+        f"{key}={python(item, name, value)}"
+        if item is not None and item.file is None
+        else f"{key}: {plain(item, name, value)}"
+    )
 
 
 def plain(item: Written | None, name: str, value: Choice) -> str:

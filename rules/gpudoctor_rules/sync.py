@@ -11,7 +11,6 @@ from gpudoctor.analysis.workload import scripts_given
 from gpudoctor.lang import say
 from gpudoctor.model import Applicability, Edit, Effort, Finding, Patient, Remedy, SourceSpan, answers
 from gpudoctor_checks.sync.allocator_flush_in_loop import AllocatorFlushInLoopDetail
-from gpudoctor_checks.sync.explicit_synchronize import ExplicitSynchronizeDetail
 from gpudoctor_checks.sync.host_sync_in_loop import HostSyncInLoopDetail
 from gpudoctor_checks.sync.per_sample_metrics import PerSampleMetricsDetail
 from gpudoctor_rules.remedies import remedy, script_of, source_places
@@ -91,6 +90,8 @@ def allocator_flush_in_loop(finding: Finding, patient: Patient) -> Iterator[Reme
 @answers("SYNC003")
 def explicit_synchronize(finding: Finding, patient: Patient) -> Iterator[Remedy]:
     """Take the call out; time steps with events."""
+    from gpudoctor_checks.sync.explicit_synchronize import ExplicitSynchronizeDetail
+
     detail = finding.detail_of(ExplicitSynchronizeDetail)
     places = source_places(finding)
     found = [_deletion(patient, place) for place in places]

@@ -15,8 +15,10 @@ from gpudoctor.analysis.run.steady_run import recorded, run_of
 from gpudoctor.analysis.workload import optional
 from gpudoctor.engine.registry import load_registry
 from gpudoctor.model import Check, Finding, Patient, Unavailable
+from gpudoctor.model.collecting import mentioned
 
-_rules = load_registry().rules
+_registry = load_registry()
+_rules = _registry.rules
 _examine = gpudoctor.testing.examine
 _seen: set[object] = set()
 
@@ -34,6 +36,8 @@ def examine(check: type[Check], patient: Patient, **overrides: float) -> list[Fi
         raise
     if here:
         limits.compare(_examine, check, patient, overrides, case)
+    if found and check.code in _registry.checks:
+        assert mentioned(_registry.checks[check.code](), patient), "none of the words in mentions.json is there"
     recording = recorded(patient)
     run = run_of(recording) if recording is not None else None
     if here and (recording is not None or optional(lambda: patient.source_and_configs) is None):

@@ -6,7 +6,7 @@ from scripts import read_script
 from gpudoctor.model import PatientKind
 from gpudoctor.model.signs.packages import ArgumentFields
 from gpudoctor.testing import examine, make_packages, make_patient
-from gpudoctor.vitals.configs import read_configs
+from gpudoctor.vitals.configs.reading import read_configs
 from gpudoctor_checks.config.deprecated_key import DeprecatedKey
 from gpudoctor_checks.config.unknown_key import UnknownKey
 from gpudoctor_checks.data.slow_start import SlowStart

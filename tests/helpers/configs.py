@@ -6,7 +6,7 @@ from textwrap import dedent
 from gpudoctor.model import Patient, PatientKind
 from gpudoctor.model.signs.configs import ConfigFile, Configs
 from gpudoctor.testing import make_patient
-from gpudoctor.vitals.configs import parse
+from gpudoctor.vitals.configs.reading import parse
 
 
 def config(text: str, path: str = "config.yaml") -> ConfigFile:

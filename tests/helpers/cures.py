@@ -41,7 +41,7 @@ from gpudoctor.model import (
 )
 from gpudoctor.model.signs.configs import Configs
 from gpudoctor.model.signs.source import Source
-from gpudoctor.vitals.configs import parse
+from gpudoctor.vitals.configs.reading import parse
 from gpudoctor.vitals.source import read_source
 
 

@@ -13,7 +13,7 @@ from gpudoctor.model import Patient, PatientKind, Sign
 from gpudoctor.model.signs.configs import Configs
 from gpudoctor.model.signs.job import Job, Launch, Profile
 from gpudoctor.testing import make_patient
-from gpudoctor.vitals.configs import parse
+from gpudoctor.vitals.configs.reading import parse
 from gpudoctor.vitals.memory.reader import read_memory
 from gpudoctor.vitals.source import read_source
 

@@ -158,9 +158,6 @@ class SamplerMisuse(Check):
         )
 
     def _suspected(self, source: Source) -> Iterator[Finding]:
-        words = ("Distributed", "fully_shard", "sampler", "all_reduce")
-        if not any(word in script.text for script in source.scripts for word in words):
-            return
         for loader in loaders(source):
             if not loader.engine:
                 found = self._twice(loader)

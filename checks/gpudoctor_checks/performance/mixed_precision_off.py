@@ -8,7 +8,6 @@ from gpudoctor.analysis import of_run
 from gpudoctor.analysis.observation import confirmed, suspicions
 from gpudoctor.analysis.run.steady_run import judged, ran_on_cpu, spots
 from gpudoctor.analysis.source.call_frequency import brief
-from gpudoctor.analysis.source.config_links import named
 from gpudoctor.analysis.source.device_tensors import Target
 from gpudoctor.analysis.source.entry_points import Program, training_programs
 from gpudoctor.analysis.source.loaders import LoaderRole, loaders
@@ -303,6 +302,8 @@ def _may_decide(patient: Patient, programs: Sequence[Program], file: ConfigFile)
         call.name == "accelerate.Accelerator" and (call.open_ended or call.argument("mixed_precision") is not None)
         for _, call in programs[0].calls
     )
+    from gpudoctor.analysis.source.config_links import named
+
     return not given and named(patient, file.path) and told_precision(programs[0]).precision is Precision.UNKNOWN
 
 

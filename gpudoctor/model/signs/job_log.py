@@ -7,7 +7,6 @@ from typing import Any
 from gpudoctor.lang import say
 from gpudoctor.model.log_message import Bearing
 from gpudoctor.model.signs.process import Frame
-from gpudoctor.model.unavailable import Unavailable
 
 # Where the ranks of a job stood: main threads of stack dumps that somebody or a timeout left behind.
 
@@ -216,10 +215,6 @@ class UnknownError:
     """Whether lines of a death follow it, and not the end of the file."""
     cut: bool = False
     """Whether it is the innermost frame of a traceback whose exception the log no longer has."""
-
-
-class NoFailureLogged(Unavailable):
-    """A command failed, and its output was read and names no failure."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -278,7 +278,7 @@ class Script:
 
     def calls_to(self, *names: str) -> Iterator[Call]:
         """Calls of one of the resolved names; a name that starts with a dot matches any such method."""
-        index = self._calls_by_name
+        index = remembered(self, "calls by name", self._calls_by_name)
         if len(names) == 1:
             for _, call in index.get(names[0], ()):
                 yield call
@@ -287,12 +287,8 @@ class Script:
         for place in sorted(found):
             yield found[place]
 
-    @property
     def _calls_by_name(self) -> Mapping[str, list[tuple[int, Call]]]:
         """Calls with their place among all, by resolved name and by `.method`."""
-        return remembered(self, "calls by name", self._sort_calls)
-
-    def _sort_calls(self) -> Mapping[str, list[tuple[int, Call]]]:
         found: dict[str, list[tuple[int, Call]]] = {}
         for place, call in enumerate(self.calls):
             for key in {call.name, "." + call.method}:

@@ -2,6 +2,7 @@
 
 from gpudoctor.lang import rendered, tr, word
 from gpudoctor.lang.wrapping import cells, padded
+from gpudoctor.model import Report
 from gpudoctor.model.comparison import Comparison
 from gpudoctor.model.log_message import LogSummary
 from gpudoctor.model.run import RunSummary, SyntheticSummary
@@ -20,7 +21,34 @@ from gpudoctor.report.run_words import (
 )
 from gpudoctor.text import percent
 from gpudoctor.ui.console.canvas import Canvas
+from gpudoctor.ui.console.trial_text import trial_ending, trial_table
 from gpudoctor.ui.watch.marks import bar
+
+
+def before_findings(canvas: Canvas, shown: Report, verbose: bool, bars: bool) -> None:
+    """What was made, where its time went, and what was tried."""
+    if shown.synthetic:
+        synthetic_part(canvas, shown.synthetic, verbose)
+    if shown.run and bars:
+        phase_bars(canvas, shown.run)
+    if shown.run and (verbose or (shown.run.gpus and not shown.run.steps)):
+        run_details(canvas, shown.run)
+    if shown.trial:
+        trial_table(canvas, shown.trial, verbose)
+
+
+def after_findings(canvas: Canvas, shown: Report) -> None:
+    """What became of it: the patch, the files."""
+    if shown.trial:
+        trial_ending(canvas, shown.trial)
+    if shown.synthetic:
+        script = one_line(shown.synthetic.script)
+        canvas.literal(tr("program: {script} (it needs nothing of gpudoctor)", script=script))
+    if shown.run:
+        place = one_line(shown.run.recording)  # to look at it again
+        live = tr("live view: gpudoctor watch {recording}", recording=place)
+        canvas.literal(live if shown.run.origin == "watch" else tr("recording: {recording}", recording=place))
+
 
 # The time line of a log in text, for `--verbose`.
 
@@ -103,11 +131,6 @@ def synthetic_part(canvas: Canvas, job: SyntheticSummary, verbose: bool) -> None
         canvas.paragraph(tr("and {said} more remarks on these numbers: --verbose", said=len(said) - _FEW))
 
 
-def synthetic_ending(canvas: Canvas, job: SyntheticSummary) -> None:
-    """Where the program is."""
-    canvas.literal(tr("program: {script} (it needs nothing of gpudoctor)", script=one_line(job.script)))
-
-
 _LABEL, _NUMBERS = 11, 20
 _LINES = 8
 
@@ -139,13 +162,6 @@ def run_details(canvas: Canvas, run: RunSummary) -> None:
         canvas.columns(
             [(percent(line.share), f"{line.path}:{line.line}", line.function) for line in run.lines[:_LINES]], indent=2
         )
-
-
-def where_recorded(run: RunSummary) -> str:
-    """The last line: the folder, or the process, to look at it again."""
-    if run.origin == "watch":
-        return tr("live view: gpudoctor watch {recording}", recording=one_line(run.recording))
-    return tr("recording: {recording}", recording=one_line(run.recording))
 
 
 # Two runs side by side, for a terminal.

@@ -10,7 +10,6 @@ from gpudoctor.lang.wrapping import cells
 from gpudoctor.model import Crashed, Evidence, Finding, Measurement, Ranked, Remedy, Report, Severity, Skipped
 from gpudoctor.report.few_notes import with_few_notes
 from gpudoctor.report.printable import one_line
-from gpudoctor.report.run_words import run_facts, subject_facts
 from gpudoctor.report.strings import for_reader
 from gpudoctor.report.units import (
     confidence_text,
@@ -23,19 +22,10 @@ from gpudoctor.report.units import (
     is_code,
     outcome_words,
     remedy_facts,
+    subject_facts,
 )
 from gpudoctor.text import count
 from gpudoctor.ui.console.canvas import Canvas
-from gpudoctor.ui.console.run_text import (
-    log_part,
-    phase_bars,
-    preflight_part,
-    run_details,
-    synthetic_ending,
-    synthetic_part,
-    where_recorded,
-)
-from gpudoctor.ui.console.trial_text import trial_ending, trial_table
 
 STYLES = {Severity.ERROR: "red", Severity.WARNING: "yellow", Severity.NOTE: "cyan"}
 """Colours of severities, by name: the terminal's own theme decides how they look. The word stands beside it."""
@@ -56,26 +46,26 @@ def render_text(report: Report, *, width: int, colour: bool, verbose: bool = Fal
     """
     shown = for_reader(report if verbose else with_few_notes(report))
     canvas = Canvas(width, colour)
-    facts = subject_facts(shown) if shown.run is None else [shown.subject.title, *run_facts(shown.run)]
-    canvas.joined([part for part in map(one_line, map(rendered, ["gpudoctor", *facts])) if part], hang=2)
+    facts = map(one_line, map(rendered, ["gpudoctor", *subject_facts(shown)]))
+    canvas.joined(list(filter(None, facts)), hang=2)
     if shown.findings or shown.run:
         canvas.blank()
     canvas.paragraph(shown.summary.verdict, style="bold")
     bars = shown.run is not None and (verbose or not (shown.run.healthy or shown.run.failed))
-    if shown.synthetic:
-        synthetic_part(canvas, shown.synthetic, verbose)
-    if shown.run and bars:
-        phase_bars(canvas, shown.run)
-    if shown.run and (verbose or (shown.run.gpus and not shown.run.steps)):
-        run_details(canvas, shown.run)
-    if shown.trial:
-        trial_table(canvas, shown.trial, verbose)
+    if told := shown.run or shown.synthetic or shown.trial:
+        from gpudoctor.ui.console.run_text import before_findings
+
+        before_findings(canvas, shown, verbose, bars)
     for item in shown.findings:
         canvas.blank()
         _finding(canvas, item, verbose)
     if shown.log and verbose:
+        from gpudoctor.ui.console.run_text import log_part
+
         log_part(canvas, shown.log)
     if shown.preflight:
+        from gpudoctor.ui.console.run_text import preflight_part
+
         preflight_part(canvas, shown.preflight, verbose)
     if shown.findings:
         canvas.blank()
@@ -94,12 +84,10 @@ def render_text(report: Report, *, width: int, colour: bool, verbose: bool = Fal
             ]
         )
         _all_silenced(canvas, shown)
-    if shown.trial:
-        trial_ending(canvas, shown.trial)
-    if shown.synthetic:
-        synthetic_ending(canvas, shown.synthetic)
-    if shown.run:
-        canvas.literal(where_recorded(shown.run))
+    if told:
+        from gpudoctor.ui.console.run_text import after_findings
+
+        after_findings(canvas, shown)
     return canvas.text()
 
 

@@ -96,6 +96,8 @@ def read_host(
     shm = _shared_memory(tree)
     disks, silent = read_disks(tree, mounts, [*folders, *usual_folders(variables, working_folder)])
     devices, ethernet = bus.infiniband(tree)
+    release = (tree.text("/proc/sys/kernel/osrelease") or "").strip()
+    short, wsl = ".".join(release.split("-")[0].split(".")[:2]), " (WSL)" if "microsoft" in release.lower() else ""
     return Host(
         cpus_affinity=cpus.allowed_cpus(tree),
         cpu_quota=group.cpu_quota(),
@@ -115,7 +117,7 @@ def read_host(
         infiniband=devices,
         roce=ethernet,
         container=container_kind(tree, variables),
-        system=_system(tree),
+        system=f"Linux {short} {platform.machine()}{wsl}",
         hostname=(tree.text("/proc/sys/kernel/hostname") or "").strip(),
     )
 
@@ -142,11 +144,3 @@ def _shared_memory(tree: Tree) -> Reading[Space]:
     except OSError as error:
         return Absent(say("/dev/shm cannot be read ({error})", error=error.strerror))
     return space if space.total > 0 else Absent("/dev/shm has no limit of its own")
-
-
-def _system(tree: Tree) -> str:
-    """`Linux 5.15 x86_64`; a WSL kernel says so."""
-    release = (tree.text("/proc/sys/kernel/osrelease") or "").strip()
-    short = ".".join(release.split("-")[0].split(".")[:2])
-    wsl = " (WSL)" if "microsoft" in release.lower() else ""
-    return f"Linux {short} {platform.machine()}{wsl}"

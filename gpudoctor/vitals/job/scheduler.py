@@ -17,19 +17,6 @@ _SHORT = {
 _PREEMPTIBLE = re.compile(r"preempt|spot|scaveng|backfill|requeue|low-?prio", re.IGNORECASE)
 
 
-def detect_profile(environment: Mapping[str, str]) -> Profile:
-    """The world this process runs in, by the variables that schedulers set."""
-    if environment.get("SLURM_JOB_ID") or environment.get("SLURM_JOBID"):
-        return Profile.SLURM
-    if environment.get("KUBERNETES_SERVICE_HOST"):
-        return Profile.KUBERNETES
-    if environment.get("TORCHELASTIC_RUN_ID") or (
-        environment.get("LOCAL_WORLD_SIZE") and environment.get("RANK") is not None
-    ):
-        return Profile.TORCHRUN
-    return Profile.NONE
-
-
 def slurm_options(text: str) -> dict[str, str]:
     """Options of the `#SBATCH` lines by long name; a flag has the value ""."""
     found: dict[str, str] = {}

@@ -98,16 +98,13 @@ def _verdict(said: ChildOutput, limit: float) -> tuple[DriverState, str]:
     stage = said.last("stage").get("stage", say("the driver's library was being loaded"))
     if said.hung:
         return DriverState.HUNG, say("no answer within {limit} while {stage}", limit=duration(limit), stage=stage)
-    return DriverState.CRASHED, say("{death} while {stage}", death=_death(said.exit_code), stage=stage)
-
-
-def _death(exit_code: int | None) -> str:
-    if exit_code is not None and exit_code < 0:
+    death = say("it ended with exit code {exit_code}", exit_code=said.exit_code)
+    if said.exit_code is not None and said.exit_code < 0:
         try:
-            return say("it died of {name}", name=signal.Signals(-exit_code).name)
+            death = say("it died of {name}", name=signal.Signals(-said.exit_code).name)
         except ValueError:
-            return say("it died of signal {exit_code}", exit_code=-exit_code)
-    return say("it ended with exit code {exit_code}", exit_code=exit_code)
+            death = say("it died of signal {exit_code}", exit_code=-said.exit_code)
+    return DriverState.CRASHED, say("{death} while {stage}", death=death, stage=stage)
 
 
 def _gpus(said: ChildOutput, roots: Roots, own_pids: frozenset[int]) -> tuple[tuple[Gpu, ...], tuple[LostGpu, ...]]:

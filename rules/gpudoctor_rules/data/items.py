@@ -7,7 +7,7 @@ from gpudoctor.analysis.workload import scripts_given
 from gpudoctor.lang import say
 from gpudoctor.model import Edit, Effort, Finding, Patient, Remedy, Resource, Unavailable, answers
 from gpudoctor.model.job_devices import cpus_per_rank, ranks_here
-from gpudoctor.model.signs.source import Call, Known, Script, Source
+from gpudoctor.model.signs.source import Known, Source
 from gpudoctor_checks.data.dataset_reopens import DatasetReopensDetail
 from gpudoctor_checks.data.padding_waste import PaddingWasteDetail
 from gpudoctor_checks.data.slow_preprocessing import SlowPreprocessingDetail
@@ -104,7 +104,8 @@ def dataset_reopens(finding: Finding, patient: Patient) -> Iterator[Remedy]:
     script = script_of(patient, finding.span)
     detail = finding.detail_of(DatasetReopensDetail)
     call, path = detail.call, detail.path
-    found = _load_call(finding, script) if script is not None else None
+    calls = script.calls if script is not None else ()
+    found = next((item for item in calls if item.span == finding.span and item.name == call), None)
     if call == "numpy.load" and found is not None and not found.keywords and not path.strip("'\"").endswith(".npz"):
         yield remedy(
             "DATA011-map",
@@ -128,11 +129,6 @@ def dataset_reopens(finding: Finding, patient: Patient) -> Iterator[Remedy]:
         ),
         # No edit: what an item changes in place would stay changed.
     )
-
-
-def _load_call(finding: Finding, script: Script) -> Call | None:
-    name = finding.detail_of(DatasetReopensDetail).call
-    return next((item for item in script.calls if item.span == finding.span and item.name == name), None)
 
 
 _FALLBACK = 4

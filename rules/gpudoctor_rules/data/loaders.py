@@ -3,6 +3,7 @@
 import ast
 import math
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 from gpudoctor.analysis import of_run
 from gpudoctor.analysis.source.syntax import nodes
@@ -16,10 +17,12 @@ from gpudoctor.model.remedy import Applicability, Edit, Effect, EffectOrigin, Ef
 from gpudoctor.model.signs.source import Script
 from gpudoctor_checks.data.eval_loader_misuse import EvalLoaderMisuseDetail
 from gpudoctor_checks.data.loader_bound import LoaderBoundDetail
-from gpudoctor_checks.data.sampler_misuse import SamplerMisuseDetail
 from gpudoctor_checks.data.unpinned_transfer import UnpinnedTransferDetail
 from gpudoctor_checks.data.workers_misfit import WorkersMisfitDetail
 from gpudoctor_rules.remedies import keyword_edit, loop_at, remedy
+
+if TYPE_CHECKING:
+    from gpudoctor_checks.data.sampler_misuse import SamplerMisuseDetail
 
 _BUSY = 0.8
 """Share of the CPUs in use from which on workers may find none idle."""
@@ -478,13 +481,15 @@ _SAMPLER = ("https://pytorch.org/docs/stable/data.html#torch.utils.data.distribu
 @answers("DATA008")
 def sampler_misuse(finding: Finding, patient: Patient) -> Iterator[Remedy]:
     """A DistributedSampler, told the epoch."""
-    kind = finding.detail_of(SamplerMisuseDetail).kind
-    if kind == "twice":
+    from gpudoctor_checks.data.sampler_misuse import SamplerMisuseDetail
+
+    detail = finding.detail_of(SamplerMisuseDetail)
+    if detail.kind == "twice":
         yield _one_order(finding, patient)
-    elif kind == "unsplit":
-        yield _split_by_rank(finding, patient)
+    elif detail.kind == "unsplit":
+        yield _split_by_rank(finding, patient, detail)
     else:
-        yield _call_set_epoch(finding, patient)
+        yield _call_set_epoch(finding, patient, detail)
 
 
 def _one_order(finding: Finding, patient: Patient) -> Remedy:
@@ -502,12 +507,11 @@ def _one_order(finding: Finding, patient: Patient) -> Remedy:
     )
 
 
-def _split_by_rank(finding: Finding, patient: Patient) -> Remedy:
+def _split_by_rank(finding: Finding, patient: Patient, detail: "SamplerMisuseDetail") -> Remedy:
     """The sampler built in the call; a set that is an expression of its own must get a name first."""
-    detail = finding.detail_of(SamplerMisuseDetail)
     span, dataset = finding.span, detail.dataset
     edits: tuple[Edit, ...] = ()
-    told = _set_epoch_edits(finding, patient, "")
+    told = _set_epoch_edits(finding, patient, detail, "")
     fits = span is not None and settable(patient.source, span, "sampler", "shuffle", free=2)
     if span is not None and fits and dataset.replace(".", "_").isidentifier() and (told or not detail.loop_line):
         sampler = f"torch.utils.data.distributed.DistributedSampler({dataset})"
@@ -527,10 +531,9 @@ def _split_by_rank(finding: Finding, patient: Patient) -> Remedy:
     )
 
 
-def _call_set_epoch(finding: Finding, patient: Patient) -> Remedy:
-    detail = finding.detail_of(SamplerMisuseDetail)
+def _call_set_epoch(finding: Finding, patient: Patient, detail: "SamplerMisuseDetail") -> Remedy:
     name, epoch = detail.sampler or "sampler", detail.epoch
-    edits = _set_epoch_edits(finding, patient, name)
+    edits = _set_epoch_edits(finding, patient, detail, name)
     return remedy(
         "DATA008-epoch",
         say("call {name}.set_epoch({epoch}) first in each epoch", name=name, epoch=epoch or "epoch"),
@@ -541,9 +544,10 @@ def _call_set_epoch(finding: Finding, patient: Patient) -> Remedy:
     )
 
 
-def _set_epoch_edits(finding: Finding, patient: Patient, sampler: str) -> tuple[Edit, ...]:
+def _set_epoch_edits(
+    finding: Finding, patient: Patient, detail: "SamplerMisuseDetail", sampler: str
+) -> tuple[Edit, ...]:
     """`set_epoch` as the first line of the loop over epochs; nothing where its names are not in sight."""
-    detail = finding.detail_of(SamplerMisuseDetail)
     path, line, epoch = detail.loop_path, detail.loop_line, detail.epoch
     script = next((item for item in patient.source.scripts if item.path == path), None)
     head = loop_at(script, line) if script is not None and isinstance(line, int) else None

@@ -119,15 +119,15 @@ def _install_line(patient: Patient, build: Build, release: str = "") -> str:
 
     The local part (`+cu126`) is spelt out: pip takes an installed 2.13.0+cpu for 2.13.0 and would do nothing.
     """
-    same = numbers(release)[:3] if numbers(release)[:2] == build.series and _is_final(release) else None
+    same = (
+        numbers(release)[:3]
+        if numbers(release)[:2] == build.series and release.partition("+")[0].replace(".", "").isdigit()
+        else None
+    )
     version = dotted(same) if same and len(same) == 3 else build.torch
     parts = [f"torch=={version}+{build.tag}", *_companions(patient, version, build.tag)]
     line = f"pip install {' '.join(parts)} --index-url {INDEX}/{build.tag}"
     return say("{line}   # in the environment of {executable}", line=line, executable=patient.packages.executable)
-
-
-def _is_final(release: str) -> bool:
-    return release.partition("+")[0].replace(".", "").isdigit()
 
 
 def _companions(patient: Patient, torch: str, tag: str) -> Iterator[str]:

@@ -5,7 +5,7 @@ import pytest
 from configs import config
 
 from gpudoctor.model.signs.configs import ConfigKind
-from gpudoctor.vitals.configs import looks_like_config, looks_like_kubernetes_job
+from gpudoctor.vitals.configs.reading import looks_like_config, looks_like_kubernetes_job
 
 KNOWN = {
     ConfigKind.HUGGINGFACE: [

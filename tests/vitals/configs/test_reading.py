@@ -5,7 +5,8 @@ import pytest
 from configs import config
 
 from gpudoctor.model.signs.configs import Entry
-from gpudoctor.vitals.configs import UnreadConfig, find_configs, parse, read_configs
+from gpudoctor.vitals.configs.config_text import UnreadConfig
+from gpudoctor.vitals.configs.reading import find_configs, parse, read_configs
 
 
 def _places(text: str, entry: Entry) -> tuple[str, str]:

@@ -4,7 +4,8 @@ import pytest
 
 from gpudoctor.model import Unavailable
 from gpudoctor.model.signs.job import Environment, Profile
-from gpudoctor.vitals.job import detect_profile, job_environment, read_job
+from gpudoctor.vitals.job import detect_profile, read_job
+from gpudoctor.vitals.job.scripts import job_environment
 
 GIB = 1 << 30
 
