@@ -293,7 +293,7 @@ def unexamined(case: "Examined | Ran | ProcessWindow") -> tuple[str, ...]:
     """What was not seen and must have been for a claim of health, a clause each; not what the user left out."""
     if isinstance(case, Ran):
         return (*_checks(case, left_out=False), *_seen_in_run(case))
-    if isinstance(case, ProcessWindow):
+    if not isinstance(case, Examined):
         return tuple(_seen_live(case))
     if case.patient.kind is not PatientKind.RECORDING:
         return tuple(lacking(case, left_out=False))

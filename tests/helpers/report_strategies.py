@@ -8,8 +8,24 @@ from functools import cache
 
 from hypothesis import strategies as st
 
-from gpudoctor.model import Code, Evidence, Finding, Measurement, Named, PatientKind, Remedy, Report, Subject
+from gpudoctor.model import (
+    Code,
+    Evidence,
+    Finding,
+    Measurement,
+    Named,
+    PatientKind,
+    Remedy,
+    Report,
+    Subject,
+    log_message,
+    proof,
+    run,
+)
 from gpudoctor.model.run import RunSummary
+from gpudoctor.model.signs import preflight
+
+TYPES = vars(log_message) | vars(proof) | vars(run) | vars(preflight)
 
 NASTY = (
     "",
@@ -82,7 +98,7 @@ def any_of(kind: object) -> st.SearchStrategy:
     if isinstance(kind, type) and issubclass(kind, Enum):
         return st.sampled_from(kind)
     assert isinstance(kind, type) and is_dataclass(kind), kind
-    hints = typing.get_type_hints(kind)
+    hints = typing.get_type_hints(kind, localns=TYPES)
     names = GIVEN[kind].split() if kind in GIVEN else [item.name for item in fields(kind)]
     return st.builds(
         kind, **{name: FIXED[kind, name] if (kind, name) in FIXED else any_of(hints[name]) for name in names}
