@@ -5,28 +5,15 @@ import typing
 from dataclasses import fields, is_dataclass
 from enum import Enum
 from functools import cache
+from importlib import import_module
 
 from hypothesis import strategies as st
 
-from gpudoctor.model import (
-    Code,
-    Evidence,
-    Finding,
-    Measurement,
-    Named,
-    PatientKind,
-    Remedy,
-    Report,
-    Subject,
-    log_message,
-    proof,
-    run,
-)
+from gpudoctor.model import Code, Evidence, Finding, Measurement, Named, PatientKind, Remedy, Report, Subject
 from gpudoctor.model.run import RunSummary
-from gpudoctor.model.signs import preflight
 
-TYPES = vars(log_message) | vars(proof) | vars(run) | vars(preflight)
-
+HOMES = ("log_message", "proof", "run", "signs.preflight")
+TYPES = {name: kind for home in HOMES for name, kind in vars(import_module(f"gpudoctor.model.{home}")).items()}
 NASTY = (
     "",
     "|",
