@@ -101,8 +101,7 @@ def mentioned(check: Check, patient: "Patient") -> bool:
         if not check.mentions or any(optional(getattr(signs, name).take) for name in _MORE):
             return True
         job, texts = optional(signs.job.take), [script.text for script in patient.source.scripts]
-        if (environment := optional(signs.environment.take)) is not None:
-            texts += environment.variables
+        texts += getattr(optional(signs.environment.take), "variables", ())
     except (Unavailable, ReaderCrashed):
         return True  # the check itself says so
     return bool(job and job.launches) or any(word in text for text in texts for word in check.mentions)
