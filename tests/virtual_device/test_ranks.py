@@ -111,11 +111,15 @@ PARTS = {"loader": "in data wait", "host": "in lines of its own", "device": ""}
 @pytest.mark.parametrize(("spread", "cause"), [("ddp", "host"), ("ddp", "device"), ("fsdp", "loader")])
 def test_a_slow_rank_is_named_with_its_cause_and_is_no_communication(tmp_path, spread, cause):
     more = {"work": 6e-3, "loader": 50e-3} if spread == "fsdp" else {cause: LATE[cause]}
-    for _ in range(3):  # on a busy machine the late rank is late in several parts of its step, and none is named
+    for _ in range(3):  # on a busy machine the late rank is late in several parts of its step, or both wait for a CPU
         report, truths = run_ranks(tmp_path, program(spread, TIMED + 60, **more), one_is_late)
         found = verdicts(report)
-        if "DIST001" in found and PARTS[cause] in found["DIST001"]["message"]:
+        # Reading the loss costs nothing: rank 0 waits for rank 1, and rank 1 hardly waits.
+        reads = [item["cost"]["step_share"] or 0.0 for item in report["findings"] if item["code"] == "SYNC001"]
+        few = all(share <= min(1 - truths[1]["busy"], truths[1]["waits"]) / 2 + TOLERANCE for share in reads)
+        if few and "DIST001" in found and PARTS[cause] in found["DIST001"]["message"]:
             break
+    assert few
     assert ("GPU009" in found) is (cause == "device")
     assert "DIST002" not in found
     late = found["DIST001"]
@@ -124,9 +128,6 @@ def test_a_slow_rank_is_named_with_its_cause_and_is_no_communication(tmp_path, s
     assert PARTS[cause] in late["message"]
     # Best cure: nobody waits for it.
     assert abs(late["cost"]["step_share"] - truths[0]["awaited"]) < 2 * TOLERANCE
-    # Reading the loss costs nothing: rank 0 waits for rank 1, and rank 1 hardly waits.
-    reads = [item["cost"]["step_share"] or 0.0 for item in report["findings"] if item["code"] == "SYNC001"]
-    assert all(share <= min(1 - truths[1]["busy"], truths[1]["waits"]) / 2 + TOLERANCE for share in reads)
 
 
 @pytest.mark.slow
