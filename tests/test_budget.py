@@ -6,6 +6,7 @@ held, too.
 """
 
 import io
+import re
 import subprocess
 import tokenize
 from functools import cache
@@ -96,12 +97,31 @@ def test_data_has_a_budget_of_its_own():
     assert sum(lines(name) for name in files() if name.endswith(".toml")) <= TOML
 
 
+TOKEN = re.compile(
+    r"""\#[^\n]* | [rbuf]{0,2}(?: \"{3}[^"\\]*(?:(?:\\.|"(?!""))[^"\\]*)*\"{3} | '{3}[^'\\]*(?:(?:\\.|'(?!''))[^'\\]*)*'{3}
+                                 | "[^"\\]*(?:\\.[^"\\]*)*" | '[^'\\]*(?:\\.[^'\\]*)*' )
+    | \d[\w.]*(?:(?<=e)[+-]\d+)? | \.\d\w* | \w+ | \.{3} | -> | := | (?:\*\*|//|>>|<<)=? | [-+*/%&|^=<>!@]= | [^\s\\]""",
+    re.VERBOSE | re.DOTALL | re.IGNORECASE,
+)
+"""One of Python, or a comment. The module `tokenize` finds the same ones in seven times the time."""
+
+
+def tokens(text: str) -> list[str]:
+    return [token for token in TOKEN.findall(text) if not token.startswith("#")]
+
+
+def test_tokens_are_those_of_python():
+    text = Path(__file__).read_text(encoding="utf-8")
+    read = tokenize.generate_tokens(io.StringIO(text).readline)
+    blank = {tokenize.COMMENT, tokenize.NL, tokenize.NEWLINE, tokenize.INDENT, tokenize.DEDENT, tokenize.ENDMARKER}
+    assert tokens(text) == [token.string for token in read if token.type not in blank]
+
+
 def test_the_product_is_not_squeezed():
     number = size = 0
     for name in files():
         if name.endswith(".py") and name.startswith(("gpudoctor/", "checks/", "rules/")):
             text = (ROOT / name).read_text(encoding="utf-8")
             size += text.count("\n")
-            skipped = {tokenize.COMMENT, tokenize.NL, tokenize.NEWLINE, tokenize.INDENT, tokenize.DEDENT}
-            number += sum(token.type not in skipped for token in tokenize.generate_tokens(io.StringIO(text).readline))
+            number += len(tokens(text))
     assert number <= TOKENS_A_LINE * size, f"{number / size:.2f} tokens a line"

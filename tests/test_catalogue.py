@@ -3,19 +3,22 @@
 import ast
 import json
 import re
+from collections.abc import Iterator
 from dataclasses import fields
+from functools import cache
 from importlib import import_module
 from pathlib import Path
+from typing import Any
 
 import limits
-import pytest
 from jobs import job_files
+from some import some
 
 from gpudoctor.analysis.preflight.named_nodes import NodesDetail
 from gpudoctor.engine.registry import load_registry
 from gpudoctor.engine.selection import topic_of
 from gpudoctor.model import BadStepDetail, Detail, LeakDetail, Reads, Trait
-from gpudoctor_rules.advice import advice, tomllib
+from gpudoctor_rules.advice import Advice, advice, tomllib
 
 ROOT = Path(__file__).resolve().parent.parent
 REGISTRY = load_registry()
@@ -119,31 +122,37 @@ MESSAGES = "gpudoctor_checks.failure.known_messages"
 """The module of the checks that a log alone tells."""
 
 
-@pytest.mark.parametrize("code", CODES)
-def test_one_check_one_file_named_after_the_ailment(code):
-    check = REGISTRY.checks[code]
-    folder = FOLDERS[topic_of(code)]
-    module = check.name.replace("-", "_")
-    assert check.__module__ in (f"gpudoctor_checks.{folder}.{module}", MESSAGES)
+def test_one_check_one_file_named_after_the_ailment():
+    for code in CODES:
+        check = REGISTRY.checks[code]
+        own = f"gpudoctor_checks.{FOLDERS[topic_of(code)]}.{check.name.replace('-', '_')}"
+        assert check.__module__ in (own, MESSAGES), code
 
 
-@pytest.mark.parametrize("code", CODES)
-def test_the_manual_page_is_whole(code):
-    page = ast.get_docstring(class_of(code)) or ""
-    title = page.partition("\n")[0]
-    assert title and title.endswith(".") and code not in title
-    assert [line[:-1] for line in page.splitlines() if line.rstrip(":") in HEADINGS] == HEADINGS
-    for heading, text in re.findall(r"^(\w[\w ]+):\n((?:    .*\n?|\n)+)", page, re.MULTILINE):
-        assert len(text.strip()) > 20, f"{heading} says nothing"
-        assert not re.match(r"(- )?\(", text.strip()), f"{heading} is to be written"
-    assert not title.startswith("("), "the title is to be written"
+def test_the_manual_pages_are_whole():
+    for code in CODES:
+        page = ast.get_docstring(class_of(code)) or ""
+        title = page.partition("\n")[0]
+        assert title.endswith(".") and code not in title and not title.startswith("("), f"{code}: its title"
+        headings = [line[:-1] for line in page.splitlines() if line.rstrip(":") in HEADINGS]
+        assert headings == HEADINGS, code
+        for heading, text in re.findall(r"^(\w[\w ]+):\n((?:    .*\n?|\n)+)", page, re.MULTILINE):
+            assert len(text.strip()) > 20, f"{code}: {heading} says nothing"
+            assert not re.match(r"(- )?\(", text.strip()), f"{code}: {heading} is to be written"
+
+
+def path_of(code: str) -> Path:
+    return ROOT / "checks" / (REGISTRY.checks[code].__module__.replace(".", "/") + ".py")
+
+
+@cache
+def parsed(path: Path) -> ast.Module:
+    return ast.parse(path.read_text(encoding="utf-8"))
 
 
 def class_of(code: str) -> ast.ClassDef:
-    path = ROOT / "checks" / (REGISTRY.checks[code].__module__.replace(".", "/") + ".py")
-    tree = ast.parse(path.read_text(encoding="utf-8"))
     name = REGISTRY.checks[code].__name__
-    return next(node for node in tree.body if isinstance(node, ast.ClassDef) and node.name == name)
+    return next(node for node in parsed(path_of(code)).body if isinstance(node, ast.ClassDef) and node.name == name)
 
 
 WITHOUT_A_CASE = 29
@@ -159,11 +168,9 @@ def test_every_threshold_has_a_source_and_decides_a_case():
     )
 
 
-@pytest.mark.parametrize("code", CODES)
-def test_a_rule_answers_or_a_reason_is_stated(code):
-    rules = REGISTRY.rules.get(code, ())
-    check = REGISTRY.checks[code]
-    assert bool(rules) != bool(check.no_rule)
+def test_a_rule_answers_or_a_reason_is_stated():
+    for code in CODES:
+        assert bool(REGISTRY.rules.get(code)) != bool(REGISTRY.checks[code].no_rule), code
 
 
 def details_of(code: str) -> list[type[Detail]]:
@@ -180,13 +187,17 @@ SHARED_DETAILS = {"node": (NodesDetail,), "memory": (LeakDetail,), "numerics": (
 EXTRA_PLACEHOLDERS = {"node": {"spaced", "host"}}
 
 
-@pytest.mark.parametrize("folder", sorted(FOLDERS.values()))
-def test_rows_name_what_their_check_hands_over(folder):
-    path = ROOT / "rules" / "gpudoctor_rules" / f"{folder}.toml"
-    if not path.is_file():
-        return
-    written = [row for rows in tomllib.loads(path.read_text(encoding="utf-8")).values() for row in rows]
-    for fields_of_row, row in zip(written, advice(folder), strict=True):
+def rows() -> Iterator[tuple[str, dict[str, Any], Advice]]:
+    """Each row of advice with its folder, as it is written and as it is read."""
+    for folder in sorted(FOLDERS.values()):
+        path = ROOT / "rules" / "gpudoctor_rules" / f"{folder}.toml"
+        if path.is_file():
+            written = [row for rows in tomllib.loads(path.read_text(encoding="utf-8")).values() for row in rows]
+            yield from ((folder, *pair) for pair in zip(written, advice(folder), strict=True))
+
+
+def test_rows_name_what_their_check_hands_over():
+    for folder, fields_of_row, row in some([*rows()]):
         assert FOLDERS[topic_of(row.code)] == folder, row.remedy.id
         assert row.remedy.steps and not row.remedy.title.startswith("("), f"{row.remedy.id} is to be written"
         if fields_of_row.keys() & {"log", "asks"}:
@@ -198,17 +209,15 @@ def test_rows_name_what_their_check_hands_over(folder):
             assert conditions | set(re.findall(r"\{(\w+)\}", text)) <= known, f"{row.remedy.id}: {text}"
 
 
-@pytest.mark.parametrize("code", CODES)
-def test_a_check_with_a_detail_hands_it_over_with_every_finding(code):
-    if not details_of(code):
-        return
-    path = ROOT / "checks" / (REGISTRY.checks[code].__module__.replace(".", "/") + ".py")
-    calls = [
-        node for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
-        if isinstance(node, ast.Call) and re.search(r"(\.finding|^confirmed|^on_(recorded_)?cards)$", ast.unparse(node.func))
-    ]  # fmt: skip
-    without = [call.lineno for call in calls if "detail" not in {item.arg for item in call.keywords}]
-    assert calls and not without, f"{path.name}: lines {without}"
+def test_a_check_with_a_detail_hands_it_over_with_every_finding():
+    for code in filter(details_of, CODES):
+        path = path_of(code)
+        calls = [
+            node for node in ast.walk(parsed(path))
+            if isinstance(node, ast.Call) and re.search(r"(\.finding|^confirmed|^on_(recorded_)?cards)$", ast.unparse(node.func))
+        ]  # fmt: skip
+        without = [call.lineno for call in calls if "detail" not in {item.arg for item in call.keywords}]
+        assert calls and not without, f"{path.name}: lines {without}"
 
 
 DETAIL_OF_TRAIT = {
@@ -218,32 +227,37 @@ DETAIL_OF_TRAIT = {
 }
 
 
-@pytest.mark.parametrize("code", CODES)
-def test_a_check_hands_over_the_detail_that_its_traits_promise(code):
-    check = REGISTRY.checks[code]
-    for kind in {DETAIL_OF_TRAIT[trait] for trait in check.traits if trait in DETAIL_OF_TRAIT}:
-        path = ROOT / "checks" / (check.__module__.replace(".", "/") + ".py")
-        made = set(re.findall(r"detail=(\w+Detail)\(", path.read_text(encoding="utf-8")))
+def test_a_check_hands_over_the_detail_that_its_traits_promise():
+    promised = {
+        (code, DETAIL_OF_TRAIT[trait])
+        for code in CODES
+        for trait in REGISTRY.checks[code].traits
+        if trait in DETAIL_OF_TRAIT
+    }
+    assert {kind for _, kind in promised} == set(DETAIL_OF_TRAIT.values())
+    for code, kind in promised:
+        made = set(re.findall(r"detail=(\w+Detail)\(", path_of(code).read_text(encoding="utf-8")))
         known = {item.__name__: item for item in [kind, *details_of(code)]}
-        assert made and all(name in known and issubclass(known[name], kind) for name in made), made
+        assert made and all(name in known and issubclass(known[name], kind) for name in made), (code, made)
 
 
-@pytest.mark.parametrize("code", CODES)
-def test_a_detail_is_a_value(code):
-    for kind in details_of(code):
+def test_a_detail_is_a_value():
+    for kind in some([kind for code in CODES for kind in details_of(code)]):
         assert kind.__name__.endswith("Detail") and kind.__dataclass_params__.frozen, kind
         assert "__slots__" in vars(kind), kind
 
 
-@pytest.mark.parametrize("code", CODES)
-def test_a_sick_and_a_healthy_case(code):
-    check = REGISTRY.checks[code]
-    if check.reads == {Reads.LOG} and not check.thresholds and code not in {"FAIL018", "FAIL019"}:
-        return  # all of them in failure/test_known_messages.py
-    if all([*job_files(code, state)] for state in ("sick", "healthy")):
-        return  # all of them in test_on_file.py
-    texts = [path.read_text("utf-8") for path in (ROOT / "tests/checks" / FOLDERS[topic_of(code)]).glob("test_*.py")]
-    own = [text for text in texts if re.search(rf"\b({check.__name__}|{code})\b", text)]
-    tests = re.findall(r"^def (test_\w+)", "\n".join(own), re.MULTILINE)
-    assert any("sick" in name for name in tests)
-    assert any("healthy" in name for name in tests)
+def test_a_sick_and_a_healthy_case():
+    texts: dict[str, list[str]] = {
+        folder: [path.read_text("utf-8") for path in (ROOT / "tests/checks" / folder).glob("test_*.py")]
+        for folder in FOLDERS.values()
+    }
+    for code in CODES:
+        check = REGISTRY.checks[code]
+        if check.reads == {Reads.LOG} and not check.thresholds and code not in {"FAIL018", "FAIL019"}:
+            continue  # all of them in failure/test_known_messages.py
+        if all([*job_files(code, state)] for state in ("sick", "healthy")):
+            continue  # all of them in test_on_file.py
+        own = [text for text in texts[FOLDERS[topic_of(code)]] if re.search(rf"\b({check.__name__}|{code})\b", text)]
+        tests = re.findall(r"^def (test_\w+)", "\n".join(own), re.MULTILINE)
+        assert all(any(state in name for name in tests) for state in ("sick", "healthy")), code

@@ -45,14 +45,10 @@ class SyntheticRun:
     facts: dict[str, Any]
     written: "WrittenProgram | None" = None
 
-    @property
-    def command(self) -> tuple[str, ...]:
-        """What runs the program; a placeholder before it is written."""
-        return self.written.command if self.written is not None else (sys.executable, "job.py")
-
-    def write(self, folder: Path) -> None:
-        """Write the program beside the recording."""
+    def write(self, folder: Path) -> tuple[str, ...]:
+        """Write the program beside the recording; what runs it."""
         self.written = _written(self.plan, self.facts, folder)
+        return self.written.command
 
     def report(self, report: "Report") -> "Report":
         """The report with the job's own section, and its utilisation in the run's numbers."""
@@ -65,15 +61,16 @@ class SyntheticRun:
             run = replace(run, throughput=replace(run.throughput, mfu=summary.mfu))
         return replace(report, synthetic=summary, run=run)
 
-    def variant(self, changes: Mapping[str, Any], folder: Path, number: int) -> "Arm":
-        """The arm of the same job with other fields. Raises `DoctorError` where that cannot run here."""
+    def variant(self, fields: Mapping[str, Any], folder: Path, number: int) -> "tuple[str, Arm]":
+        """Title and arm of the same job with other fields. Raises `DoctorError` where that cannot run here."""
         from gpudoctor.estimate.synthetic.write_program import ask
         from gpudoctor.report.estimate_words import flags_text
         from gpudoctor.trial.trial_runner import Arm
 
-        plan = plan_of(self.arguments, self.plan.place, changes)
+        plan = plan_of(self.arguments, self.plan.place, fields)
         made = _written(plan, ask(plan), folder, name=f"variant-{number}")
-        return Arm(name=flags_text(changes), command=made.command)
+        title = flags_text(fields)
+        return title, Arm(name=title, command=made.command)
 
 
 def examine_synthetic(
@@ -90,6 +87,7 @@ def examine_synthetic(
 
     if arguments.keep:
         raise UsageError("--keep edits your files, and a synthetic job uses none of them; print the edits with --diff")
+    changes = _changes(arguments)
     began = time.monotonic()
     line = StatusLine(sys.stderr, shown=not arguments.quiet)
     try:
@@ -97,17 +95,18 @@ def examine_synthetic(
         plan = plan_of(arguments, here())
         line.show("gpudoctor · the job: how the installed transformers builds it")
         job = SyntheticRun(arguments=arguments, plan=plan, facts=ask(plan))
-        arms = _varied(job, scratch)
+        arms = [
+            change if isinstance(change, tuple) else job.variant(change, scratch, number)
+            for number, change in enumerate(changes, 1)
+        ]
     finally:
         line.close()
     folder, remark = new_folder(arguments.recording)
     write_line(remark)
-    job.write(folder)
+    command = job.write(folder)
     with _surrounded():
         silenced = _silenced(request)
-        result = examine_and_try(
-            job.command, folder, scratch, watchdog, guard, silenced, arguments, arms=arms, began=began
-        )
+        result = examine_and_try(command, folder, scratch, watchdog, guard, silenced, arguments, arms=arms, began=began)
     return replace(result, report=job.report(result.report))
 
 
@@ -146,22 +145,19 @@ def _surrounded() -> Iterator[None]:
             os.environ.pop(name, None)
 
 
-def _varied(run: SyntheticRun, folder: Path) -> list[tuple[str, "Arm"]]:
-    """The arms of `--against` and `--vary KEY=V1,V2`: fields of the job become programs."""
+def _changes(arguments: argparse.Namespace) -> "list[tuple[str, Arm] | Mapping[str, Any]]":
+    """What `--against` and `--vary KEY=V1,V2` ask for: titles and arms, or fields of the job. Raises `UsageError`."""
     from gpudoctor.cli.estimate_flags import split_values, value_of
     from gpudoctor.estimate.job import FIELDS
-    from gpudoctor.trial.vary import against
-    from gpudoctor.trial.vary import varied as of_command
+    from gpudoctor.trial.vary import against, varied
 
-    if run.arguments.against is not None:
-        return [against(run.arguments.against)]
-    arms: list[tuple[str, Arm]] = []
-    for text in run.arguments.vary:
+    if arguments.against is not None:
+        return [against(arguments.against)]
+    changes: list[tuple[str, Arm] | Mapping[str, Any]] = []
+    for text in arguments.vary:
         key = text.partition("=")[0].strip().removeprefix("--").replace("-", "_")
-        if key not in FIELDS:
-            arms += of_command(text, run.command)
-            continue
-        for value in split_values(text)[1]:
-            arm = run.variant({key: value_of(key, value)}, folder, len(arms) + 1)
-            arms.append((arm.name, arm))
-    return arms
+        if key in FIELDS:
+            changes += [{key: value_of(key, value)} for value in split_values(text)[1]]
+        else:
+            changes += varied(text, (sys.executable, "job.py"))
+    return changes

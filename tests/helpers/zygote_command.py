@@ -30,12 +30,23 @@ def load() -> None:
     import gpudoctor
     from gpudoctor.engine.manual import named
     from gpudoctor.engine.registry import load_registry
-    from gpudoctor.probe.wire.masking import mask_text
+    from gpudoctor.probe.wire.masking import mask_text, mask_value
+    from gpudoctor.vitals.job_log.reader import read_job_log
 
-    for check in load_registry().checks.values():
-        named(check)  # the English pages, which depend on the sources alone, and so do the expressions for secrets
+    registry = load_registry()
+    for check in registry.checks.values():
+        named(check)  # the English pages, which depend on the sources alone, and so does what follows
+    for exit_code in (None, 1):
+        read_job_log([__file__], registry.log_messages(), exit_code=exit_code)
     mask_text("--token=none https://a.invalid password: none")
-    waiting = [*pkgutil.iter_modules(gpudoctor.__path__, "gpudoctor.")]
+    mask_value("A_TOKEN", "none")
+    import gpudoctor_checks
+    import gpudoctor_rules
+
+    for rule in (rule for rules in registry.rules.values() for rule in rules):
+        gpudoctor_rules._loaded(rule.home)
+    ours = (gpudoctor, gpudoctor_checks, gpudoctor_rules)
+    waiting = [found for package in ours for found in pkgutil.iter_modules(package.__path__, f"{package.__name__}.")]
     while waiting:
         found = waiting.pop()
         if not f"{found.name}.".startswith(_LEFT_OUT) and not found.name.endswith(".__main__"):
