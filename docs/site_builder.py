@@ -17,6 +17,7 @@ import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import generate
 import pictures
@@ -150,8 +151,8 @@ def _file_page(target: Path, source: Path) -> str | None:
     return name
 
 
-def configuration(source: Path, site: Path) -> Path:
-    """The configuration with every page in its navigation; returns the file, beside `source`."""
+def configuration(source: Path, site: Path, **changes: Any) -> Path:
+    """The configuration with every page in its navigation, and these changes; returns the file, beside `source`."""
     read = yaml.safe_load((ROOT / "mkdocs.yml").read_text("utf-8"))
     listed = {
         "@commands": ["commands/index.md", *(f"commands/{name}.md" for name in commands())],
@@ -163,7 +164,7 @@ def configuration(source: Path, site: Path) -> Path:
     shown = sorted(path.relative_to(source).as_posix() for path in source.glob("files/**/*.md"))
     if shown:
         read["nav"].append({"Files": shown})
-    read |= {"docs_dir": str(source), "site_dir": str(site)}
+    read |= {"docs_dir": str(source), "site_dir": str(site), **changes}
     written = source.parent / "mkdocs.yml"
     written.write_text(yaml.safe_dump(read, sort_keys=False), "utf-8")
     return written
@@ -177,9 +178,10 @@ def _by_topic(source: Path) -> list[dict[str, list[str]]]:
     return [{topic: pages} for topic, pages in groups.items()]
 
 
-def build(source: Path, site: Path) -> list[str]:
-    """Run MkDocs over the pages; returns its warnings. A site with one was not built."""
-    command = [sys.executable, "-m", "mkdocs", "build", "--strict", "-f", str(configuration(source, site))]
+def build(source: Path, site: Path, **changes: Any) -> list[str]:
+    """Run MkDocs over the pages; returns its warnings. A site with one was not built. `changes` are of mkdocs.yml."""
+    written = configuration(source, site, **changes)
+    command = [sys.executable, "-m", "mkdocs", "build", "--strict", "-f", str(written)]
     environment = {**os.environ, "NO_MKDOCS_2_WARNING": "1"}  # an announcement on standard error
     done = subprocess.run(command, env=environment, stderr=subprocess.PIPE, text=True, check=False)
     warnings = [line for line in done.stderr.splitlines() if line.startswith(("WARNING", "ERROR"))]

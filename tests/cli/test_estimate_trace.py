@@ -35,15 +35,15 @@ def ask(capsys):
     return run
 
 
-def needs_libraries():
-    for name in child.NEEDED:
-        pytest.importorskip(name)
+needs_libraries = pytest.mark.skipif(
+    not all(map(child._installed, child.NEEDED)), reason="a package that it asks for is not installed"
+)
 
 
+@needs_libraries
 @pytest.mark.slow
 def test_formulas_and_trace_are_near(ask, monkeypatch):
     """A job of seven billion parameters: the two are independent, and within 5 % everywhere."""
-    needs_libraries()
     fork_trainings(monkeypatch, 1, LIBRARIES)
     words = ("--model", "7b", "--method", "lora", "--gpu", "24GiB", "--trace", "--trace-seconds", "600")
     code, out, err = ask(*words, "--format", "json")
@@ -61,13 +61,13 @@ def test_formulas_and_trace_are_near(ask, monkeypatch):
         assert formulas[name] == pytest.approx(found, rel=0.05), name
 
 
+@needs_libraries
 @pytest.mark.slow
 def test_an_architecture_that_no_formula_knows(ask, monkeypatch, tmp_path):
     path = tmp_path / "config.json"
     path.write_text(json.dumps(TINY["biogpt"]), encoding="utf-8")
     code, _, err = ask("--model", path, "--method", "full", "--seq", 32)
     assert code == 2 and "biogpt" in err and "--trace" in err
-    needs_libraries()
     fork_trainings(monkeypatch, 1, LIBRARIES)
     words = ("--model", path, "--method", "full", "--seq", 32, "--trace", "--trace-seconds", "600")
     code, out, err = ask(*words)
@@ -101,8 +101,8 @@ def test_without_torch_it_says_what_to_install(ask, monkeypatch):
     assert "pip install torch transformers peft" in err and "torch cannot be found" in err
 
 
+@needs_libraries
 def test_a_job_that_only_formulas_know(ask):
-    needs_libraries()
     code, out, err = ask("--model", "7b", "--method", "lora", "--gpus", 8, "--parallel", "zero3", "--trace")
     assert (code, out) == (2, "")
     assert "--parallel zero3" in err

@@ -2,6 +2,7 @@
 
 import json
 import sys
+from importlib.util import find_spec
 from pathlib import Path
 
 import jsonschema
@@ -56,20 +57,23 @@ def test_wrong_usage(ask, words, said):
     assert code == 2 and said in err and err.count("\n") == 1, err
 
 
+needs_libraries = pytest.mark.skipif(
+    any(find_spec(name) is None for name in ("torch", "transformers", "peft")), reason="a package is not installed"
+)
+
+
+@needs_libraries
 def test_too_large_for_this_machine(ask):
-    pytest.importorskip("torch")
-    pytest.importorskip("transformers")
     code, err = ask("--model", "7b", "--method", "full")
     assert code == 1
     assert "llama-2-7b with --method full does not fit: it needs" in err
     assert "What fits: gpudoctor estimate --model llama-2-7b --gpu 24GiB --fit" in err
 
 
+@needs_libraries
 @pytest.mark.slow
 def test_a_small_job_from_flags_to_report(tmp_path):
     """One run for all of it: written, measured beside its estimate, recorded, diagnosed, reported."""
-    for name in ("torch", "transformers", "peft"):
-        pytest.importorskip(name)
     folder = tmp_path / "work"
     folder.mkdir()
     done = gpudoctor(

@@ -9,7 +9,7 @@ from importlib import import_module
 
 from hypothesis import strategies as st
 
-from gpudoctor.model import Code, Evidence, Finding, Measurement, Named, PatientKind, Remedy, Report, Subject
+from gpudoctor.model import Code, Effect, Evidence, Finding, Measurement, Named, PatientKind, Remedy, Report, Subject
 from gpudoctor.model.run import RunSummary
 
 HOMES = ("log_message", "proof", "run", "signs.preflight")
@@ -51,6 +51,8 @@ FIXED: dict[object, st.SearchStrategy] = {
     (Remedy, "id"): st.just("DATA001-workers"),
     (Subject, "kind"): st.sampled_from([kind.value for kind in PatientKind]),
     (Measurement, "unit"): st.sampled_from(["B", "s", "1", "W", "Cel", "", "{threads}"]),
+    (Effect, "quantity"): st.sampled_from(["memory", "step_time"]),
+    (Effect, "unit"): st.sampled_from(["x", "B", "s", "W"]),
     (Finding, "evidence"): st.deferred(lambda: st.lists(any_of(Evidence), min_size=1, max_size=4).map(tuple)),
     (Remedy, "steps"): st.lists(texts, min_size=1, max_size=3).map(tuple),
     (Report, "checks"): st.deferred(

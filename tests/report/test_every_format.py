@@ -15,73 +15,36 @@ from gpudoctor.report import FORMATS, render
 from gpudoctor.report.sharing import HiddenNames, shareable
 from gpudoctor.ui.console.text_report import render_preflight, render_text
 
+
 # Shrinking a whole report takes minutes; the nasty texts are readable as they are.
-EXAMPLES = settings(
-    max_examples=25,
+@settings(
+    max_examples=40,
     deadline=None,
     suppress_health_check=list(HealthCheck),
     phases=[Phase.explicit, Phase.reuse, Phase.generate],
 )
-
-
-@EXAMPLES
-@given(report=reports)
-def test_any_report_is_valid_json_of_the_schema(report):
+@given(report=reports, width=st.sampled_from((1, 40, 80, 200)))
+def test_any_report_in_every_format(report, width):
+    """In one test: making a report takes longer than most formats."""
     document = json.loads(render(report, "json"))
     validate(document, report_schema())
     assert len(document["findings"]) == len(report.findings)
     assert len(document["outcomes"]) == len(report.outcomes)
-
-
-@EXAMPLES
-@given(report=reports)
-def test_any_report_is_valid_sarif(report):
-    document = json.loads(render(report, "sarif"))
-    check_sarif(document)
-    assert len(document["runs"][0]["results"]) == len(report.findings) + len(report.silenced)
-
-
-@EXAMPLES
-@given(report=reports)
-def test_any_report_is_well_formed_junit(report):
-    root = ET.fromstring(render(report, "junit"))
-    assert len(root.findall("./testsuite/testcase")) == len(report.outcomes) + bool(report.problems)
-
-
-@EXAMPLES
-@given(report=reports)
-def test_any_report_is_one_workflow_command_a_line(report):
+    sarif = json.loads(render(report, "sarif"))
+    check_sarif(sarif)
+    assert len(sarif["runs"][0]["results"]) == len(report.findings) + len(report.silenced)
+    junit = ET.fromstring(render(report, "junit"))
+    assert len(junit.findall("./testsuite/testcase")) == len(report.outcomes) + bool(report.problems)
     lines = render(report, "github").splitlines()
     assert lines and all(line.startswith(("::error ", "::warning ", "::notice ")) for line in lines)
-
-
-@EXAMPLES
-@given(report=reports)
-def test_any_report_fits_a_comment(report):
     assert len(render(report, "markdown")) < 65_536
-
-
-@EXAMPLES
-@given(report=reports)
-def test_any_report_has_one_bar_in_its_nagios_output(report):
     text = render(report, "nagios")
     assert text.count("|") == 1 and text.splitlines()[0].count("|") == 1
-
-
-@pytest.mark.slow
-@settings(EXAMPLES, max_examples=50)
-@given(report=reports, width=st.sampled_from((1, 40, 80, 200)))
-def test_any_report_is_text_without_escape_sequences(report, width):
     for verbose in (False, True):
         text = render_text(report, width=width, colour=False, verbose=verbose)
         assert "\x1b" not in text and "\x00" not in text and "\u202e" not in text
         text.encode("utf-8")
     render_preflight(report, width=width)
-
-
-@EXAMPLES
-@given(report=reports)
-def test_any_report_can_be_shared(report):
     shared = shareable(report, HiddenNames(users=("alice",), hosts=("node-17",)))
     for format in FORMATS:
         render(shared, format)

@@ -5,6 +5,7 @@ import shlex
 import subprocess
 import sys
 import time
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
@@ -16,6 +17,7 @@ from gpudoctor.trial.processes import adopt_orphans
 from gpudoctor.trial.window import steps_made, warm_up, window
 from gpudoctor.vitals.recording.reader import read_recording
 
+needs_torch = pytest.mark.skipif(find_spec("torch") is None, reason="torch is not installed")
 CHILDREN = """
 import os, subprocess, sys, time
 child = subprocess.Popen(["sleep", "1000"], start_new_session=True)
@@ -111,9 +113,9 @@ def test_an_interrupt_leaves_nothing(folder):
     assert all(gone(int(word)) for word in Path("pids").read_text().split())
 
 
+@needs_torch
 @pytest.mark.slow
 def test_the_window_ends_after_its_steps_and_what_started_it_does_not_go_on(folder):
-    pytest.importorskip("torch")
     Path("train.py").write_text(TRAIN)
     command = ("bash", "-c", f"{shlex.quote(sys.executable)} train.py; touch after")
     done = run_bounded(RunSpec(command=command, folder=folder, steps=40, overrides={"trial.seed": 3}))
@@ -130,9 +132,9 @@ def test_the_window_ends_after_its_steps_and_what_started_it_does_not_go_on(fold
     assert os.getcwd() == str(folder.parent)
 
 
+@needs_torch
 @pytest.mark.slow
 def test_a_run_of_no_fixed_length_ends_when_enough_was_seen(folder, monkeypatch):
-    pytest.importorskip("torch")
     Path("train.py").write_text(TRAIN)
     fork_trainings(monkeypatch, 1)
     asked = []
