@@ -70,8 +70,10 @@ class OutOfTime(IncompleteError):
     """A child did not end within its limit, and was ended."""
 
 
-async def run_child(call: ChildCall, place: Path, watchdog: CleanupWatchdog, note: Note) -> ChildEnd:
-    """Run it to its end; if we are cancelled or it takes too long, nothing of it is left.
+async def run_child(
+    call: ChildCall, place: Path, watchdog: CleanupWatchdog, note: Note, ending: Callable[[], None]
+) -> ChildEnd:
+    """Run it to its end; if we are cancelled or it takes too long, nothing of it is left, and `ending` is called.
 
     `place` is a new folder for its output. Raises `OutOfTime`.
     """
@@ -85,6 +87,7 @@ async def run_child(call: ChildCall, place: Path, watchdog: CleanupWatchdog, not
         try:
             await _wait(child, call, status, out, started, note)
         except BaseException:
+            ending()
             with anyio.CancelScope(shield=True):
                 await _end(child, call.recording or str(place))
             raise

@@ -36,7 +36,7 @@ _READING = 300.0
 _AROUND = 120.0
 """Seconds beside the user's own: the start, an end that takes its time, the report."""
 _ENDING = 5.0
-"""Seconds to wait for a call that measures, before another one is refused."""
+"""Seconds to wait for a call that is being ended, before another one is refused."""
 _GRACE = 10.0
 """Seconds from SIGINT to SIGTERM when a bounded run ends."""
 _FORMATS = {".html": "html", ".htm": "html", ".md": "markdown", ".sarif": "sarif", ".xml": "junit", ".json": "json"}
@@ -79,6 +79,8 @@ class Toolbox:
     _calls: int = 0
     _measuring: str = ""
     """Name of the call that loads the machine now."""
+    _ending: bool = False
+    """Whether that is being ended."""
     _watchdog: CleanupWatchdog | None = None
 
     def close(self) -> None:
@@ -99,8 +101,10 @@ class Toolbox:
             return await self._answer(name, arguments, label, note)
         import anyio
 
-        with anyio.move_on_after(_ENDING):  # one that was cancelled is being ended
-            while self._measuring:
+        if self._measuring:
+            await anyio.sleep(POLL)  # one that was cancelled just now
+        with anyio.move_on_after(_ENDING):
+            while self._measuring and self._ending:
                 await anyio.sleep(POLL)
         if self._measuring:
             raise IncompleteError(
@@ -110,7 +114,7 @@ class Toolbox:
         try:
             return await self._answer(name, arguments, label, note)
         finally:
-            self._measuring = ""
+            self._measuring, self._ending = "", False
 
     async def _answer(self, name: str, given: dict[str, Any], label: str, note: Note) -> Document:
         if name == "more":
@@ -276,7 +280,11 @@ class Toolbox:
             limit=max(_READING, 2 * expected + _AROUND),
             recording=recording,
         )
-        return await run_child(child, self._place / call.label, self._watchdog, call.note)
+
+        def ending() -> None:
+            self._ending |= call.label == self._measuring
+
+        return await run_child(child, self._place / call.label, self._watchdog, call.note, ending)
 
     async def _measured(self, call: _Call, words: Sequence[str], seconds: float) -> tuple[ChildEnd, dict[str, Any]]:
         """Run a command of the user's, recorded where `run` would have put it, so that it outlives the session."""

@@ -46,7 +46,9 @@ def test_a_command_is_told_apart_from_files(command, check, folder, capsys):
     said = capsys.readouterr().err
     assert f"examine the script: `{check}`" in said
     assert f"run the command: `gpudoctor run -- {command}`" in said
-    assert main([*shlex.split(check)[1:], "--quiet"]) != 2  # what it says to type can be typed
+    assert (
+        main(["check", "--quiet", "--select", "OBS", *shlex.split(check)[2:]]) != 2
+    )  # what it says to type can be typed
 
 
 def test_arguments_of_the_script_stand_behind_two_dashes(folder, capsys):

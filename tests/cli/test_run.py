@@ -47,7 +47,7 @@ def test_usage(tmp_path, script):
 
 def test_on_a_terminal_the_last_row_holds_the_status_and_is_given_back(tmp_path):
     path = tmp_path / "slow.py"
-    path.write_text("import time\nfor i in range(5):\n    print('line', i, flush=True)\n    time.sleep(0.5)\n")
+    path.write_text("import time\nfor i in range(5):\n    print('line', i, flush=True)\n    time.sleep(0.2)\n")
     import subprocess
 
     ours, theirs = pty.openpty()

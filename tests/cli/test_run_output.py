@@ -118,6 +118,6 @@ def test_the_output_of_a_command_that_ends_well_is_not_read(tmp_path):
 
 def test_the_output_of_a_command_that_was_stopped_is_not_read(tmp_path):
     script = "import time\nprint('waits', flush=True)\ntime.sleep(60)\n"
-    _, report = run(tmp_path, "{} > job.out 2>&1", script, flags="--seconds 1")
+    _, report = run(tmp_path, "{} > job.out 2>&1", script, flags="--seconds 0.5")
     assert "KeyboardInterrupt" in (tmp_path / "job.out").read_text()
     assert (codes(report), report.get("log")) == ([], None)
