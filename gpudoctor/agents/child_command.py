@@ -31,6 +31,7 @@ STATUS = "GPUDOCTOR_STATUS"
 
 Note = Callable[[float, float | None, str], Awaitable[None]]
 """Called with the seconds passed, those expected at most, and a text."""
+Told = Callable[[], None]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,9 +71,7 @@ class OutOfTime(IncompleteError):
     """A child did not end within its limit, and was ended."""
 
 
-async def run_child(
-    call: ChildCall, place: Path, watchdog: CleanupWatchdog, note: Note, ending: Callable[[], None]
-) -> ChildEnd:
+async def run_child(call: ChildCall, place: Path, watchdog: CleanupWatchdog, note: Note, ending: Told) -> ChildEnd:
     """Run it to its end; if we are cancelled or it takes too long, nothing of it is left, and `ending` is called.
 
     `place` is a new folder for its output. Raises `OutOfTime`.

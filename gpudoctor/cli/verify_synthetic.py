@@ -29,11 +29,6 @@ if TYPE_CHECKING:
 
 _SILENT_TOPIC, _RANDOM_DATA = "DATA", say("its data are random tokens")
 """The topic that says nothing of a synthetic job, and why; other checks say so themselves."""
-_QUIET = {
-    "HF_HUB_OFFLINE": "1", "TRANSFORMERS_VERBOSITY": "error", "TOKENIZERS_PARALLELISM": "false",
-    "PYTHONWARNINGS": "ignore",
-}  # fmt: skip
-"""Variables of the runs: nothing is looked up, and libraries keep their hints to themselves."""
 
 
 @dataclass(slots=True)
@@ -44,11 +39,6 @@ class SyntheticRun:
     plan: "Synthetic"
     facts: dict[str, Any]
     written: "WrittenProgram | None" = None
-
-    def write(self, folder: Path) -> tuple[str, ...]:
-        """Write the program beside the recording; what runs it."""
-        self.written = _written(self.plan, self.facts, folder)
-        return self.written.command
 
     def report(self, report: "Report") -> "Report":
         """The report with the job's own section, and its utilisation in the run's numbers."""
@@ -103,10 +93,12 @@ def examine_synthetic(
         line.close()
     folder, remark = new_folder(arguments.recording)
     write_line(remark)
-    command = job.write(folder)
+    job.written = _written(plan, job.facts, folder)
     with _surrounded():
         silenced = _silenced(request)
-        result = examine_and_try(command, folder, scratch, watchdog, guard, silenced, arguments, arms=arms, began=began)
+        result = examine_and_try(
+            job.written.command, folder, scratch, watchdog, guard, silenced, arguments, arms=arms, began=began
+        )
     return replace(result, report=job.report(result.report))
 
 
@@ -136,7 +128,9 @@ def _silenced(request: "Request") -> "Request":
 @contextmanager
 def _surrounded() -> Iterator[None]:
     """The environment of the runs; what the user has set stays."""
-    added = {name: value for name, value in _QUIET.items() if name not in os.environ}
+    from gpudoctor.estimate.synthetic.write_program import QUIET
+
+    added = {name: value for name, value in QUIET.items() if name not in os.environ}
     os.environ.update(added)
     try:
         yield

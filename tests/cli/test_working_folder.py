@@ -9,18 +9,9 @@ import pytest
 from gpudoctor.model.child_process import child_code
 
 NAMES = [
-    "argparse",
-    "csv",
-    "difflib",
-    "gettext",
-    "gzip",
-    "json",
-    "random",
-    "shutil",
-    "statistics",
-    "subprocess",
+    "argparse", "csv", "difflib", "gettext", "gzip", "json", "random", "shutil", "statistics", "subprocess",
     "gpudoctor_checks",
-]
+]  # fmt: skip
 
 
 @pytest.fixture

@@ -17,11 +17,11 @@ from gpudoctor.model.child_process import child_code
 
 _SECONDS = 300.0
 """Transformers' import and a model without memory: seconds, on a slow disk a minute."""
-_QUIET = {
+QUIET = {
     "HF_HUB_OFFLINE": "1", "TRANSFORMERS_VERBOSITY": "error", "TOKENIZERS_PARALLELISM": "false",
-    "PYTHONWARNINGS": "ignore", "CUDA_VISIBLE_DEVICES": "",
+    "PYTHONWARNINGS": "ignore",
 }  # fmt: skip
-"""A child's environment: quiet libraries, no network, no card."""
+"""Variables of a child and of the runs: nothing is looked up, and libraries keep their hints to themselves."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -75,7 +75,7 @@ def ask(job: Synthetic) -> dict[str, Any]:
         done = subprocess.run(
             [sys.executable, "-c", child_code("gpudoctor.estimate.synthetic.transformers_facts")],
             input=json.dumps(request), capture_output=True, text=True, encoding="utf-8", errors="replace",
-            env=os.environ | _QUIET, timeout=_SECONDS, check=False,
+            env=os.environ | QUIET | {"CUDA_VISIBLE_DEVICES": ""}, timeout=_SECONDS, check=False,
         )  # fmt: skip
     except subprocess.TimeoutExpired:
         raise IncompleteError(
