@@ -36,10 +36,6 @@ _PRECISIONS = {
         say("transformers fills it in from the training arguments; DeepSpeed alone cannot read it"),
     ),
     "drop": (say("remove mixed_precision from the accelerate config"), say("the DeepSpeed config says it")),
-    "scaler": (
-        say("remove the GradScaler: call engine.backward(loss) and engine.step()"),
-        say("DeepSpeed scales the loss under fp16 by itself"),
-    ),
     "load": (
         say("load the model in float32 (leave torch_dtype out), or train with bf16=True"),
         say("fp16=True keeps a float32 master copy only of float32 weights"),
@@ -59,19 +55,13 @@ def precision_conflict(finding: Finding, patient: Patient) -> Iterator[Remedy]:
     cure = finding.detail_of(CureDetail).cure
     if cure == "auto":
         yield _setting("CFG001-auto", *_PRECISIONS["auto"], *auto_edits(finding, patient))
-    elif cure in {"fp16-off", "amp-off"}:
-        key = cure.partition("-")[0]
-        items = [item for _, item in settings(finding, patient) if key in item.key.lower() and item.on]
-        title = say("{key} off", key=key)
+    elif cure == "fp16-off":
+        items = [item for _, item in settings(finding, patient) if "fp16" in item.key.lower() and item.on]
+        title = say("{key} off", key="fp16")
         if items:
             title = f"{items[0].key}: false" if items[0].file is not None else f"{items[0].key}=False"
-        why = say("bf16 has float32's range and needs no loss scaling" if key == "fp16" else "one of the two is enough")
+        why = say("bf16 has float32's range and needs no loss scaling")
         yield _setting(f"CFG001-{cure}", title, why, *(item.edit("false", python="False") for item in items[:1]))
-    elif cure == "amp-to-bf16":
-        items = [item for _, item in settings(finding, patient) if item.key.endswith("amp.enabled")]
-        why = say("DeepSpeed's own bf16 works with ZeRO; without any mixed precision the training is in float32")
-        title = say('"bf16": {{"enabled": true}} in place of amp')
-        yield _setting(f"CFG001-{cure}", title, why, _section_renamed(items))
     elif cure == "load-bf16":
         items = [item for _, item in settings(finding, patient) if "dtype" in item.key]
         name = items[0].key if items else "torch_dtype"
@@ -80,18 +70,6 @@ def precision_conflict(finding: Finding, patient: Patient) -> Iterator[Remedy]:
         yield _setting(f"CFG001-{cure}", title, say("as it is trained"), *edits)
     else:
         yield _setting(f"CFG001-{cure}", *_PRECISIONS.get(cure, _PRECISIONS["none"]))
-
-
-def _section_renamed(items: list[Written]) -> Edit | None:
-    """`amp` becomes `bf16` where the block holds nothing but its switch."""
-    item = items[0] if items else None
-    if item is None or item.file is None or item.entry is None or len(item.entry.parts) < 2:
-        return None
-    key = item.entry.key.removesuffix(".enabled")
-    section = item.file.sections.get(key)
-    if section is None or len(list(item.file.under(key))) != 1:
-        return None
-    return replace_key(item.file, section.line, section.column, "amp", "bf16")
 
 
 def _bfloat16(item: Written) -> str:

@@ -4,6 +4,7 @@ import json
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from difflib import get_close_matches
 from functools import cache
 from importlib.resources import files
 
@@ -71,53 +72,16 @@ def known(names: Iterable[str]) -> frozenset[str]:
 
 SHORTEST = 5
 """Letters; shorter words have too many neighbours."""
-LONG = 9
-"""Letters from which two slips, or one letter for another, still tell the word."""
-
-
-DIGITS = re.compile(r"\d")
-
-
-def slip(key: str, known_key: str) -> bool:
-    """Whether one slip, or none but underscores and case, lies between two keys."""
-    one, other = (item.lower().replace("-", "_") for item in (key, known_key))
-    return one.replace("_", "") == other.replace("_", "") or distance(one, other) <= 1
+ALIKE = 0.9
+"""Share of common letters of two keys that differ by a slip: one letter for another in ten."""
+_DIGITS = re.compile(r"\d")
 
 
 def meant(key: str, keys: Iterable[str]) -> str | None:
-    """The one key that this is a slip of; None when there is none or several."""
+    """The key that this is a slip of; None when there is none."""
     name = key.lower().replace("-", "_")
-    if len(name) < SHORTEST:
-        return None
-    plain = name.replace("_", "")
-    close: dict[int, list[str]] = {}
-    for candidate in keys:
-        if candidate.replace("_", "").lower() == plain:
-            return candidate
-        if abs(len(candidate) - len(name)) > 2 or len(candidate) < SHORTEST:
-            continue
-        if DIGITS.sub("", candidate) == DIGITS.sub("", name):
-            continue  # fp16 and fp8, v1 and v2: another thing, no slip
-        far = distance(name, candidate)
-        allowed = 2 if min(len(name), len(candidate)) >= LONG else 1
-        if far > allowed or (far == 1 and min(len(name), len(candidate)) < LONG and len(name) == len(candidate)
-                             and sorted(name) != sorted(candidate)):  # fmt: skip
-            continue
-        close.setdefault(far, []).append(candidate)
-    best = close[min(close)] if close else []
-    return best[0] if len(best) == 1 else None
-
-
-def distance(one: str, other: str) -> int:
-    """Slips between two words: a letter more, a letter less, another letter, two letters swapped."""
-    before: list[int] = []
-    row = list(range(len(other) + 1))
-    for i, letter in enumerate(one, 1):
-        previous, row = row, [i]
-        for j, wanted in enumerate(other, 1):
-            best = min(previous[j] + 1, row[j - 1] + 1, previous[j - 1] + (letter != wanted))
-            if i > 1 and j > 1 and letter == other[j - 2] and one[i - 2] == wanted:
-                best = min(best, before[j - 2] + 1)
-            row.append(best)
-        before = previous
-    return row[-1]
+    plain = _DIGITS.sub("", name)  # fp16 and fp8, v1 and v2: another thing, no slip
+    near = {item.lower(): item for item in keys if len(item) >= SHORTEST}
+    near = {low: item for low, item in near.items() if low == name or _DIGITS.sub("", low) != plain}
+    best = get_close_matches(name, near, n=1, cutoff=ALIKE) if len(name) >= SHORTEST else []
+    return near[best[0]] if best else None

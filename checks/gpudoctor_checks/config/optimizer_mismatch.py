@@ -1,17 +1,16 @@
 """CFG003: optimizer, learning rate or schedule are set twice, and differently."""
 
-import re
 from collections.abc import Iterator
 
 from gpudoctor.analysis.source.config_links import Link, launched_engine, links, named, same_file
 from gpudoctor.analysis.source.control_flow import switched_off
-from gpudoctor.analysis.source.declared_settings import Setup, Written, from_entry
+from gpudoctor.analysis.source.declared_settings import Setup, Written
 from gpudoctor.analysis.source.syntax import keyword_value
 from gpudoctor.analysis.source.training_arguments import deepspeed_configs
 from gpudoctor.analysis.workload import optional
-from gpudoctor.lang import say, template
-from gpudoctor.model import Check, Code, Finding, Patient, Reads, Severity, SourceSpan
-from gpudoctor.model.signs.configs import CanonicalValue, ConfigKind
+from gpudoctor.lang import template
+from gpudoctor.model import Check, Code, Finding, Patient, Reads, Severity
+from gpudoctor.model.signs.configs import ConfigKind
 from gpudoctor.model.signs.source import Call, Script, Source
 from gpudoctor_checks.config.disagreement import OPTIMISATION, REFUSED, mismatches, sentence, settings_finding
 
@@ -26,9 +25,6 @@ SCHEDULES = {
 }
 """transformers' lr_scheduler_type and the DeepSpeed scheduler of the same shape."""
 
-OWN_RATES = re.compile(r"(train(ing)?|train_args|optim(izer|ization)?|trainer|hparams|hyperparameters|solver)\Z")
-"""Sections of somebody's own config that speak of the run's one learning rate."""
-
 
 class OptimizerMismatch(Check):
     """Optimizer, learning rate or schedule are set twice, and differently.
@@ -39,22 +35,18 @@ class OptimizerMismatch(Check):
         - An `optim` or `lr_scheduler_type` next to a DeepSpeed config that has its own optimizer or scheduler
           of another kind.
         - An optimizer in the script and in the DeepSpeed config.
-        - Two different learning rates in the sections of one config.
     Why it hurts:
-        transformers and accelerate compare the numbers and refuse to start. They do not compare optimizer and
-        schedule: DeepSpeed's are used. Those in the training arguments have no effect, although people tune
-        them.
+        transformers compares the numbers and refuses to start. It does not compare optimizer and schedule:
+        DeepSpeed's are used. Those in the training arguments have no effect, although people tune them.
     How it knows:
         It reads the linked files and resolves "auto" to the training arguments. The defaults of a plain
         `TrainingArguments` call count, since transformers compares those too.
     False alarms:
-        A config that a wrapper rewrites before the run; sections of your own config for different parameter
-        groups.
+        A config that a wrapper rewrites before the run.
     Remedies:
-        Set "auto" in the DeepSpeed config, or remove its optimizer; keep one learning rate.
+        Set "auto" in the DeepSpeed config, or remove its optimizer.
     References:
         - https://huggingface.co/docs/transformers/deepspeed
-        - https://huggingface.co/docs/accelerate/usage_guides/deepspeed
         - https://www.deepspeed.ai/docs/config-json/#optimizer-parameters
     """
 
@@ -64,11 +56,19 @@ class OptimizerMismatch(Check):
     severity = Severity.ERROR
 
     def examine(self, patient: Patient) -> Iterator[Finding]:
-        source, configs = patient.source_and_configs
+        source, _ = patient.source_and_configs
         for link in links(patient):
             for mismatch in mismatches(link, OPTIMISATION):
-                text, items = mismatch.sentence + ".", (mismatch.engine, mismatch.argument)
-                yield self._found(text, *items, breaks=REFUSED, certain=mismatch.certain, cure="auto")
+                yield settings_finding(
+                    self,
+                    mismatch.sentence + ".",
+                    mismatch.engine,
+                    mismatch.argument,
+                    breaks=REFUSED,
+                    certain=mismatch.certain,
+                    cure="auto",
+                    subject=f" {mismatch.engine.key}",
+                )
             for engine, argument in _kinds(link):
                 text = sentence(
                     template(
@@ -80,14 +80,7 @@ class OptimizerMismatch(Check):
                     argument,
                     arguments=link.arguments.title,
                 )
-                yield self._found(text, argument, engine, cure="one")
-        for file in configs.of(ConfigKind.SECTIONS):
-            # Two learning rates in sections that both speak of the whole run.
-            rates = [item for item in file.meaning("learning_rate") if _speaks_of_the_run(item)]
-            if len(rates) == 2 and rates[0].number != rates[1].number:
-                one, two = (from_entry(file, item.entry) for item in rates)
-                text = template("{path} says {key}={value} and {other_key}={other_value}.")
-                yield self._found(sentence(text, file.path, one, two), one, two, cure="one")
+                yield settings_finding(self, text, argument, engine, cure="one", subject=f" {argument.key}")
         yield from self._in_source(patient, source)
 
     def _in_source(self, patient: Patient, source: Source) -> Iterator[Finding]:
@@ -103,50 +96,8 @@ class OptimizerMismatch(Check):
                         "script's optimizer is used, the config's has no effect."
                     )
                     item = engine.items["optimizer.type"]
-                    yield self._found(sentence(text, engine.title, item), item, call.span, cure="drop")
-            yield from self._accelerate(patient, script, engines)
-
-    def _accelerate(self, patient: Patient, script: Script, engines: list[Setup]) -> Iterator[Finding]:
-        """accelerate takes either the config's optimizer or the script's."""
-        if "DummyOptim" in script.text:
-            return
-        optimizer = next((call for call in script.calls if call.name.startswith("torch.optim.")
-                          and call.name.count(".") == 2 and call.method[:1].isupper()), None)  # fmt: skip
-        prepares = next((call for call in script.calls if call.name.endswith("Accelerator.prepare")), None)
-        job = optional(lambda: patient.job)
-        if optimizer is None or prepares is None or job is None:
-            return
-        for launch in job.launches:
-            engine = launched_engine(patient, launch, engines) if launch.launcher == "accelerate" else None
-            if engine is not None:
-                item = engine.items["optimizer.type"]
-                yield self._found(
-                    sentence(
-                        template("{title} says {key}={shown}, the script prepares {method}."),
-                        engine.title,
-                        item,
-                        method=optimizer.method,
-                    ),
-                    item,
-                    optimizer.span,
-                    breaks=say("accelerate refuses an optimizer in both the config and the code"),
-                    certain=not prepares.open_ended,
-                    cure="drop",
-                )
-
-    def _found(
-        self,
-        message: str,
-        first: Written,
-        *others: Written | SourceSpan | None,
-        breaks: str = "",
-        certain: bool = True,
-        cure: str,
-    ) -> Finding:
-        subject = f" {first.key}"
-        return settings_finding(
-            self, message, first, *others, breaks=breaks, certain=certain, cure=cure, subject=subject
-        )
+                    text = sentence(text, engine.title, item)
+                    yield settings_finding(self, text, item, call.span, cure="drop", subject=f" {item.key}")
 
 
 def _kinds(link: Link) -> Iterator[tuple[Written, Written]]:
@@ -168,11 +119,6 @@ def _family(name: str) -> str:
     """Which of the optimizers a name means; "" for a name of neither."""
     lowered = name.lower().replace("_", "")
     return next((family for family in FAMILIES if family in lowered), "")
-
-
-def _speaks_of_the_run(item: CanonicalValue) -> bool:
-    outer = [part.lower() for part in item.entry.parts[:-1]]
-    return not outer or (len(outer) == 1 and bool(OWN_RATES.match(outer[0])))
 
 
 def _engine_of(patient: Patient, script: Script, call: Call, engines: list[Setup]) -> Setup | None:

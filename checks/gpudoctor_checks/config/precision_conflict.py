@@ -1,12 +1,10 @@
 """CFG001: mixed precision is declared twice, and the two disagree."""
 
 from collections.abc import Iterator
-from itertools import product
 from typing import NamedTuple
 
 from gpudoctor.analysis.source.config_links import links
-from gpudoctor.analysis.source.control_flow import switched_off
-from gpudoctor.analysis.source.declared_settings import Setup, Written, from_entry, from_keyword
+from gpudoctor.analysis.source.declared_settings import Setup, from_entry, from_keyword
 from gpudoctor.analysis.source.pretrained_models import trained_models
 from gpudoctor.analysis.source.training_arguments import argument_calls, deepspeed_configs, training_arguments
 from gpudoctor.lang import say, template
@@ -21,33 +19,15 @@ HALF = {"float16": "fp16", "half": "fp16", "fp16": "fp16", "bfloat16": "bf16", "
 
 
 class _Row(NamedTuple):
-    """What is said of two settings that do not go together."""
+    """What is said of a model and the switch that it is trained with."""
 
     text: str
     cure: str
-    breaks: str = ""
     hurt: str = ""
 
 
-TWO_HALVES = _Row(
-    template("{config} switches on {key} and {other_key}."), "fp16-off", say("DeepSpeed refuses both at once")
-)
-AMP_AND_HALF = _Row(
-    template("{config} switches on {key} (Apex AMP) and {other_key}."),
-    "amp-off",
-    say("DeepSpeed cannot enable AMP with its own fp16 or bf16"),
-)
-AMP_AND_ZERO = _Row(
-    template("{title} switches on {key} (Apex AMP) with ZeRO stage {shown}."),
-    "amp-to-bf16",
-    say("DeepSpeed cannot use AMP with ZeRO"),
-)
-ACCELERATE = _Row(
-    template(
-        "{path} says mixed_precision={value} and names a DeepSpeed config, {deepspeed_config}, which must set it."
-    ),
-    "drop",
-    say("accelerate refuses the setting beside deepspeed_config_file"),
+ACCELERATE = template(
+    "{path} says mixed_precision={value} and names a DeepSpeed config, {deepspeed_config}, which must set it."
 )
 _SCALED = template("The model is loaded in {word} and trained with fp16=True, whose scaler {hurt}.")
 MODELS: dict[tuple[str | None, str], _Row] = {
@@ -67,8 +47,6 @@ class PrecisionConflict(Check):
     What it finds:
         - `fp16` and `bf16` both on in one set of training arguments or one DeepSpeed config.
         - DeepSpeed's fp16 or bf16 against the training arguments'.
-        - AMP together with DeepSpeed's own mixed precision, in a config (`amp`) or in the script (GradScaler
-          around an engine).
         - `mixed_precision` in an accelerate config that also names a DeepSpeed file.
         - A model loaded in one half precision and trained in the other.
     Why it hurts:
@@ -79,8 +57,7 @@ class PrecisionConflict(Check):
         resolved to the training arguments. What the readers of these files refuse is an error; the rest is a
         warning.
     False alarms:
-        - A wrapper that rewrites one of the files before the run.
-        - Sections of your own config whose script prefers one switch on purpose.
+        A wrapper that rewrites one of the files before the run.
     Remedies:
         Keep one: bf16 on cards that have it (Ampere and later), and "auto" in the DeepSpeed config.
     References:
@@ -108,7 +85,6 @@ class PrecisionConflict(Check):
                 yield self._between(both)
         for file in configs.files:
             yield from self._in_file(file)
-        yield from self._scalers(source)
         yield from self._models(source)
 
     def _both(self, setup: Setup) -> Iterator[Finding]:
@@ -130,13 +106,10 @@ class PrecisionConflict(Check):
 
     def _engine(self, setup: Setup) -> Iterator[Finding]:
         fp16, bf16 = setup.on("fp16.enabled"), setup.on("bf16.enabled", "bfloat16.enabled")
-        amp, stage = setup.on("amp.enabled"), setup.get("zero_optimization.stage")
-        half = fp16 or bf16
-        staged = stage if half is None and stage is not None and (stage.number or 0) >= 1 else None
-        for one, other, row in ((fp16, bf16, TWO_HALVES), (amp, half, AMP_AND_HALF), (amp, staged, AMP_AND_ZERO)):
-            if one is not None and other is not None:
-                text = sentence(row.text, setup.title, one, other, shown=other.shown)
-                yield settings_finding(self, text, one, other, breaks=row.breaks, cure=row.cure)
+        if fp16 is not None and bf16 is not None:
+            text = sentence(template("{config} switches on {key} and {other_key}."), setup.title, fp16, bf16)
+            refuses = say("DeepSpeed refuses both at once")
+            yield settings_finding(self, text, fp16, bf16, breaks=refuses, cure="fp16-off")
 
     def _between(self, both: list[Mismatch]) -> Finding:
         """One finding for a pair of files: fp16 here and bf16 there is one conflict."""
@@ -167,25 +140,9 @@ class PrecisionConflict(Check):
         engine = file.kind is ConfigKind.ACCELERATE and file.value("distributed_type") == "DEEPSPEED"
         if engine and named is not None and named.value and mixed is not None and mixed.value is not None:
             item, other = from_entry(file, mixed), from_entry(file, named)
-            text = sentence(ACCELERATE.text, file.path, item, deepspeed_config=other.shown)
-            yield settings_finding(self, text, item, other, breaks=ACCELERATE.breaks, cure=ACCELERATE.cure)
-        for one, two, cure in _pairs(file) if file.kind is ConfigKind.SECTIONS else ():
-            text = sentence(template("{path} switches on {key} and {other_key}."), file.path, one, two)
-            yield settings_finding(self, text, one, two, cure=cure)
-
-    def _scalers(self, source: Source) -> Iterator[Finding]:
-        """A gradient scaler whose loss goes to a DeepSpeed engine."""
-        for script in source.scripts:
-            engine = next(script.calls_to("deepspeed.initialize"), None)
-            if engine is None or switched_off(source, engine):
-                continue
-            for call in script.calls_to("torch.amp.GradScaler.scale", "torch.cuda.amp.GradScaler.scale"):
-                if call.function == engine.function and not switched_off(source, call):
-                    text = say(
-                        "A GradScaler scales the loss of a DeepSpeed engine, which already scales it under fp16."
-                    )
-                    yield settings_finding(self, text, call.span, engine.span, cure="scaler")
-                    break
+            text = sentence(ACCELERATE, file.path, item, deepspeed_config=other.shown)
+            refuses = say("accelerate refuses the setting beside deepspeed_config_file")
+            yield settings_finding(self, text, item, other, breaks=refuses, cure="drop")
 
     def _models(self, source: Source) -> Iterator[Finding]:
         """A model loaded in one half precision and trained in the other, or in fp16 with fp16's scaler."""
@@ -199,30 +156,3 @@ class PrecisionConflict(Check):
             if dtype is not None and row is not None:
                 text = sentence(row.text, "", dtype, word=dtype.word, hurt=row.hurt)
                 yield settings_finding(self, text, dtype, trained, cure=row.cure)
-
-
-def _pairs(file: ConfigFile) -> Iterator[tuple[Written, Written, str]]:
-    """Somebody's own config: AMP beside DeepSpeed's precision, both halves in one section."""
-    own: dict[str, list[Written]] = {}
-    engine: dict[str, list[Written]] = {}
-    for name in ("fp16", "bf16", "amp"):
-        for found in file.meaning(name):
-            item = from_entry(file, found.entry)
-            key = item.key.lower()
-            if found.value is True and "eval" not in key:
-                side = engine if "deepspeed" in key or key.startswith("ds") else own
-                side.setdefault(name, []).append(item)
-    for fp16, bf16 in product(own.get("fp16", ()), own.get("bf16", ())):
-        if _section(fp16) == _section(bf16) and fp16.key != bf16.key:
-            yield fp16, bf16, "fp16-off"
-    for amp, other in product(own.get("amp", ()), (*engine.get("fp16", ()), *engine.get("bf16", ()))):
-        yield amp, other, "amp-off"
-    for one, two in (("fp16", "bf16"), ("bf16", "fp16")):
-        for item, other in product(own.get(one, [])[:1], engine.get(two, [])[:1]):
-            yield item, other, "none"
-
-
-def _section(item: Written) -> tuple[str, ...]:
-    """The section that a switch stands in; `fp16.enabled` stands where `fp16` does."""
-    parts = item.entry.parts if item.entry is not None else ()
-    return parts[:-2] if parts and parts[-1] == "enabled" else parts[:-1]

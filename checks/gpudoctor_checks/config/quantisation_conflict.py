@@ -8,7 +8,7 @@ from gpudoctor.analysis.source.control_flow import bound_to, switched_off
 from gpudoctor.analysis.source.declared_settings import Setup, Written, from_entry, from_keyword
 from gpudoctor.analysis.source.pretrained_models import trained_models, trainers
 from gpudoctor.analysis.source.syntax import keyword_value
-from gpudoctor.analysis.source.training_arguments import deepspeed_configs, in_a_test
+from gpudoctor.analysis.source.training_arguments import in_a_test
 from gpudoctor.lang import say, template
 from gpudoctor.model import Check, Code, Finding, Patient, Reads, Severity
 from gpudoctor.model.signs.configs import ConfigFile, ConfigKind
@@ -64,7 +64,7 @@ class QuantisationConflict(Check):
                 yield from self._in_config(file)
         for link in links(patient):
             yield from self._sharded(link.arguments, link.deepspeed)
-        yield from self._in_source(patient, source)
+        yield from self._in_source(source)
 
     def _in_config(self, file: ConfigFile) -> Iterator[Finding]:
         four, eight = (
@@ -142,7 +142,7 @@ class QuantisationConflict(Check):
         end = "." if eight is not None or bits else STORED
         yield settings_finding(self, text + end, item, stage, cure="stage")
 
-    def _in_source(self, patient: Patient, source: Source) -> Iterator[Finding]:
+    def _in_source(self, source: Source) -> Iterator[Finding]:
         trains = source.trains or next(trainers(source), None) is not None
         for script in source.scripts:
             for call in script.calls:
@@ -150,7 +150,6 @@ class QuantisationConflict(Check):
                 if named and not in_a_test(call) and not switched_off(source, call):
                     four, eight = (from_keyword(script, call, name) for name in BITS)
                     yield from self._call(script, call, trains, four, eight)
-                    yield from self._stage_three(patient, script, call, four, eight)
         for script, load in trained_models(source):
             item = _quantised(script, load)
             if item is not None:
@@ -173,25 +172,6 @@ class QuantisationConflict(Check):
             yield settings_finding(self, text, call.span, cure="compute")
         elif trains and four.sure and dtype is not None and dtype.word in FLOAT32 and dtype.sure:
             yield settings_finding(self, sentence(SLOW, "", dtype, word=dtype.word), dtype, cure="compute")
-
-    def _stage_three(
-        self, patient: Patient, script: Script, call: Call, four: Written | None, eight: Written | None
-    ) -> Iterator[Finding]:
-        item = next((item for item in (eight, four) if item is not None and item.on), None)
-        stored = "bnb_4bit_quant_storage" in call.keywords
-        if item is None or call.open_ended or (item is four and stored):
-            return
-        linked = [link.deepspeed for link in links(patient) if link.arguments.script is script]
-        for setup in (*linked, *(setup for setup in deepspeed_configs(patient) if setup.script is script)):
-            stage = setup.get("zero_optimization.stage")
-            if stage is not None and stage.number == 3:
-                text = template(
-                    "The model is loaded with {key} and {title} is ZeRO stage 3, which cannot "
-                    "shard bitsandbytes' weights"
-                )
-                end = "." if item is eight else STORED
-                yield settings_finding(self, sentence(text, setup.title, item) + end, item, stage, cure="stage")
-                return
 
 
 def _section(item: Written) -> tuple[str, ...]:

@@ -17,7 +17,7 @@ from gpudoctor.model import Check, Code, Confidence, Cost, Detail, Finding, Pati
 from gpudoctor.model.signs.configs import ConfigFile, ConfigKind, Entry, Section
 from gpudoctor.model.signs.source import Call, Script, Source
 from gpudoctor_checks.api_facts import facts
-from gpudoctor_checks.config.known_keys import KINDS, everywhere, known, meant, slip, tables
+from gpudoctor_checks.config.known_keys import KINDS, everywhere, known, meant, tables
 
 REFUSING = {
     ConfigKind.LLAMA_FACTORY: say("LLaMA-Factory refuses unknown keys"),
@@ -61,9 +61,9 @@ class UnknownKey(Check):
         missing.
     How it knows:
         It compares each key with the names that the tool accepts. For calls of transformers and PEFT these are
-        the fields of the installed version. For the rest, tables of names with their versions. A key one or two
-        letters away from a known one is a misspelling. gpudoctor ignores a key far from all of them: it is the
-        user's own.
+        the fields of the installed version. For the rest, tables of names with their versions. A key one letter
+        away from a known one is a misspelling. gpudoctor ignores a key far from all of them: it is the user's
+        own.
     False alarms:
         A key of the user's own that is spelt almost like a known one.
     Remedies:
@@ -187,7 +187,7 @@ class UnknownKey(Check):
             near = meant(name, keys) if name not in everywhere() or installed else None
             if near is None and not installed:
                 continue
-            raises = call.method != "BitsAndBytesConfig" and (installed or (near is not None and slip(name, near)))
+            raises = call.method != "BitsAndBytesConfig" and (installed or near is not None)
             text = say("{method} has no argument {name}", method=call.method, name=name) + (
                 say("; did you mean {near}?", near=near) if near else "."
             )

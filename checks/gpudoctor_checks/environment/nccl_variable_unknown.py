@@ -1,6 +1,5 @@
 """ENV016 nccl-variable-unknown."""
 
-import ast
 import json
 import re
 from collections.abc import Iterator, Mapping
@@ -10,18 +9,19 @@ from importlib.resources import files
 from typing import Any, NamedTuple
 
 from gpudoctor.analysis.source.environment_assignments import assignments
-from gpudoctor.analysis.source.syntax import nodes
 from gpudoctor.lang import say
 from gpudoctor.model import Check, Code, Confidence, Cost, Detail, Evidence, Finding, Patient, Reads, Severity
 from gpudoctor.model.signs.source import Source
 from gpudoctor.model.unavailable import optional
-from gpudoctor_checks.config.known_keys import slip
+from gpudoctor_checks.config.known_keys import meant
 from gpudoctor_checks.environment.variables import environment_and_source
 
 OURS = re.compile(r"(?:NCCL|TORCH_NCCL|TORCH_FR)_[A-Z0-9_]+\Z")
 """The names that are judged."""
 
 _NUMBER = re.compile(r"\s*[-+]?(?:0x[0-9a-fA-F]+|\d+)\s*\Z")
+_READ = re.compile(r"""(?:\b(?:get|getenv|pop)\(|\benviron\[(?=["']\w+["']\](?! ?=[^=])))["'](\w+)["']""")
+"""A variable that a script reads: asked for, or a value of `os.environ` that is not set there."""
 _LEADING = re.compile(r"\s*([-+]?\d+)")
 _FLAGS = frozenset({"y", "yes", "1", "t", "true", "n", "no", "0", "f", "false"})
 """What torch takes for a flag (`getCvarBool`)."""
@@ -69,8 +69,7 @@ class VariableTable:
         known = [*self.since, *(item for item in self.torch_names if item not in self.renamed)]
         words = sorted(name.split("_"))
         close = {item for item in known if sorted(item.split("_")) == words}
-        close = close or {item for item in known if slip(name, item)}
-        return close.pop() if len(close) == 1 else ""
+        return close.pop() if len(close) == 1 else meant(name, known) or ""
 
     def misread(self, name: str, value: str) -> str:
         """How a value that makes no sense is read, as the end of a sentence; "" for one that makes sense."""
@@ -281,17 +280,4 @@ def _fault(known: VariableTable, name: str, value: str, installed: str) -> _Faul
 
 def _read_by(source: Source) -> frozenset[str]:
     """The variables that the scripts read themselves: `os.environ["X"]`, `os.getenv("X")` and the like."""
-    found: set[str] = set()
-    for script in source.scripts:
-        if "NCCL_" not in script.text and "TORCH_FR_" not in script.text:
-            continue
-        for node in nodes(script):
-            key: ast.expr | None = None
-            if isinstance(node, ast.Subscript) and isinstance(node.ctx, ast.Load):
-                key = node.slice
-            elif isinstance(node, ast.Call) and node.args:
-                asked = node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", "")
-                key = node.args[0] if asked in {"get", "getenv", "pop"} else None
-            if isinstance(key, ast.Constant) and isinstance(key.value, str):
-                found.add(key.value)
-    return frozenset(name for name in found if OURS.match(name))
+    return frozenset(name for script in source.scripts for name in _READ.findall(script.text))

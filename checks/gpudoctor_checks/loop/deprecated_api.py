@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import chain
 
-from gpudoctor.analysis.source.control_flow import enclosing, function_of, holds, may_run, never_reached, never_runs
-from gpudoctor.analysis.source.syntax import is_attribute, nodes
+from gpudoctor.analysis.source.control_flow import enclosing, holds, may_run, never_reached, never_runs
+from gpudoctor.analysis.source.syntax import nodes
 from gpudoctor.analysis.source.syntax_places import lines_at, resolved_calls
 from gpudoctor.analysis.source.target_versions import asks_for, is_dated, meant_version, told_version
 from gpudoctor.analysis.source.trainer_periods import HF_CONFIGS
@@ -158,10 +158,7 @@ class DeprecatedApi(Check):
 
 def _uses(source: Source, script: Script) -> Iterator[_Use]:
     found: dict[str, tuple[ApiFact, list[SourceSpan]]] = {}
-    every = (
-        *(_calls(source, script), _imports(script), _scalars(script)),
-        *(_attributes(source, script), _methods(source, script)),
-    )
+    every = (_calls(source, script), _imports(script), _attributes(source, script), _methods(source, script))
     for what, row, span in chain.from_iterable(every):
         spans = found.setdefault(what, (row, []))[1]
         if span not in spans:
@@ -246,35 +243,6 @@ def _methods(source: Source, script: Script) -> Iterator[_Place]:
         given = row.keyword in call.keywords if row.keyword else placed
         if given and not _knows(call) and not never_runs(source, call):
             yield row.what, row, call.span
-
-
-def _scalars(script: Script) -> Iterator[_Place]:
-    """`loss.data[0]` of what `loss.backward()` is called on: a tensor without sides has no first element."""
-    if ".data[0]" not in script.text:
-        return
-    backward = {
-        (function_of(script, call.node), call.receiver)
-        for call in script.calls
-        if call.method == "backward" and not call.node.args and not call.node.keywords
-    }
-    for node in nodes(script, ast.Subscript):
-        held = node.value.value if is_attribute(node.value, "data") else None
-        if not isinstance(held, ast.Name) or ast.unparse(node.slice) != "0" or _tests_version(script, node):
-            continue
-        inside = function_of(script, node)
-        if (inside, held.id) in backward and not _has_sides(script, inside, held.id):
-            what = say("Indexing a loss ({expression})", expression=ast.unparse(node))
-            yield what, facts("scalars")[0], script.span(node)
-
-
-def _has_sides(script: Script, function: ast.AST | None, name: str) -> bool:
-    """Whether a name may hold a tensor of one element with a side: `loss = torch.zeros(1)`."""
-    given = [
-        item.value
-        for item in nodes(script, ast.Assign)
-        if name in {ast.unparse(target) for target in item.targets} and function_of(script, item) is function
-    ]
-    return not given or any(_SIDES.search(ast.unparse(value)) for value in given)
 
 
 def _tests_version(script: Script, node: ast.AST) -> bool:

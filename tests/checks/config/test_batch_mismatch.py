@@ -42,23 +42,6 @@ def test_sick_and_healthy_ranks_of_the_launch_line(total: int, ranks: int, sever
     assert all(f"on {ranks} ranks are {8 * ranks}" in finding.message for finding in found)
 
 
-ACCELERATE = """
-    compute_environment: LOCAL_MACHINE
-    distributed_type: DEEPSPEED
-    deepspeed_config:
-      gradient_accumulation_steps: {steps}
-      zero_stage: 2
-    num_processes: 2
-    """
-SCRIPT = "from accelerate import Accelerator\naccelerator = Accelerator(gradient_accumulation_steps=4)\n"
-
-
-@pytest.mark.parametrize(("steps", "severities"), [(8, [WARNING]), (4, []), ("auto", [])])
-def test_sick_and_healthy_accelerate(steps: object, severities: list[Severity]) -> None:
-    patient = patient_of({"train.py": SCRIPT, "acc.yaml": ACCELERATE.format(steps=steps)})
-    assert [finding.severity for finding in examine(BatchMismatch, patient)] == severities
-
-
 CHAT = """
     import argparse, deepspeed
     from transformers import AutoModelForCausalLM

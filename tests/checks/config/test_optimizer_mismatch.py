@@ -1,5 +1,5 @@
 import pytest
-from jobs import launch_line, patient_of
+from jobs import patient_of
 
 from gpudoctor.model import Severity
 from gpudoctor.testing import examine
@@ -29,38 +29,3 @@ DS = '{"zero_optimization": {"stage": 2}, %s}'
 def test_sick_and_healthy_arguments(arguments: str, engine: str, found: int) -> None:
     patient = patient_of({"a.yaml": HF + arguments + "\n", "ds.json": DS % engine})
     assert len(examine(OptimizerMismatch, patient)) == found
-
-
-ACCELERATE = """
-    compute_environment: LOCAL_MACHINE
-    distributed_type: DEEPSPEED
-    deepspeed_config:
-      deepspeed_config_file: ds.json
-    num_processes: 2
-    """
-PREPARES = """
-    import torch
-    from accelerate import Accelerator
-    accelerator = Accelerator()
-    model = torch.nn.Linear(2, 2)
-    optimizer = {optimizer}(model.parameters(), lr=1e-3)
-    model, optimizer = accelerator.prepare(model, optimizer)
-    """
-LAUNCH = "accelerate launch --config_file acc.yaml train.py"
-
-
-OWN = '"optimizer": {"type": "AdamW", "params": {"lr": 0.001}}'
-
-
-@pytest.mark.parametrize(
-    ("optimizer", "engine", "severities"),
-    [
-        ("torch.optim.AdamW", OWN, [ERROR]),
-        ("accelerate.utils.DummyOptim", OWN, []),
-        ("torch.optim.AdamW", '"gradient_clipping": 1.0', []),
-    ],
-)
-def test_sick_and_healthy_accelerate(optimizer: str, engine: str, severities: list[Severity]) -> None:
-    files = {"train.py": PREPARES.format(optimizer=optimizer), "acc.yaml": ACCELERATE, "ds.json": DS % engine}
-    findings = examine(OptimizerMismatch, patient_of(files, launch_line(LAUNCH)))
-    assert [finding.severity for finding in findings] == severities

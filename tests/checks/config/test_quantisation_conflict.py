@@ -10,27 +10,6 @@ WARNING, ERROR = Severity.WARNING, Severity.ERROR
 SICK = dict(job_files("CFG008", "sick"))
 
 
-STAGED = """
-    from transformers import BitsAndBytesConfig, TrainingArguments
-    config = BitsAndBytesConfig({bits}, bnb_4bit_compute_dtype="bfloat16"{more})
-    args = TrainingArguments("o", bf16=True, deepspeed={{"zero_optimization": {{"stage": {stage}}}}})
-    """
-
-
-@pytest.mark.parametrize(
-    ("bits", "more", "stage", "found"),
-    [
-        ("load_in_4bit=True", "", 3, 1),
-        ("load_in_8bit=True", ', bnb_4bit_quant_storage="bfloat16"', 3, 1),
-        ("load_in_4bit=True", ', bnb_4bit_quant_storage="bfloat16"', 3, 0),
-        ("load_in_4bit=True", "", 2, 0),
-    ],
-)
-def test_sick_and_healthy_stages(bits: str, more: str, stage: int, found: int) -> None:
-    patient = patient_of({"train.py": STAGED.format(bits=bits, more=more, stage=stage)})
-    assert len(examine(QuantisationConflict, patient)) == found
-
-
 @pytest.mark.parametrize("flag", ["USE", "args.quantise"])
 def test_healthy_behind_a_switch(flag: str) -> None:
     script = f"""

@@ -102,11 +102,6 @@ PLAIN = {"draw": "next(batches)", "loss": "net(x).square().mean()", "shown": "lo
         ({"draw": "batches.next()"}, "2.13.0", [Severity.ERROR]),
         ({"draw": "batches.next()"}, "1.12.1", []),
         ({"draw": "Feeder(batches).next()"}, "2.13.0", []),
-        ({"shown": "loss.data[0]"}, "2.13.0", [Severity.ERROR]),
-        ({"shown": "loss.data[0]"}, "0.4.1", [Severity.NOTE]),
-        ({"shown": "loss.data[0] if loss.dim() else loss.item()"}, "2.13.0", []),
-        ({"shown": "net.weight.data[0]"}, "2.13.0", []),
-        ({"shown": "loss.data[0]", "loss": "net(x).square().mean().view(1)"}, "2.13.0", []),
     ],
 )
 def test_what_old_tutorials_write(changed, version, severities):
