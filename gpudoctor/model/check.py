@@ -11,15 +11,12 @@ from importlib.resources import files
 from typing import TYPE_CHECKING, ClassVar, TypeAlias
 
 from gpudoctor.lang import say, term
-from gpudoctor.model.evidence import Evidence
+from gpudoctor.model.evidence import Evidence, SourceSpan
 from gpudoctor.model.finding import Code, Confidence, Cost, Detail, Finding, Resource, Severity, Trait
 from gpudoctor.model.log_message import LibraryWarning, LogMessage
 
 if TYPE_CHECKING:
     from gpudoctor.model.patient import Patient
-
-# A threshold: a number with a source, overridable in `[tool.gpudoctor.thresholds]`.
-
 
 OWN_CHOICE = say("convention: gpudoctor's own choice, no published figure is known")
 """The source of a number that has no other one."""
@@ -27,7 +24,7 @@ OWN_CHOICE = say("convention: gpudoctor's own choice, no published figure is kno
 
 @dataclass(frozen=True, slots=True)
 class Threshold:
-    """One number that a check compares with."""
+    """One number that a check compares with, overridable in `[tool.gpudoctor.thresholds]`."""
 
     name: str
     """Snake-case name, unique within its check. Users write `CODE.name = value`."""
@@ -243,12 +240,14 @@ class Check(ABC):
         confidence: Confidence = Confidence.SUSPECTED,
         severity: Severity | None = None,
         cost: Cost | None = None,
-        subject: str = "",
+        subject: str | None = None,
         scarce: frozenset[Resource] = frozenset(),
         effect_of: Code | None = None,
         detail: Detail | None = None,
     ) -> Finding:
-        """A finding that carries this check's code, name and default severity."""
+        """A finding of this check; what the source suspects is told by its first place if by no `subject`."""
+        places = [item for item in evidence[:1] if confidence is Confidence.SUSPECTED and isinstance(item, SourceSpan)]
+        subject = "".join(f"{place.path}:{place.line}" for place in places) if subject is None else subject
         return Finding(
             code=self.code,
             name=self.name,

@@ -107,10 +107,10 @@ def job_gpus(patient: Patient) -> tuple[Gpu, ...]:
     return tuple(gpu for gpu in gpus if only is None or gpu.index in only)
 
 
-def lowest_capability(patient: Patient) -> tuple[int, int] | None:
+def lowest_capability(patient: Patient) -> float | None:
     """The lowest compute capability among the job's GPUs; None where no GPU tells it."""
     told = [known(gpu.compute_capability) for gpu in optional(lambda: job_gpus(patient)) or ()]
-    return min((one for one in told if one is not None), default=None)
+    return min((one[0] + one[1] / 10 for one in told if one is not None), default=None)
 
 
 def without_gpus(survey: GpuSurvey) -> bool:

@@ -27,7 +27,7 @@ from gpudoctor_checks.performance.tf32_off import Tf32OffDetail
 from gpudoctor_checks.performance.unexplained_time import UnexplainedTimeDetail
 from gpudoctor_rules.remedies import keyword_edit, published, remedy, source_places
 
-_AMPERE = (8, 0)
+_AMPERE = 8.0
 _GUIDE = "https://pytorch.org/docs/stable/notes/amp_examples.html"
 _PUBLISHED = "https://pytorch.org/blog/what-every-user-should-know-about-mixed-precision-training-in-pytorch/"
 

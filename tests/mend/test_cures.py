@@ -5,7 +5,6 @@ import json
 import pytest
 from command import gpudoctor
 from cures import failures
-from mending import mended
 from scripts import script_patient
 
 from gpudoctor.model import Applicability, Effort, Remedy, TextEdit
@@ -130,13 +129,6 @@ def test_a_value_that_an_option_gives_is_not_written_over():
         patient = script_patient(text.format(rank=rank))
         [finding] = examine(LoraMisfit, patient)
         assert len(prescribe(lora_misfit, finding, patient)[0].edits) == edits
-
-
-def test_amp_beside_zero_becomes_bf16():
-    text = '{"zero_optimization": {"stage": 2}, "amp": {"enabled": true}, "train_batch_size": 8}'
-    assert '"bf16": {"enabled": true}' in mended(text, "ds.json", select="CFG001")
-    more = text.replace("true}", 'true, "opt_level": "O1"}')
-    assert mended(more, "ds.json", select="CFG001") == more
 
 
 def test_a_notebook_gets_steps_and_no_edits(tmp_path):

@@ -10,7 +10,7 @@ from gpudoctor.analysis.source.pretrained_models import TRAINERS, trainers
 from gpudoctor.analysis.source.target_versions import argument_fields, installed_version, is_dated, meant_version
 from gpudoctor.analysis.source.training_arguments import in_a_test, read_by, training_arguments
 from gpudoctor.lang import say
-from gpudoctor.model import Check, Code, Confidence, Cost, Detail, Finding, Patient, Reads, Severity
+from gpudoctor.model import Check, Code, Cost, Detail, Finding, Patient, Reads, Severity
 from gpudoctor.model.signs.configs import ConfigFile, ConfigKind
 from gpudoctor.model.signs.source import Call, Script, Source
 from gpudoctor_checks.api_facts import ApiFact, facts, reached
@@ -211,7 +211,6 @@ class DeprecatedKey(Check):
                 new=row.new,
             ),
             evidence=tuple(item.place for item in items),
-            confidence=Confidence.SUSPECTED,
             severity=severity,
             cost=Cost(breaks=fails) if called else None,
             subject=f"{first.place.path}:{first.place.line} {row.name}",

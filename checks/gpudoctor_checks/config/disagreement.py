@@ -12,7 +12,7 @@ from string import Formatter
 from gpudoctor.analysis.source.config_links import Link
 from gpudoctor.analysis.source.declared_settings import Written
 from gpudoctor.lang import say, template
-from gpudoctor.model import Check, Confidence, Cost, Detail, Evidence, Finding, Setting, Severity, SourceSpan
+from gpudoctor.model import Check, Cost, Detail, Evidence, Finding, Setting, Severity, SourceSpan
 from gpudoctor.model.signs.configs import ConfigValue
 
 REFUSED = say("transformers refuses the mismatch when the run starts")
@@ -59,7 +59,6 @@ def settings_finding(
     return check.finding(
         message,
         evidence=(*places, *numbers),
-        confidence=Confidence.SUSPECTED,
         severity=Severity.ERROR if fails else severity,
         cost=Cost(breaks=breaks) if fails else None,
         subject=f"{places[0].path}:{places[0].line}{subject}",

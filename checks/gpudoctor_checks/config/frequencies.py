@@ -7,7 +7,7 @@ from typing import NamedTuple
 from gpudoctor.analysis.source.control_flow import switched_off
 from gpudoctor.analysis.source.trainer_periods import HF_CONFIGS, number
 from gpudoctor.lang import say
-from gpudoctor.model import Check, Code, Confidence, Detail, Finding, Patient, Reads, Severity, Threshold
+from gpudoctor.model import Check, Code, Detail, Finding, Patient, Reads, Severity, Threshold
 from gpudoctor.model.evidence import Measurement, Provenance, Setting, SourceSpan
 from gpudoctor.model.signs.configs import ConfigFile, Configs
 from gpudoctor.model.signs.source import Call, Known, Script, Source
@@ -155,7 +155,6 @@ class Frequencies(Check):
             yield self.finding(
                 text,
                 evidence=(span, measured),
-                confidence=Confidence.SUSPECTED,
                 severity=severity,
                 subject=f"{span.path}:{span.line} {key}",
                 detail=FrequenciesDetail(key=key, kind=kind, run=run or 0, never=never, norm=limit),

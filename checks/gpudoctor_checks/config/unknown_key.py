@@ -13,7 +13,7 @@ from gpudoctor.analysis.source.training_arguments import (
     read_by,
 )
 from gpudoctor.lang import say
-from gpudoctor.model import Check, Code, Confidence, Cost, Detail, Finding, Patient, Reads, Setting, Severity
+from gpudoctor.model import Check, Code, Cost, Detail, Finding, Patient, Reads, Setting, Severity
 from gpudoctor.model.signs.configs import ConfigFile, ConfigKind, Entry, Section
 from gpudoctor.model.signs.source import Call, Script, Source
 from gpudoctor_checks.api_facts import facts
@@ -144,7 +144,6 @@ class UnknownKey(Check):
             yield self.finding(
                 text,
                 evidence=(file.setting(place) if isinstance(place, Entry) else block,),
-                confidence=Confidence.SUSPECTED,
                 severity=severity,
                 cost=Cost(breaks=refuses) if severity is Severity.ERROR else None,
                 subject=f"{file.path}:{place.line} {place.key}",
@@ -194,7 +193,6 @@ class UnknownKey(Check):
             yield self.finding(
                 text,
                 evidence=(script.span(keyword),),
-                confidence=Confidence.SUSPECTED,
                 severity=Severity.ERROR if raises else Severity.WARNING,
                 cost=Cost(breaks=say("the call raises a TypeError")) if raises else None,
                 subject=f"{call.span.path}:{keyword.lineno} {name}",

@@ -149,6 +149,5 @@ class DatasetReopens(Check):
             ),
             evidence=(call.span,),
             severity=Severity.NOTE,
-            subject=f"{call.span.path}:{call.span.line}",
             detail=DatasetReopensDetail(call=call.name, owner=owner, path=path),
         )

@@ -81,7 +81,6 @@ class EvalLoaderMisuse(Check):
                 wrong=chained(says[item] for item in wrong),
             ),
             evidence=(loader.call.span, *(loop.span for _, loop in loader.loops[:2])),
-            subject=f"{loader.script.path}:{loader.call.span.line}",
             detail=EvalLoaderMisuseDetail(shuffle="shuffle" in wrong, drop_last="drop_last" in wrong),
         )
 

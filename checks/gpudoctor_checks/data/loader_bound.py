@@ -218,9 +218,8 @@ class LoaderBound(Check):
         yield of_run.seen_in_run(run, worth, spans).finding(
             self,
             say(
-                "The training waits for its next batch {share} of the time, "
-                "{each} of a step of {step_seconds}"
-                "{how}{whose}.",
+                "The training waits for its next batch {share} of the time, {each} of a step of "
+                "{step_seconds}{how}{whose}.",
                 share=percent(share),
                 each=duration(each),
                 step_seconds=duration(run.lead.step_seconds),
@@ -301,7 +300,6 @@ class LoaderBound(Check):
             ),
             evidence=(loader.call.span, *(item.span for item in heavy[:4])),
             severity=Severity.WARNING if felt else Severity.NOTE,
-            subject=f"{loader.script.path}:{loader.call.span.line}",
             detail=LoaderBoundDetail(
                 engine=loader.engine,
                 settable=loader.settable("num_workers", "persistent_workers", "pin_memory"),

@@ -73,9 +73,8 @@ class NotShuffled(Check):
                 self,
                 (),
                 say(
-                    "Each of {single} batches held one class, of {losses} examined: the loader reads "
-                    "the samples "
-                    "in order, class by class.",
+                    "Each of {single} batches held one class, of {losses} examined: the loader reads the samples in "
+                    "order, class by class.",
                     single=single,
                     losses=losses,
                 ),

@@ -198,7 +198,6 @@ class SamplerMisuse(Check):
             evidence=(loader.call.span, *([made.span] if made is not None and open_ else [])),
             severity=Severity.NOTE if any(guard.never for guard in open_) else severity,
             cost=None if open_ else Cost(breaks=say("DataLoader refuses sampler and shuffle together")),
-            subject=f"{loader.script.path}:{loader.call.span.line}",
             detail=SamplerMisuseDetail(kind="twice"),
         )
 
@@ -224,7 +223,6 @@ class SamplerMisuse(Check):
             evidence=(loader.call.span, wrap.span),
             # A loader of one module and an optional wrapper of another: whether they meet, only a run tells.
             severity=Severity.NOTE if condition and elsewhere else None,
-            subject=f"{loader.script.path}:{loader.call.span.line}",
             detail=replace(_place(program, loader, "unsplit"), dataset=_text(loader.dataset)),
         )
 
@@ -247,15 +245,13 @@ class SamplerMisuse(Check):
         name = _text(sampler) if isinstance(sampler, ast.Name) else ""
         return self.finding(
             say(
-                "{name} shuffles, and the program never calls set_epoch. Each "
-                "epoch of the "
-                "loop at line {loop_line} repeats the order of the first{open_condition}.",
+                "{name} shuffles, and the program never calls set_epoch. Each epoch of the loop at line {loop_line} "
+                "repeats the order of the first{open_condition}.",
                 name=name or say("The DistributedSampler"),
                 loop_line=loop.line,
                 open_condition=_open_condition(call),
             ),
             evidence=(call.span, loop),
-            subject=f"{loader.script.path}:{call.span.line}",
             detail=replace(_place(program, loader, "order"), sampler=name),
         )
 

@@ -129,9 +129,8 @@ class SlowPreprocessing(Check):
         yield of_run.seen_in_run(run, share, spans).finding(
             self,
             say(
-                "Making an item takes {each}, {own} of it in the program's own "
-                "lines{at}. "
-                "The training waits for its data {always} of the time.",
+                "Making an item takes {each}, {own} of it in the program's own lines{at}. The training waits for its "
+                "data {always} of the time.",
                 each=duration(each),
                 own=percent(own),
                 at=of_run.at(spans),
@@ -185,7 +184,6 @@ class SlowPreprocessing(Check):
             ),
             evidence=(work.span, loader.call.span),
             severity=Severity.NOTE,
-            subject=f"{work.span.path}:{work.span.line}",
             detail=SlowPreprocessingDetail(kind),
         )
 

@@ -165,7 +165,6 @@ class SlowStart(Check):
         return self.finding(
             say("{message} (line {line}).", message=message, line=call.span.line),
             evidence=(call.span,),
-            subject=f"{call.span.path}:{call.span.line}",
             detail=SlowStartDetail(how="source", kind=kind),
         )
 

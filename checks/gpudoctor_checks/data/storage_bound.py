@@ -77,9 +77,8 @@ class StorageBound(Check):
         yield of_run.seen_in_run(run, wait.share, spans).finding(
             self,
             say(
-                "The training waits for its data {wait_share} of the time. Its workers wait for "
-                "a disk {disk} of "
-                "their time (I/O wait of the CPUs {io}).",
+                "The training waits for its data {wait_share} of the time. Its workers wait for a disk {disk} of their "
+                "time (I/O wait of the CPUs {io}).",
                 wait_share=percent(wait.share),
                 disk=percent(disk),
                 io=percent(io),
@@ -106,9 +105,8 @@ class StorageBound(Check):
         yield seen.finding(
             self,
             say(
-                "The training waits for its data, {words}. Meanwhile its workers wait for a disk "
-                "{disk} of their time{asleep} (I/O wait of the CPUs "
-                "{io_wait}).",
+                "The training waits for its data, {words}. Meanwhile its workers wait for a disk {disk} of their "
+                "time{asleep} (I/O wait of the CPUs {io_wait}).",
                 words=seen.words,
                 disk=percent(disk),
                 asleep=asleep,

@@ -155,7 +155,6 @@ class UnpinnedTransfer(Check):
                     method=loader.call.method,
                 ),
                 evidence=(loader.call.span,),
-                subject=f"{loader.script.path}:{loader.call.span.line}",
                 detail=UnpinnedTransferDetail(kind="engine", settable=loader.settable("pin_memory")),
             )
 
@@ -181,7 +180,6 @@ class UnpinnedTransfer(Check):
         yield self.finding(
             say(_WORDS[kind], loader=loader.label, where=where),
             evidence=(loader.call.span, *(move.call.span for move in copies[:_COPIES])),
-            subject=f"{loader.script.path}:{loader.call.span.line}",
             detail=UnpinnedTransferDetail(kind=kind, workers=_workers(loader), settable=loader.settable("pin_memory")),
         )
 

@@ -187,7 +187,6 @@ class WorkersMisfit(Check):
                 evidence=(loader.call.span,),
                 severity=Severity.ERROR,
                 cost=Cost(breaks=say("building the loader raises ValueError")),
-                subject=f"{loader.script.path}:{loader.call.span.line}",
                 detail=WorkersMisfitDetail(
                     kind="without",
                     keyword=keyword,

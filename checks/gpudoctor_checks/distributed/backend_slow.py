@@ -14,7 +14,7 @@ from gpudoctor.analysis.source.device_tensors import Target
 from gpudoctor.analysis.source.entry_points import Program, training_programs
 from gpudoctor.analysis.source.parallelism import DDP, SHARDED
 from gpudoctor.lang import say
-from gpudoctor.model import Check, Code, Confidence, Detail, Finding, Patient, Reads, Severity
+from gpudoctor.model import Check, Code, Detail, Finding, Patient, Reads, Severity
 from gpudoctor.model.signs.source import Call, Known, Script
 
 _KEYWORDS = {
@@ -102,15 +102,12 @@ class BackendSlow(Check):
                 )
                 yield self.finding(
                     say(
-                        "The process group uses {backend}{origin}, and the training runs on CUDA: "
-                        "every gradient "
-                        "goes through the host's memory.",
+                        "The process group uses {backend}{origin}, and the training runs on CUDA: every gradient goes "
+                        "through the host's memory.",
                         backend=backend,
                         origin=origin,
                     ),
                     evidence=(call.span, *(c.span for _, c in program.calls if c.name in DDP | SHARDED)),
-                    confidence=Confidence.SUSPECTED,
-                    subject=f"{script.path}:{call.span.line}",
                     detail=BackendSlowDetail(
                         keyword=keyword, literal=value.origin == "literal", positional=keyword not in call.keywords
                     ),

@@ -16,7 +16,7 @@ from gpudoctor.analysis.source.parallelism import SHARDED
 from gpudoctor.analysis.source.syntax import keyword_value, nodes
 from gpudoctor.analysis.source.syntax_places import lines_at
 from gpudoctor.lang import say
-from gpudoctor.model import Check, Code, Confidence, Detail, Finding, Patient, Reads, Severity, Threshold
+from gpudoctor.model import Check, Code, Detail, Finding, Patient, Reads, Severity, Threshold
 from gpudoctor.model.job_devices import VARIABLE, job_gpus
 from gpudoctor.model.signs.source import Call, GuardKind, Known, Script, Source
 from gpudoctor.model.unavailable import optional
@@ -147,9 +147,7 @@ class Dataparallel(Check):
                     here=here,
                 ),
                 evidence=(*spans[:8], next(program.loops)[1].span),
-                confidence=Confidence.SUSPECTED,
                 severity=Severity.NOTE if few or on_import or all(chosen) or (left or 0) < 0 else Severity.WARNING,
-                subject=f"{spans[0].path}:{spans[0].line}",
                 detail=DataparallelDetail(gpus=gpus or 0, script=program.entry.path),
             )
 

@@ -45,9 +45,8 @@ class FindUnused(Check):
             self,
             (),
             say(
-                "find_unused_parameters is on, but all parameters were used in {steps} steps: each "
-                "step searches the whole "
-                "graph for nothing.",
+                "find_unused_parameters is on, but all parameters were used in {steps} steps: each step searches the "
+                "whole graph for nothing.",
                 steps=run.lead.steps,
             ),
             evidence=(*spots(patient, where), run.measured("steps", run.lead.steps, "{steps}")),

@@ -11,7 +11,7 @@ from gpudoctor.analysis.source.entry_points import Program, training_programs
 from gpudoctor.analysis.source.parallelism import DDP, wrappers
 from gpudoctor.analysis.source.syntax_places import line_at
 from gpudoctor.lang import say
-from gpudoctor.model import Check, Code, Confidence, Detail, Finding, Patient, Reads, Severity, Threshold
+from gpudoctor.model import Check, Code, Detail, Finding, Patient, Reads, Severity, Threshold
 from gpudoctor.model.signs.source import Event, Known, Loop, Script
 
 _ENGINES = frozenset({"accelerate", "deepspeed", "lightning", "pytorch_lightning"})
@@ -132,7 +132,6 @@ class NoSyncMissing(Check):
                 thrown=thrown,
             ),
             evidence=(place.span, loop.span, wrappers(program, DDP)[0][1].span),
-            confidence=Confidence.SUSPECTED,
             severity=Severity.WARNING if number is not None else Severity.NOTE,
             subject=f"{script.path}:{loop.span.line}",
             detail=NoSyncMissingDetail(

@@ -12,7 +12,7 @@ from gpudoctor.analysis.source.entry_points import training_programs
 from gpudoctor.analysis.source.parallelism import wraps_ddp
 from gpudoctor.analysis.source.syntax_places import lines_at
 from gpudoctor.lang import say, template
-from gpudoctor.model import Check, Code, Confidence, Detail, Finding, Patient, Reads, Severity, Threshold, Whose
+from gpudoctor.model import Check, Code, Detail, Finding, Patient, Reads, Severity, Threshold, Whose
 from gpudoctor.model.signs.source import Event, GuardKind, Loop, Script
 
 _OBJECTS = frozenset({"all_gather_object", "gather_object", "broadcast_object_list", "scatter_object_list"})
@@ -158,7 +158,6 @@ class RedundantCollectives(Check):
                 where=lines_at(spans),
             ),
             evidence=(*spans[:8], loop.span),
-            confidence=Confidence.SUSPECTED,
             subject=f"{script.path}:{loop.span.line}",
             detail=RedundantCollectivesDetail(kinds=",".join(sorted({kind for _, kind, _ in found}))),
         )

@@ -98,9 +98,8 @@ class StragglingRank(Check):
         yield of_run.seen_in_run(run, late.share, spans, whose=Whose.DEVICE).finding(
             self,
             say(
-                "Rank {late_rank}{node} is late by {late_seconds} in every step, "
-                "{late_share} of it, "
-                "and the others wait{cause}{at}.",
+                "Rank {late_rank}{node} is late by {late_seconds} in every step, {late_share} of it, and the others "
+                "wait{cause}{at}.",
                 late_rank=late.rank,
                 node=node,
                 late_seconds=duration(late.seconds),

@@ -107,9 +107,8 @@ class CpuBudget(Check):
         kind = "threads" if pool_alone else "both"
         return self.finding(
             say(
-                "{ranks} x ({workers} + {threads}; "
-                "{origin}) make {total} on {cpus:g} CPUs, more than "
-                "{limit:g} times as many.",
+                "{ranks} x ({workers} + {threads}; {origin}) make {total} on {cpus:g} CPUs, more than {limit:g} times "
+                "as many.",
                 ranks=count(ranks, "rank"),
                 workers=count(each, "worker"),
                 threads=count(threads.count, "thread"),

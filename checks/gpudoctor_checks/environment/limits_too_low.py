@@ -133,8 +133,7 @@ class LimitsTooLow(Check):
             return
         yield self.finding(
             say(
-                "At most {soft} processes and threads are allowed, and {ranks} with "
-                "{workers} and {threads} each take "
+                "At most {soft} processes and threads are allowed, and {ranks} with {workers} and {threads} each take "
                 "about {need}.",
                 soft=soft,
                 ranks=count(ranks, "rank"),

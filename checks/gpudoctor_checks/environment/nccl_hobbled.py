@@ -118,8 +118,7 @@ class NcclHobbled(Check):
             variable = "LD_PRELOAD" if preloaded else "LD_LIBRARY_PATH"
             yield self.finding(
                 say(
-                    "{variable} has {shadow} in addition to torch's own NCCL ({installed}): which one is "
-                    "loaded "
+                    "{variable} has {shadow} in addition to torch's own NCCL ({installed}): which one is loaded "
                     "depends on torch's build.",
                     variable=variable,
                     shadow=shadow,

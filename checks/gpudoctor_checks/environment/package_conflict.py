@@ -291,9 +291,8 @@ class PackageConflict(Check):
             f"CUDA {', '.join(f'{item[:2]}.{item[2:]}' for item in dict.fromkeys(have))}" if have else say("the CPU")
         )
         message = say(
-            "bitsandbytes {version} has no library for CUDA {major}.{minor}"
-            "{override}, which torch {torch_version} needs; it has libraries "
-            "for {listed}.",
+            "bitsandbytes {version} has no library for CUDA {major}.{minor}{override}, which torch {torch_version} "
+            "needs; it has libraries for {listed}.",
             version=found.version,
             major=wanted[:2],
             minor=wanted[2:],

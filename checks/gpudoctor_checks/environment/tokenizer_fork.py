@@ -10,7 +10,7 @@ from gpudoctor.analysis.source.loaders import Loader
 from gpudoctor.analysis.source.syntax import is_attribute, last_name, nodes
 from gpudoctor.analysis.workload import loaders_as_run, optional
 from gpudoctor.lang import say
-from gpudoctor.model import Check, Code, Confidence, Detail, Finding, Patient, Reads, Severity
+from gpudoctor.model import Check, Code, Detail, Finding, Patient, Reads, Severity
 from gpudoctor.model.cuda import numbers
 from gpudoctor.model.signs.source import Call, Known, Script, Source
 from gpudoctor_checks.environment.variables import given
@@ -88,9 +88,7 @@ class TokenizerFork(Check):
                     effect=effect,
                 ),
                 evidence=(use.span, loader.call.span),
-                confidence=Confidence.SUSPECTED,
                 severity=Severity.WARNING if setting is not None else Severity.NOTE,
-                subject=f"{script.path}:{use.span.line}",
                 detail=TokenizerForkDetail(bool(inside)),
             )
             return

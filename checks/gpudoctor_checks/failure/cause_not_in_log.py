@@ -8,7 +8,7 @@ from gpudoctor.analysis.job_log.findings import log_evidence
 from gpudoctor.analysis.job_log.first_cause import LogRole, first_cause
 from gpudoctor.analysis.job_log.unexplained import decided_elsewhere
 from gpudoctor.lang import say
-from gpudoctor.model import Check, Code, Confidence, Cost, Detail, Finding, Patient, Reads, Severity
+from gpudoctor.model import Check, Code, Cost, Detail, Finding, Patient, Reads, Severity
 from gpudoctor.text import count
 
 
@@ -63,7 +63,6 @@ class CauseNotInLog(Check):
                 needed=needed[0],
             ),
             evidence=log_evidence(cause),
-            confidence=Confidence.SUSPECTED,
             cost=Cost(breaks=say("the run died")),
             subject="log",
             detail=CauseNotInLogDetail(" ".join(needed)),

@@ -55,8 +55,7 @@ class DeviceAssert(Check):
         why = say(" {outside}.", outside=outside[0]) if outside is not None else ""
         yield self.finding(
             say(
-                "A kernel on the device failed{when}: {first}.{why} The reported line is not always "
-                "the line that "
+                "A kernel on the device failed{when}: {first}.{why} The reported line is not always the line that "
                 "launched the kernel.",
                 when=found.when,
                 first=found.first,

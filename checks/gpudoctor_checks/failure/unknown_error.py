@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from gpudoctor.analysis.job_log.findings import log_evidence
 from gpudoctor.analysis.job_log.unexplained import unexplained_error
 from gpudoctor.lang import say
-from gpudoctor.model import Check, Code, Confidence, Cost, Detail, Finding, LogLine, Patient, Reads, Severity
+from gpudoctor.model import Check, Code, Cost, Detail, Finding, LogLine, Patient, Reads, Severity
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +65,6 @@ class UnknownErrorAtEnd(Check):
         yield self.finding(
             words,
             evidence=(shown, *(log_evidence(cause) if cause is not None else ())),
-            confidence=Confidence.SUSPECTED,
             severity=Severity.WARNING if cause is None else Severity.ERROR,
             cost=Cost(breaks=say("the run may have died of it")),
             subject="log",

@@ -67,9 +67,8 @@ class Underperforms(Check):
         process = states[worst].process
         yield self.finding(
             say(
-                "The device of rank {rank} ({node}) needs {time:.3g} ms per "
-                "forward pass, the median of the others {usual:.3g} ms. It reaches "
-                "{speed} of their speed.",
+                "The device of rank {rank} ({node}) needs {time:.3g} ms per forward pass, the median of the others "
+                "{usual:.3g} ms. It reaches {speed} of their speed.",
                 rank=process.rank,
                 node=process.node,
                 time=times[worst] * 1e3,

@@ -70,9 +70,9 @@ class CallMisfit(Check):
                 runs = reach.of(call)
                 if runs is not Runs.UNSEEN:
                     said.add(call.node)
-                    yield self._found(script, call, misfit, runs)
+                    yield self._found(call, misfit, runs)
 
-    def _found(self, script: Script, call: Call, misfit: Misfit, runs: Runs) -> Finding:
+    def _found(self, call: Call, misfit: Misfit, runs: Runs) -> Finding:
         always = runs is Runs.ALWAYS
         return self.finding(
             say(
@@ -85,7 +85,6 @@ class CallMisfit(Check):
             evidence=(call.span, misfit.definition),
             severity=Severity.ERROR if always else Severity.WARNING,
             cost=Cost(breaks=say("the program dies at this call")) if always else None,
-            subject=f"{script.path}:{call.span.line}",
         )
 
 

@@ -9,8 +9,8 @@ from gpudoctor.analysis.source.step_order import Kind, StepOp, StepOrder, passes
 from gpudoctor.analysis.source.syntax_places import line_at, place
 from gpudoctor.lang import say
 from gpudoctor.model import Check, Code, Cost, Detail, Finding, Patient, Reads, Severity
-from gpudoctor.model.evidence import Measurement, Provenance
 from gpudoctor.model.signs.source import Known
+from gpudoctor_checks.declared import in_pass
 
 _NO_LIMIT = re.compile(r"\binf\b|infty|infinity|1e\+?[5-9]", re.IGNORECASE)
 """A bound that clips nothing: the call only measures the norm."""
@@ -92,9 +92,8 @@ class ClipMisplaced(Check):
                 clip,
                 before,
                 say(
-                    "Gradients are clipped after {called} "
-                    "({place}) has used them, and the "
-                    "next backward() runs before the next step. The clip has no effect.",
+                    "Gradients are clipped after {called} ({place}) has used them, and the next backward() runs before "
+                    "the next step. The clip has no effect.",
                     called=f"{before.scaler or before.subject}.step()",
                     place=line_at(before.event.span, clip.event.span),
                 ),
@@ -123,16 +122,9 @@ class ClipMisplaced(Check):
             evidence=(
                 clip.event.span,
                 step.event.span,
-                Measurement(
-                    name="order_in_one_pass",
-                    value=", ".join(order[:12]),
-                    unit="",
-                    provenance=Provenance.DECLARED,
-                    reproduce=f"sed -n '{one.loop.span.line},{one.loop.end_line}p' {one.loop.span.path}",
-                ),
+                in_pass(one.loop, "order_in_one_pass", ", ".join(order[:12]), ""),
             ),
             cost=Cost(breaks=_BREAKS[how]),
-            subject=f"{clip.event.span.path}:{clip.event.span.line}",
             detail=ClipMisplacedDetail(
                 how=how,
                 clip=place(clip.event.span),

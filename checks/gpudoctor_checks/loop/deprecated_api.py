@@ -1,7 +1,6 @@
 """LOOP005 deprecated-api."""
 
 import ast
-import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import chain
@@ -19,7 +18,6 @@ from gpudoctor_checks.api_facts import ApiFact, facts, reached
 
 _Place = tuple[str, ApiFact, SourceSpan]
 """What a message calls it, its row, and where it stands."""
-_SIDES = re.compile(r"\b(zeros|ones|full|Tensor|tensor|Variable|view|reshape|unsqueeze|keepdim|keepdims)\b")
 
 _PACKAGES = (
     "torch.", "functorch.", "transformers.", "lightning.", "torchvision.", "numpy.", "pandas.", "scipy.",

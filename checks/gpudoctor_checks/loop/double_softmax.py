@@ -104,9 +104,8 @@ class DoubleSoftmax(Check):
             self,
             (),
             say(
-                "The loss applies {applies} itself, and its input was already the output of {how} in "
-                "{count} of "
-                "{seen} losses: {said}{at}.",
+                "The loss applies {applies} itself, and its input was already the output of {how} in {count} of {seen} "
+                "losses: {said}{at}.",
                 applies=applies,
                 how=how,
                 count=count,

@@ -260,7 +260,6 @@ class EvalModeMisuse(Check):
             evidence=(run.span, loop.span),
             # A graph for a few batches takes no time.
             severity=Severity.NOTE if passes is not None and passes < self.limit("batches") else Severity.WARNING,
-            subject=f"{script.path}:{run.span.line}",
             detail=EvalModeMisuseDetail(
                 how="graph", model="" if run.via else model, loop=place(script.span(node)), whole=_whole(script, loop)
             ),
@@ -286,7 +285,6 @@ class EvalModeMisuse(Check):
             ),
             evidence=(left.switch.span, *left.switch.via, left.forward.span, left.loop.span),
             severity=Severity.NOTE,
-            subject=f"{left.switch.span.path}:{left.switch.span.line}",
             detail=EvalModeMisuseDetail(
                 how="training",
                 model=local,

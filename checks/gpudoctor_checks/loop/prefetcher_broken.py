@@ -27,9 +27,8 @@ _MESSAGES = {
     ),
     "wait": (
         template(
-            "{name} copies batches asynchronously on its own stream. The program does not wait for "
-            "that stream "
-            "before it uses the batch."
+            "{name} copies batches asynchronously on its own stream. The program does not wait for that stream before "
+            "it uses the batch."
         ),
         say("the model may read a batch before its copy has finished"),
         "torch.cuda.current_stream().wait_stream(self.stream)",
@@ -114,7 +113,6 @@ class PrefetcherBroken(Check):
             say(message, name=owner.name, fetch=fetch),
             evidence=(span, script.span(owner)),
             cost=Cost(breaks=breaks),
-            subject=f"{span.path}:{span.line}",
             detail=PrefetcherBrokenDetail(how=how, text=text),
         )
 

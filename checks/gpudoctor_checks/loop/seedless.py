@@ -73,17 +73,12 @@ class Seedless(Check):
                 yield self._found(program, *found)
 
     def _found(self, program: Program, script: Script, loop: Loop) -> Finding:
+        files = " ".join(item.path for item in program.scripts[:8])
         return self.finding(
             say("The program trains and never sets a random seed: every run gives different results."),
             evidence=(
                 loop.span,
-                Measurement(
-                    name="calls_that_set_a_seed",
-                    value=0,
-                    unit="{call}",
-                    provenance=Provenance.DECLARED,
-                    reproduce=f"grep -n -i seed {' '.join(item.path for item in program.scripts[:8])}",
-                ),
+                Measurement("calls_that_set_a_seed", 0, "{call}", Provenance.DECLARED, f"grep -n -i seed {files}"),
             ),
             subject=program.entry.path,
             detail=SeedlessDetail(edit_at=_place(program.entry), script=script.path),

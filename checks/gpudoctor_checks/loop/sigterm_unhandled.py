@@ -87,6 +87,7 @@ class SigtermUnhandled(Check):
             else say("The scheduler may stop the job at any time")
         )
         _, loop = next(iter(program.loops))
+        files = " ".join(item.path for item in program.scripts[:8])
         return self.finding(
             say(
                 "{ends}. The job does not handle its signal: the program has no handler, the job script no "
@@ -96,13 +97,7 @@ class SigtermUnhandled(Check):
             evidence=(
                 limit_setting(job),
                 loop.span,
-                Measurement(
-                    name="signal_handlers",
-                    value=0,
-                    unit="{handler}",
-                    provenance=Provenance.DECLARED,
-                    reproduce=f"grep -n signal {' '.join(item.path for item in program.scripts[:8])}",
-                ),
+                Measurement("signal_handlers", 0, "{handler}", Provenance.DECLARED, f"grep -n signal {files}"),
             ),
             subject=program.entry.path,
             detail=SigtermUnhandledDetail(

@@ -148,14 +148,12 @@ class TeacherTrained(Check):
     def _graph(self, event: Event, name: str) -> Finding:
         return self.finding(
             say(
-                "{use} runs with gradients on each training step, without torch.no_grad(), and its "
-                "parameters "
-                "are not frozen.",
+                "{use} runs with gradients on each training step, without torch.no_grad(), and its parameters are not "
+                "frozen.",
                 use=name,
             ),
             evidence=(event.span, *event.via),
             severity=Severity.NOTE,
-            subject=f"{event.span.path}:{event.span.line}",
             detail=TeacherTrainedDetail(name),
         )
 

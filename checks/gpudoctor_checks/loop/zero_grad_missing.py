@@ -62,9 +62,8 @@ class ZeroGradMissing(Check):
             self,
             (),
             say(
-                "In {found} of {looked} steps the first backward pass found the gradients that the "
-                "last optimizer "
-                "step had used. The program never clears them, and each step uses the sum of all earlier ones.",
+                "In {found} of {looked} steps the first backward pass found the gradients that the last optimizer step "
+                "had used. The program never clears them, and each step uses the sum of all earlier ones.",
                 found=found,
                 looked=looked,
             ),

@@ -129,9 +129,8 @@ class GpuMemoryLeak(Check):
                 place = of_run.LinePlace(path=held.path, line=held.line, function=held.function)
                 yield self.finding(
                     say(
-                        "The memory that this line allocated in {steps} of {of} steps is still "
-                        "allocated. It is {size} on device {device}, "
-                        "{per_step} a step.",
+                        "The memory that this line allocated in {steps} of {of} steps is still allocated. It is {size} "
+                        "on device {device}, {per_step} a step.",
                         steps=kept.steps,
                         of=kept.of,
                         size=size(held.bytes),

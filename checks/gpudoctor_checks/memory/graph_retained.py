@@ -224,7 +224,6 @@ class GraphRetained(Check):
                 line=loop.span.line,
             ),
             evidence=(span, *event.via),
-            subject=f"{span.path}:{span.line}",
             detail=GraphRetainedDetail(target=target, value=value),
         )
 

@@ -92,9 +92,8 @@ class HeadroomUnused(Check):
                 greatest, share = job.batches[-1], job.now.peak / job.device_bytes
                 yield self.finding(
                     say(
-                        "{job}: its peak of {peak} is {share} of "
-                        "{room}; "
-                        "a micro batch of {batch} fits ({larger_peak}).",
+                        "{job}: its peak of {peak} is {share} of {room}; a micro batch of {batch} fits "
+                        "({larger_peak}).",
                         job=describe(job),
                         peak=size(job.now.peak),
                         share=percent(share),

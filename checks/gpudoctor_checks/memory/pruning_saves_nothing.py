@@ -91,5 +91,4 @@ class PruningSavesNothing(Check):
                 more=more,
             ),
             evidence=tuple(call.span for call in calls[:6]),
-            subject=f"{script.path}:{first.span.line}",
         )

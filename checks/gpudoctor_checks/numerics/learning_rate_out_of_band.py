@@ -181,9 +181,8 @@ class LearningRateOutOfBand(Check):
             self,
             (),
             say(
-                "The learning rate of {optimizer} fell from {first_rate:g} to {last_rate:.2g}. It is below "
-                "{low:g} since step {since}, in {steps} of {all} steps: "
-                "the model learns nothing.",
+                "The learning rate of {optimizer} fell from {first_rate:g} to {last_rate:.2g}. It is below {low:g} "
+                "since step {since}, in {steps} of {all} steps: the model learns nothing.",
                 optimizer=name,
                 first_rate=first,
                 last_rate=spent.rate,

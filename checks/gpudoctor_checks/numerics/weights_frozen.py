@@ -143,8 +143,7 @@ class WeightsFrozen(Check):
         return _broken(
             self,
             say(
-                "{name} gets gradients in {steps} training steps, but its parameters are in no "
-                "optimizer, so its "
+                "{name} gets gradients in {steps} training steps, but its parameters are in no optimizer, so its "
                 "weights never change.",
                 name=name,
                 steps=steps,
@@ -183,9 +182,8 @@ class WeightsFrozen(Check):
             if cleared
             else template(
                 "No parameter{whose} had a gradient in any of the {steps} steps of its optimizer that were "
-                "examined{at}. The steps change nothing. The loss was computed from detached tensors, "
-                "or the gradients were cleared "
-                "before the step."
+                "examined{at}. The steps change nothing. The loss was computed from detached tensors, or the gradients "
+                "were cleared before the step."
             )
         )
         return _broken(

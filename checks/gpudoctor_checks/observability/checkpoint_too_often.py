@@ -7,11 +7,18 @@ from dataclasses import dataclass
 from gpudoctor.analysis import of_run
 from gpudoctor.analysis.observation import Observation, suspicions
 from gpudoctor.analysis.run.steady_run import judged_by_share, watched
-from gpudoctor.analysis.source.call_frequency import TrainingCall, calls_in_training, full_batch, often, option_of
+from gpudoctor.analysis.source.call_frequency import (
+    TrainingCall,
+    calls_in_training,
+    full_batch,
+    in_pass,
+    often,
+    option_of,
+)
 from gpudoctor.lang import say
 from gpudoctor.model import OWN_CHOICE, Check, Code, Detail, Finding, Patient, Reads, Severity, Threshold
-from gpudoctor.model.evidence import Measurement, Provenance
 from gpudoctor.model.signs.source import Call, Event, Source
+from gpudoctor_checks.declared import in_pass
 
 _SAVES = frozenset(
     {
@@ -157,7 +164,6 @@ class CheckpointTooOften(Check):
         loop, event, call, period = found.loop, found.event, found.call, found.period
         costly = period < self.limit("save_period_costly")
         name = f"{call.receiver}.{call.method}" if call.name.startswith("?") else call.name
-        span = event.span
         return self.finding(
             say(
                 "{call}() writes a checkpoint {often} (loop at line {line}); "
@@ -167,19 +173,8 @@ class CheckpointTooOften(Check):
                 line=loop.span.line,
                 limit=self.limit("save_period"),
             ),
-            evidence=(
-                span,
-                *event.via,
-                Measurement(
-                    name="steps_between_saves",
-                    value=period,
-                    unit="{steps}",
-                    provenance=Provenance.DECLARED,
-                    reproduce=f"sed -n '{loop.span.line},{loop.end_line}p' {loop.span.path}",
-                ),
-            ),
+            evidence=(event.span, *event.via, in_pass(loop, "steps_between_saves", period, "{steps}")),
             severity=Severity.WARNING if costly else Severity.NOTE,
-            subject=f"{span.path}:{span.line}",
             detail=CheckpointTooOftenDetail(period=period, option=option_of(event), norm=self.limit("save_period")),
         )
 

@@ -238,15 +238,10 @@ class DebugModeOn(Check):
             evidence=(
                 span,
                 Measurement(
-                    name="debug_facility",
-                    value=call.name,
-                    unit="",
-                    provenance=Provenance.DECLARED,
-                    reproduce=f"grep -n '{call.method}' {span.path}",
+                    "debug_facility", call.name, "", Provenance.DECLARED, f"grep -n '{call.method}' {span.path}"
                 ),
             ),
             severity=Severity.WARNING if heavy else Severity.NOTE,
-            subject=f"{span.path}:{span.line}",
             detail=DebugModeOnDetail(facility=_name(call), keyword=argument[0] if argument else ""),
         )
 

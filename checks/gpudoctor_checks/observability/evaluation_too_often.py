@@ -7,12 +7,13 @@ from dataclasses import dataclass, replace
 from gpudoctor.analysis import of_run
 from gpudoctor.analysis.observation import Observation, suspicions
 from gpudoctor.analysis.run.steady_run import hot_lines, judged_by_share, run_of, watched
-from gpudoctor.analysis.source.call_frequency import full_batch, often, option_of
+from gpudoctor.analysis.source.call_frequency import full_batch, known_period, often, option_of
 from gpudoctor.analysis.source.control_flow import bound
 from gpudoctor.lang import say
 from gpudoctor.model import Check, Code, Detail, Finding, Patient, Reads, Severity, Threshold, Trait, Whose
-from gpudoctor.model.evidence import Measurement, Provenance, SourceSpan
-from gpudoctor.model.signs.source import Event, GuardKind, Known, Loop, LoopRole, Source
+from gpudoctor.model.evidence import SourceSpan
+from gpudoctor.model.signs.source import Event, Loop, LoopRole, Source
+from gpudoctor_checks.declared import in_pass
 
 _EVALUATES = re.compile(r"eval|valid|test|(^|[_.])val(_|$)", re.IGNORECASE)
 """In the function or the loader of a loop that evaluates; others may be a part of the step."""
@@ -137,7 +138,7 @@ class EvaluationTooOften(Check):
             best: dict[Loop | None, tuple[float, Event]] = {}
             for event in loop.events if not (full_batch(loop) or loop.engine) else ():  # where a pass is no epoch
                 own = next((item for item in event.inner if item.role is LoopRole.EVALUATION), None)
-                period = _period(event)
+                period = known_period(event)
                 known = best[own][0] if own in best else self.limit("eval_period")
                 if own is not None and period is not None and period < known:
                     best[own] = period, event
@@ -161,18 +162,8 @@ class EvaluationTooOften(Check):
                 where=say(" (the loop over {iterable} at line {line})", iterable=own.iterates, line=own.span.line),
                 limit=self.limit("eval_period"),
             ),
-            evidence=(
-                *dict.fromkeys((span, own.span)),
-                Measurement(
-                    name="steps_between_evaluations",
-                    value=period,
-                    unit="{steps}",
-                    provenance=Provenance.DECLARED,
-                    reproduce=f"sed -n '{loop.span.line},{loop.end_line}p' {loop.span.path}",
-                ),
-            ),
+            evidence=(*dict.fromkeys((span, own.span)), in_pass(loop, "steps_between_evaluations", period, "{steps}")),
             severity=Severity.NOTE,
-            subject=f"{span.path}:{span.line}",
             detail=EvaluationTooOftenDetail(
                 period=period,
                 option=option_of(event),
@@ -189,12 +180,3 @@ def _acts(patient: Patient, seen: Observation) -> bool:
     run = run_of(seen.recording) if seen.recording is not None else None
     gathered = of_run.experience(patient, run) if run is not None else None
     return gathered is not None and gathered.evaluation > 0
-
-
-def _period(event: Event) -> float | None:
-    if any(guard.never or guard.kind in (GuardKind.ONCE, GuardKind.FAILURE) for guard in event.guards):
-        return None
-    period = event.period
-    if isinstance(period, Known) and isinstance(period.value, int | float) and period.value >= 1:
-        return float(period.value)
-    return None

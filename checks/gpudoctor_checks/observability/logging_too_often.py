@@ -12,9 +12,10 @@ from gpudoctor.analysis.source.call_frequency import TrainingCall, brief, calls_
 from gpudoctor.analysis.source.demo_programs import only_rehearsed
 from gpudoctor.lang import say
 from gpudoctor.model import Check, Code, Detail, Finding, Patient, Reads, Severity, Threshold
-from gpudoctor.model.evidence import Evidence, Measurement, Provenance, SourceSpan
+from gpudoctor.model.evidence import SourceSpan
 from gpudoctor.model.signs.source import Guard, GuardKind, Known, Loop, Source
 from gpudoctor.text import duration
+from gpudoctor_checks.declared import in_pass
 
 TRACKERS = {
     "wandb": {"log"},
@@ -224,17 +225,6 @@ class LoggingTooOften(Check):
         names = list(dict.fromkeys(shown))
         often = say("on every step") if period == 1 else say("every {period} steps", period=period)
         counted = say("{writes} calls", writes=len(writes)) if len(writes) > 1 else say("1 call")
-        evidence: list[Evidence] = [write.event.span for write in writes[:5]]
-        evidence.append(
-            Measurement(
-                name="steps_between_writes",
-                value=period,
-                unit="{step}",
-                provenance=Provenance.DECLARED,
-                reproduce=f"sed -n '{loop.span.line},{loop.end_line}p' {loop.span.path}",
-            )
-        )
-        span = first.event.span
         return self.finding(
             say(
                 "{names} {often} of the training loop ({calls}); once in {limit:.0f} steps or less is the norm.",
@@ -243,9 +233,11 @@ class LoggingTooOften(Check):
                 calls=counted,
                 limit=self.limit("log_period"),
             ),
-            evidence=tuple(evidence),
+            evidence=(
+                *(write.event.span for write in writes[:5]),
+                in_pass(loop, "steps_between_writes", period, "{step}"),
+            ),
             severity=Severity.WARNING if heavy else Severity.NOTE,
-            subject=f"{span.path}:{span.line}",
             detail=LoggingTooOftenDetail(
                 period=period, calls=len(writes), loop_line=loop.span.line, norm=self.limit("log_period")
             ),

@@ -277,7 +277,6 @@ class ProfilerInLoop(Check):
             message,
             evidence=(span,),
             severity=Severity.NOTE,
-            subject=f"{span.path}:{span.line}",
             detail=ProfilerInLoopDetail(kind=kind, how=how, period=period),
         )
 

@@ -96,7 +96,7 @@ class AttentionEager(Check):
     def _read(self, patient: Patient) -> Iterator[Finding]:
         source, configs = patient.source_and_configs
         yield from self._from_configs(configs)
-        seen: set[tuple[str, int]] = set()
+        found: dict[object, Finding] = {}
         for program in training_programs(source):
             if program.target not in (Target.CUDA, Target.MAYBE):
                 continue
@@ -104,14 +104,11 @@ class AttentionEager(Check):
             if any(_WANTS_SCORES.search(text) or _NEEDS_EAGER.search(text) for text in texts):
                 continue
             for finding in self._asked(program):
-                span = finding.span
-                place = (span.path, span.line) if span is not None else ("", 0)
-                if place not in seen:
-                    seen.add(place)
-                    yield finding
+                found.setdefault(finding.span, finding)
+        yield from found.values()
 
     def _asked(self, program: Program) -> Iterator[Finding]:
-        for script, call in program.calls:
+        for _, call in program.calls:
             value = call.keywords.get("attn_implementation") or call.keywords.get("_attn_implementation")
             if not isinstance(value, Known) or value.value != "eager" or any(guard.never for guard in call.guards):
                 continue
@@ -119,7 +116,6 @@ class AttentionEager(Check):
                 say('Line {line} asks for eager attention (attn_implementation="eager").', line=call.span.line),
                 evidence=(call.span, next(program.loops)[1].span),
                 severity=Severity.NOTE,
-                subject=f"{script.path}:{call.span.line}",
                 detail=AttentionEagerDetail(kind="keyword", literal=value.origin == "literal"),
             )
 

@@ -112,7 +112,7 @@ class CompileOff(Check):
     def _suspected(self, patient: Patient) -> Iterator[Finding]:
         programs = training_programs(patient.source)
         card = lowest_capability(patient)
-        if card is not None and card[0] + card[1] / 10 < self.limit("capability"):
+        if card is not None and card < self.limit("capability"):
             return
         seen: set[tuple[str, int]] = set()
         for program in programs:

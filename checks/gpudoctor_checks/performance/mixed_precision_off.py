@@ -174,7 +174,7 @@ class MixedPrecisionOff(Check):
 
     def _suspected(self, patient: Patient) -> Iterator[Finding]:
         card = lowest_capability(patient)
-        if card is not None and card[0] + card[1] / 10 < self.limit("capability"):
+        if card is not None and card < self.limit("capability"):
             return
         source, configs = patient.source_and_configs
         programs = training_programs(source)
@@ -182,19 +182,14 @@ class MixedPrecisionOff(Check):
             return
         own = [file for file in configs.files if _may_decide(patient, programs, file)]
         said = config_precision(Configs(files=tuple(own)))
-        places: set[tuple[str, int]] = set()
+        found: dict[object, Finding] = {}
         for program in programs:
             if any(predates(patient, script, _AUTOCAST) for script in program.scripts):
                 continue
             version = numbers(meant_version(patient, "transformers", program.entry.path).version or "")
             for finding in self._from_source(program, said, version >= _KEEPS_STORED if version else None):
-                span = finding.span
-                place = (span.path, span.line) if span is not None else ("", 0)
-                if place not in places:
-                    places.add(place)
-                    yield finding
-        if not places:
-            yield from self._from_configs(said, own)
+                found.setdefault(finding.span, finding)
+        yield from found.values() if found else self._from_configs(said, own)
 
     def _from_source(self, program: Program, said: ConfigTold, stored: bool | None) -> Iterator[Finding]:
         """`stored`: whether transformers loads a checkpoint in its own dtype; None if its version is not known."""

@@ -138,17 +138,14 @@ class OptimizerUnfused(Check):
         )
 
     def _suspected(self, patient: Patient, *, cpu: bool) -> Iterator[Finding]:
-        seen: set[tuple[str, int]] = set()
+        found: dict[object, Finding] = {}
         for program in training_programs(patient.source):
             old = _old(patient, program.entry.path, self.limit("torch"))
             if not cpu and program.target not in (Target.CUDA, Target.MAYBE):
                 continue
             for finding in self._optimizers(program, old):
-                span = finding.span
-                place = (span.path, span.line) if span is not None else ("", 0)
-                if place not in seen:
-                    seen.add(place)
-                    yield finding
+                found.setdefault(finding.span, finding)
+        yield from found.values()
 
     def _optimizers(self, program: Program, old: Meant | None) -> Iterator[Finding]:
         """Optimizers of libraries, those of one kind in one script together."""

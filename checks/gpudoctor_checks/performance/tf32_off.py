@@ -119,7 +119,7 @@ class Tf32Off(Check):
 
     def _suspected(self, patient: Patient) -> Iterator[Finding]:
         card = lowest_capability(patient)
-        if card is not None and card[0] + card[1] / 10 < self.limit("capability"):
+        if card is not None and card < self.limit("capability"):
             return
         source, configs = patient.source_and_configs
         lowered = config_precision(configs).lowered
@@ -164,7 +164,6 @@ class Tf32Off(Check):
                     operations=what,
                 ),
                 evidence=(span, next(program.loops)[1].span),
-                subject=f"{span.path}:{span.line}",
                 detail=Tf32OffDetail(kind="source", target=setting.target, line=span.line, path=span.path),
             )
 

@@ -149,6 +149,5 @@ class AllocatorFlushInLoop(Check):
             ),
             evidence=(span, found.loop.span),
             severity=Severity.WARNING if found.period <= self.limit("period_warned") else Severity.NOTE,
-            subject=f"{span.path}:{span.line}",
             detail=AllocatorFlushInLoopDetail(call=name, period=found.period),
         )

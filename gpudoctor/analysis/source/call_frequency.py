@@ -84,8 +84,12 @@ def step_period(event: Event, assume: Callable[[Guard], bool] | None = None) -> 
         event = replace(event, guards=tuple(guard for guard in event.guards if not assume(guard)))
     if event.evaluation or any(inner.role in (LoopRole.TRAINING, LoopRole.EVALUATION) for inner in event.inner):
         return None
-    guards = event.guards
-    if any(guard.never or guard.kind in (GuardKind.ONCE, GuardKind.FAILURE) for guard in guards):
+    return known_period(event)
+
+
+def known_period(event: Event) -> float | None:
+    """Passes between two runs of a loop's event; None where one run or none is known, or nobody can tell."""
+    if any(guard.never or guard.kind in (GuardKind.ONCE, GuardKind.FAILURE) for guard in event.guards):
         return None
     period = event.period
     if isinstance(period, Known) and isinstance(period.value, int | float) and period.value >= 1:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from gpudoctor.analysis.source.declared_settings import Setup
 from gpudoctor.analysis.source.training_arguments import deepspeed_configs, option_words, read_by, training_arguments
 from gpudoctor.model.patient import Patient
-from gpudoctor.model.signs.configs import ConfigFile, ConfigKind, Configs
+from gpudoctor.model.signs.configs import ConfigFile, ConfigKind
 from gpudoctor.model.signs.job import Launch
 from gpudoctor.model.unavailable import optional
 
@@ -140,12 +140,6 @@ def named(patient: Patient, path: str) -> bool:
         for target in patient.targets
         if "." in posixpath.basename(target)
     )
-
-
-def only_named(patient: Patient, configs: Configs, kind: ConfigKind) -> ConfigFile | None:
-    """The one file of a kind that the user named; None when there are none or several."""
-    files = [file for file in configs.of(kind) if named(patient, file.path)]
-    return files[0] if len(files) == 1 else None
 
 
 def world_size(patient: Patient) -> int | None:

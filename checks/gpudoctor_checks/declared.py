@@ -1,0 +1,10 @@
+"""What the source declares, as evidence with the command that shows it."""
+
+from gpudoctor.model.evidence import Measurement, Provenance
+from gpudoctor.model.signs.source import Loop
+
+
+def in_pass(loop: Loop, name: str, value: float | str, unit: str) -> Measurement:
+    """A number or a word of one pass of a loop."""
+    shown = f"sed -n '{loop.span.line},{loop.end_line}p' {loop.span.path}"
+    return Measurement(name, value, unit, Provenance.DECLARED, shown)
