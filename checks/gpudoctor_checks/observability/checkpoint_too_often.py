@@ -7,14 +7,7 @@ from dataclasses import dataclass
 from gpudoctor.analysis import of_run
 from gpudoctor.analysis.observation import Observation, suspicions
 from gpudoctor.analysis.run.steady_run import judged_by_share, watched
-from gpudoctor.analysis.source.call_frequency import (
-    TrainingCall,
-    calls_in_training,
-    full_batch,
-    in_pass,
-    often,
-    option_of,
-)
+from gpudoctor.analysis.source.call_frequency import TrainingCall, calls_in_training, full_batch, often, option_of
 from gpudoctor.lang import say
 from gpudoctor.model import OWN_CHOICE, Check, Code, Detail, Finding, Patient, Reads, Severity, Threshold
 from gpudoctor.model.signs.source import Call, Event, Source
