@@ -4,7 +4,7 @@ from gpudoctor.model.evidence import Measurement, Provenance
 from gpudoctor.model.signs.source import Loop
 
 
-def in_pass(loop: Loop, name: str, value: float | str, unit: str) -> Measurement:
+def measured(name: str, value: float | str, unit: str, loop: Loop) -> Measurement:
     """A number or a word of one pass of a loop."""
     shown = f"sed -n '{loop.span.line},{loop.end_line}p' {loop.span.path}"
     return Measurement(name, value, unit, Provenance.DECLARED, shown)

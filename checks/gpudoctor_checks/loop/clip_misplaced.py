@@ -10,7 +10,7 @@ from gpudoctor.analysis.source.syntax_places import line_at, place
 from gpudoctor.lang import say
 from gpudoctor.model import Check, Code, Cost, Detail, Finding, Patient, Reads, Severity
 from gpudoctor.model.signs.source import Known
-from gpudoctor_checks.declared import in_pass
+from gpudoctor_checks.declared import measured
 
 _NO_LIMIT = re.compile(r"\binf\b|infty|infinity|1e\+?[5-9]", re.IGNORECASE)
 """A bound that clips nothing: the call only measures the norm."""
@@ -122,7 +122,7 @@ class ClipMisplaced(Check):
             evidence=(
                 clip.event.span,
                 step.event.span,
-                in_pass(one.loop, "order_in_one_pass", ", ".join(order[:12]), ""),
+                measured("order_in_one_pass", ", ".join(order[:12]), "", one.loop),
             ),
             cost=Cost(breaks=_BREAKS[how]),
             detail=ClipMisplacedDetail(

@@ -11,7 +11,7 @@ from gpudoctor.analysis.source.call_frequency import TrainingCall, calls_in_trai
 from gpudoctor.lang import say
 from gpudoctor.model import OWN_CHOICE, Check, Code, Detail, Finding, Patient, Reads, Severity, Threshold
 from gpudoctor.model.signs.source import Call, Event, Source
-from gpudoctor_checks.declared import in_pass
+from gpudoctor_checks.declared import measured
 
 _SAVES = frozenset(
     {
@@ -166,7 +166,7 @@ class CheckpointTooOften(Check):
                 line=loop.span.line,
                 limit=self.limit("save_period"),
             ),
-            evidence=(event.span, *event.via, in_pass(loop, "steps_between_saves", period, "{steps}")),
+            evidence=(event.span, *event.via, measured("steps_between_saves", period, "{steps}", loop)),
             severity=Severity.WARNING if costly else Severity.NOTE,
             detail=CheckpointTooOftenDetail(period=period, option=option_of(event), norm=self.limit("save_period")),
         )

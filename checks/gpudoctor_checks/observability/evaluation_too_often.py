@@ -13,7 +13,7 @@ from gpudoctor.lang import say
 from gpudoctor.model import Check, Code, Detail, Finding, Patient, Reads, Severity, Threshold, Trait, Whose
 from gpudoctor.model.evidence import SourceSpan
 from gpudoctor.model.signs.source import Event, Loop, LoopRole, Source
-from gpudoctor_checks.declared import in_pass
+from gpudoctor_checks.declared import measured
 
 _EVALUATES = re.compile(r"eval|valid|test|(^|[_.])val(_|$)", re.IGNORECASE)
 """In the function or the loader of a loop that evaluates; others may be a part of the step."""
@@ -162,7 +162,7 @@ class EvaluationTooOften(Check):
                 where=say(" (the loop over {iterable} at line {line})", iterable=own.iterates, line=own.span.line),
                 limit=self.limit("eval_period"),
             ),
-            evidence=(*dict.fromkeys((span, own.span)), in_pass(loop, "steps_between_evaluations", period, "{steps}")),
+            evidence=(*dict.fromkeys((span, own.span)), measured("steps_between_evaluations", period, "{steps}", loop)),
             severity=Severity.NOTE,
             detail=EvaluationTooOftenDetail(
                 period=period,

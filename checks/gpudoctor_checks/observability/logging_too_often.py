@@ -15,7 +15,7 @@ from gpudoctor.model import Check, Code, Detail, Finding, Patient, Reads, Severi
 from gpudoctor.model.evidence import SourceSpan
 from gpudoctor.model.signs.source import Guard, GuardKind, Known, Loop, Source
 from gpudoctor.text import duration
-from gpudoctor_checks.declared import in_pass
+from gpudoctor_checks.declared import measured
 
 TRACKERS = {
     "wandb": {"log"},
@@ -235,7 +235,7 @@ class LoggingTooOften(Check):
             ),
             evidence=(
                 *(write.event.span for write in writes[:5]),
-                in_pass(loop, "steps_between_writes", period, "{step}"),
+                measured("steps_between_writes", period, "{step}", loop),
             ),
             severity=Severity.WARNING if heavy else Severity.NOTE,
             detail=LoggingTooOftenDetail(
