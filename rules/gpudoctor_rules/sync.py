@@ -145,8 +145,8 @@ def per_sample_metrics(finding: Finding, patient: Patient) -> Iterator[Remedy]:
 
 def _metric_edits(finding: Finding, patient: Patient, every: int) -> tuple[Edit, ...]:
     """A guard around the metric, where it is a statement of its own: `meter.update(f1_score(...))`."""
-    span = finding.span
-    others = {part.line for part in finding.evidence if isinstance(part, SourceSpan)}
-    if span is None or (len(others) != 1 and not finding.detail_of(PerSampleMetricsDetail).per_sample):
+    places, source = source_places(finding), scripts_given(patient)
+    if len({at.line for at in places}) != 1 and not finding.detail_of(PerSampleMetricsDetail).per_sample:
         return ()
-    return thinned_everywhere(scripts_given(patient), span.path, span.line, span.column, every)
+    found = (thinned_everywhere(source, at.path, at.line, at.column, every) for at in places)
+    return tuple({edit: None for edits in found for edit in edits})

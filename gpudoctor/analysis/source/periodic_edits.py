@@ -73,11 +73,11 @@ def thinned(
 
 
 def thinned_everywhere(source: Source, path: str, line: int, column: int, period: int) -> tuple[Edit, ...]:
-    """Edits that make what stands at a place run every `period` passes, whichever call leads to it; all, or none."""
+    """All edits that make a place (column 1: its line) run every `period` passes, whatever leads there; or none."""
     found: dict[Edit, None] = {}
     for script, loop, event in events_at(source, path, line, column):
         often = step_period(event)
-        if event.span.column == column and often is not None and often < period:
+        if column in (1, event.span.column) and often is not None and often < period:
             edits = _less_often(script, loop, event, period, False, False)
             if not edits:
                 return ()
