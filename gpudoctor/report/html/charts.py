@@ -319,7 +319,7 @@ def histogram(title: str, found: Sequence[tuple[str, StepTimes, str]], marks: Se
         if low <= value <= high:
             x = made.x_of(value)
             end = x > (made.left + made.right) / 2
-            made.path("limit", f"M{x:.1f},{made.top}V{made.bottom}")
+            made.path("limit", f"M{x:.1f},{made.top + 13 * place}V{made.bottom}")  # below the labels before
             made.text(f"axis {'end' if end else ''}", x - 4 if end else x + 4, made.top + 8 + 13 * place, name)
     return made.svg(title)
 
