@@ -34,8 +34,3 @@ def _file(file: Path | str | ConfigFile) -> ConfigFile:
     if isinstance(file, Path):
         return parse(str(file), file.read_text("utf-8"))
     return config(file) if isinstance(file, str) else file
-
-
-def config_files(code: str, state: str) -> list[Path]:
-    """The config files on file that have the ailment (`sick`) or come near it (`healthy`)."""
-    return sorted((PATIENTS / code).glob(f"{state}_*"))

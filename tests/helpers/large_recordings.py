@@ -1,7 +1,5 @@
 """Large synthetic recordings: as many rows, records, ranks and samples of the machine as are asked for.
 
-    write_large(folder, rows=100_000, ranks=2)
-
 Every analysis has work with them: the steps take longer and longer, memory grows, the loss has spikes, gradients
 are clipped now and then, evaluations and checkpoints come by a period, the sampler saw many lines.
 """
@@ -9,20 +7,9 @@ are clipped now and then, evaluations and checkpoints come by a period, the samp
 import random
 from array import array
 from collections.abc import Callable
-from pathlib import Path
 
 from gpudoctor.model.signs.recording import PHASES, Record, Recording, Table
-from tests.helpers.recordings import (
-    CODES,
-    COUNTS,
-    UNKNOWN,
-    make_machine,
-    make_process,
-    make_recording,
-    record,
-    site,
-    write_recording,
-)
+from tests.helpers.recordings import CODES, COUNTS, UNKNOWN, make_machine, make_process, make_recording, record, site
 
 PERIOD = 1000
 """Rows after which an evaluation and a checkpoint come again, and the noise repeats."""
@@ -52,11 +39,6 @@ def large_recording(
     machine = _machine(min(rows, 86_400) if samples is None else samples)
     facts = {"gpus": [{"name": "NVIDIA H100", "index": 0, "memory": 80 * GIB}], "cpus": 8, "memory": 64 * GIB}
     return make_recording(*processes, machine=machine, machine_facts=facts)
-
-
-def write_large(folder: Path, rows: int, **given: int) -> Path:
-    """The same as a folder on disk."""
-    return write_recording(large_recording(rows, **given), folder)
 
 
 def large_steps(rows: int, seed: int = 0) -> Table:
