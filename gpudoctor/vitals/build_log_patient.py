@@ -3,7 +3,7 @@
 import glob
 import os
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -35,54 +35,34 @@ _MOST_FILES = 10_000
 _WILD = set("*?[")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class LeftBehind:
     """What a job left behind, sorted out."""
 
-    logs: tuple[str, ...] = ()
-    """Files of text, and "-" for the standard input."""
-    kernel_logs: tuple[str, ...] = ()
-    """Those among them that are the kernel's."""
-    snapshots: tuple[str, ...] = ()
-    """Memory snapshots of torch."""
-    flight_dumps: tuple[str, ...] = ()
-    """Dumps of torch's flight recorder, one a rank."""
-    surveys: tuple[str, ...] = ()
-    """Outputs of `nvidia-smi -q`."""
-    stacks: tuple[str, ...] = ()
-    """Stack dumps in JSON."""
-    records: tuple[str, ...] = ()
-    """What a scheduler kept of the job."""
-    scripts: tuple[Path, ...] = ()
-    configs: tuple[Path, ...] = ()
+    files: Mapping[FileKind, Sequence[str]]
+    """Logs are all files of text, those of the kernel among them, and "-" for the standard input."""
     problems: tuple[str, ...] = ()
+
+    def of(self, kind: FileKind) -> Sequence[str]:
+        """The files of a kind."""
+        return self.files.get(kind, ())
 
 
 def sort_left_behind(names: Sequence[str]) -> LeftBehind:
     """Sort files, folders, patterns and "-". Raises `UsageError` for a name that nothing answers to."""
-    found: dict[FileKind, list[str]] = {kind: [] for kind in FileKind}
+    found: dict[FileKind, list[str]] = {}
     problems: list[str] = []
     for name in _expanded(names):
         try:
-            found[FileKind.LOG if name == STANDARD_INPUT else as_left(Path(name))].append(name)
+            kind = FileKind.LOG if name == STANDARD_INPUT else as_left(Path(name))
+            found.setdefault(kind, []).append(name)
         except OSError as error:
             problems.append(say("{name}: cannot be read: {reason}", name=name, reason=error.strerror or error))
     _take_siblings(found)
-    logs, others = last_job([*found[FileKind.LOG], *found[FileKind.KERNEL_LOG]])
+    logs, others = last_job([*found.get(FileKind.LOG, ()), *found.get(FileKind.KERNEL_LOG, ())])
     if others:
         problems.append(_of_other_jobs(logs, others))
-    return LeftBehind(
-        logs=logs,
-        kernel_logs=tuple(found[FileKind.KERNEL_LOG]),
-        snapshots=tuple(found[FileKind.SNAPSHOT]),
-        flight_dumps=tuple(found[FileKind.FLIGHT]),
-        surveys=tuple(found[FileKind.SURVEY]),
-        stacks=tuple(found[FileKind.STACKS]),
-        records=tuple(found[FileKind.SCHEDULER]),
-        scripts=tuple(map(Path, found[FileKind.SCRIPT])),
-        configs=tuple(map(Path, found[FileKind.CONFIG])),
-        problems=tuple(problems),
-    )
+    return LeftBehind({**found, FileKind.LOG: logs}, tuple(problems))
 
 
 def _of_other_jobs(logs: Sequence[str], others: Sequence[str]) -> str:
@@ -97,11 +77,11 @@ def _of_other_jobs(logs: Sequence[str], others: Sequence[str]) -> str:
 
 def _take_siblings(found: dict[FileKind, list[str]]) -> None:
     """Add to the dumps what is named like one but for its number: cut and empty files."""
-    alike = {_without_numbers(name) for name in found[FileKind.FLIGHT]}
-    for kind in (FileKind.LOG, FileKind.SNAPSHOT):
-        siblings = [name for name in found[kind] if alike and _without_numbers(name) in alike]
-        found[FileKind.FLIGHT] += siblings
-        found[kind] = [name for name in found[kind] if name not in set(siblings)]
+    alike = set(map(_without_numbers, found.get(FileKind.FLIGHT, ())))
+    for kind in (FileKind.LOG, FileKind.SNAPSHOT) if alike else ():
+        siblings = {name for name in found.get(kind, ()) if _without_numbers(name) in alike}
+        found[FileKind.FLIGHT] += sorted(siblings)
+        found[kind] = [name for name in found.get(kind, ()) if name not in siblings]
 
 
 def _without_numbers(name: str) -> str:
@@ -169,22 +149,26 @@ def _logs_in(folder: str) -> Iterator[str]:
 
 def signs_of(found: LeftBehind, messages: Iterable[tuple[str, LogMessage]]) -> dict[str, Sign[Any]]:
     """The signs that these files give, by name; a sign of which no file was named is not among them."""
-    named = {
-        "job_log": found.logs or found.stacks or found.records,
-        "kernel_log": found.kernel_logs,
-        "memory_snapshot": found.snapshots,
-        "flight_records": found.flight_dumps,
+    kinds = {
+        "job_log": (FileKind.LOG, FileKind.STACKS, FileKind.SCHEDULER),
+        "kernel_log": (FileKind.KERNEL_LOG,),
+        "memory_snapshot": (FileKind.SNAPSHOT,),
+        "flight_records": (FileKind.FLIGHT,),
     }
     signs = _signs(found, messages)
-    return {name: signs[name] for name, files in named.items() if files}
+    return {name: signs[name] for name, own in kinds.items() if any(map(found.of, own))}
+
+
+_TOLD = (
+    *(FileKind.LOG, FileKind.SNAPSHOT, FileKind.FLIGHT, FileKind.SURVEY, FileKind.STACKS, FileKind.SCHEDULER),
+    *(FileKind.SCRIPT, FileKind.CONFIG),
+)
+"""Kinds in the order in which a report names the files."""
 
 
 def admit_log(found: LeftBehind, messages: Iterable[tuple[str, LogMessage]]) -> Patient:
     """A patient whose signs are those of the files: the job may have run on another machine."""
-    names = [
-        *(*found.logs, *found.snapshots, *found.flight_dumps, *found.surveys, *found.stacks, *found.records),
-        *map(str, (*found.scripts, *found.configs)),
-    ]
+    names = [name for kind in _TOLD for name in found.of(kind)]
     first = Path(names[0]).name if names else say("nothing")
     first = say("standard input") if names[:1] == [STANDARD_INPUT] else first
     title = first if len(names) <= 1 else say("{first} and {names} more", first=first, names=len(names) - 1)
@@ -192,104 +176,99 @@ def admit_log(found: LeftBehind, messages: Iterable[tuple[str, LogMessage]]) -> 
 
 
 def _signs(found: LeftBehind, messages: Iterable[tuple[str, LogMessage]]) -> dict[str, Sign[Any]]:
+    of = found.of
     return {
-        "job_log": Sign("the log", lambda: _log(found, messages)),
-        "kernel_log": Sign("the kernel log", lambda: _kernel_log(found)),
-        "gpu_survey": Sign("the GPUs", lambda: _survey(found)),
-        "memory_snapshot": Sign("the memory snapshot", lambda: _snapshot(found)),
-        "flight_records": Sign("the flight recorder", lambda: _flight_records(found)),
-        "source": Sign("the source", lambda: _source(found)),
-        "configs": Sign("the configs", lambda: _configs(found)),
+        "job_log": Sign("the log", lambda: _log(found, tuple(messages))),
+        "kernel_log": Sign("the kernel log", lambda: _kernel_log(of(FileKind.KERNEL_LOG))),
+        "gpu_survey": Sign("the GPUs", lambda: _survey(of(FileKind.SURVEY))),
+        "memory_snapshot": Sign("the memory snapshot", lambda: _snapshot(of(FileKind.SNAPSHOT))),
+        "flight_records": Sign("the flight recorder", lambda: _flight_records(of(FileKind.FLIGHT))),
+        "source": Sign("the source", lambda: _source(of(FileKind.SCRIPT))),
+        "configs": Sign("the configs", lambda: _configs(of(FileKind.CONFIG))),
     }
 
 
-def _log(found: LeftBehind, of_checks: Iterable[tuple[str, LogMessage]]) -> JobLog:
-    if not (found.logs or found.stacks or found.records):
+def _log(found: LeftBehind, messages: tuple[tuple[str, LogMessage], ...]) -> JobLog:
+    logs, stacks, records = map(found.of, (FileKind.LOG, FileKind.STACKS, FileKind.SCHEDULER))
+    if not (logs or stacks or records):
         raise Unavailable("no log was named")
     from gpudoctor.vitals.job_log import read_job_log
     from gpudoctor.vitals.job_log.kernel_events import with_kernel_logs
     from gpudoctor.vitals.job_log.stack_dumps import with_dump_files
     from gpudoctor.vitals.scheduler_records import with_scheduler_records
 
-    messages = tuple(of_checks)
-    log = read_job_log(found.logs, messages) if found.logs else JobLog(files=(), events=())
-    log = with_kernel_logs(log, found.kernel_logs, messages)
-    return with_scheduler_records(with_dump_files(log, found.stacks), found.records, messages)
+    log = read_job_log(logs, messages) if logs else JobLog(files=(), events=())
+    log = with_kernel_logs(log, found.of(FileKind.KERNEL_LOG), messages)
+    return with_scheduler_records(with_dump_files(log, stacks), records, messages)
 
 
-def _kernel_log(found: LeftBehind) -> "KernelLog":
-    if len(found.kernel_logs) != 1:
-        raise Unavailable(
-            say("no kernel log was named") if not found.kernel_logs else say("several kernel logs were named")
-        )
+def _kernel_log(paths: Sequence[str]) -> "KernelLog":
+    if len(paths) != 1:
+        raise Unavailable(say("several kernel logs were named") if paths else say("no kernel log was named"))
     from gpudoctor.vitals.saved_kernel_log import read_saved_log
 
-    return read_saved_log(Path(found.kernel_logs[0]))
+    return read_saved_log(Path(paths[0]))
 
 
-def _survey(found: LeftBehind) -> "GpuSurvey":
+def _survey(paths: Sequence[str]) -> "GpuSurvey":
     """The GPUs as `nvidia-smi -q` showed them: of several files one, for their numbers are those of a node."""
-    if len(found.surveys) != 1:
+    if len(paths) != 1:
         raise Unavailable(
-            say("no output of nvidia-smi -q was named")
-            if not found.surveys
-            else say("those of several nodes were named")
+            say("those of several nodes were named") if paths else say("no output of nvidia-smi -q was named")
         )
     from gpudoctor.vitals.recording.smi import read_smi_log
 
     try:
-        survey = read_smi_log(found.surveys[0]).survey
+        survey = read_smi_log(paths[0]).survey
     except UsageError as error:
         raise Unread(str(error)) from None
     if survey is None:
-        raise Unread(say("{surveys}: it describes no GPU", surveys=found.surveys[0]))
+        raise Unread(say("{surveys}: it describes no GPU", surveys=paths[0]))
     return survey
 
 
-def _snapshot(found: LeftBehind) -> "MemorySnapshot":
+def _snapshot(paths: Sequence[str]) -> "MemorySnapshot":
     """The snapshot of the process that ran out of memory, where several were named: its history says so."""
-    if not found.snapshots:
+    if not paths:
         raise Unavailable("no memory snapshot was named")
     from gpudoctor.vitals.recording.snapshot import read_snapshot
 
-    first: MemorySnapshot | None = None
+    read: list[MemorySnapshot] = []
     refusals: list[str] = []
-    for name in found.snapshots:
+    for name in paths:
         try:
-            snapshot = read_snapshot(name)
+            read.append(read_snapshot(name))
         except UsageError as error:
             refusals.append(str(error))
-            continue
-        if any(device.refused for device in snapshot.devices):
-            return snapshot
-        first = first or snapshot
-    if first is None:
+        if read and any(device.refused for device in read[-1].devices):
+            return read[-1]
+    if not read:
         raise Unread(concatenated("; ", refusals))
-    return first
+    return read[0]
 
 
-def _flight_records(found: LeftBehind) -> "FlightRecords":
-    if not found.flight_dumps:
+def _flight_records(paths: Sequence[str]) -> "FlightRecords":
+    if not paths:
         raise Unavailable("no flight-recorder dump was named")
     from gpudoctor.vitals.flight_recorder.read_dumps import read_flight_records
 
-    records = read_flight_records(found.flight_dumps)
+    records = read_flight_records(paths)
     if not records.ranks:
         raise Unread(concatenated("; ", records.problems))
     return records
 
 
-def _source(found: LeftBehind) -> "Source":
-    if not found.scripts:
+def _source(paths: Sequence[str]) -> "Source":
+    if not paths:
         raise Unavailable("no script was given")
     from gpudoctor.vitals.source import read_source
 
-    return read_source(list(found.scripts), {})
+    return read_source(list(map(Path, paths)), {})
 
 
-def _configs(found: LeftBehind) -> "Configs":
-    if not found.configs:
+def _configs(paths: Sequence[str]) -> "Configs":
+    if not paths:
         raise Unavailable("no config was given")
     from gpudoctor.vitals.configs.reading import read_configs
 
-    return read_configs(list(found.configs))
+    return read_configs(list(map(Path, paths)))

@@ -10,6 +10,7 @@ import pytest
 from flight_dumps import make_ranks, read_here, write
 
 from gpudoctor.vitals.build_log_patient import sort_left_behind
+from gpudoctor.vitals.file_kinds import FileKind
 from gpudoctor.vitals.flight_recorder import read_dumps as reader
 from gpudoctor.vitals.flight_recorder.read_dumps import read_flight_records
 
@@ -86,7 +87,7 @@ def test_json_is_read_and_has_no_stacks(tmp_path):
         entry["time_discovered_started_ns"] = entry["time_discovered_completed_ns"] = 0
     path = tmp_path / "trace_3.json"
     path.write_text(json.dumps(value))
-    assert sort_left_behind([str(path)]).flight_dumps == (str(path),)
+    assert sort_left_behind([str(path)]).of(FileKind.FLIGHT) == [str(path)]
     [rank] = read_here([str(path)]).ranks
     assert (rank.rank, rank.entries, rank.groups[0].last) == (3, 50, 50)
 
@@ -207,12 +208,14 @@ def test_a_folder_gives_its_dumps_and_those_that_are_cut(tmp_path):
     (tmp_path / "anything-3").write_bytes(pickle.dumps(ranks[3].dump(), 2)[:87])
     (tmp_path / "notes").write_text("a text of somebody's")
     found = sort_left_behind([str(tmp_path)])
-    assert sorted(found.flight_dumps) == paths and not found.logs and not found.snapshots
+    assert (
+        sorted(found.files[FileKind.FLIGHT]) == paths and not found.of(FileKind.LOG) and not found.of(FileKind.SNAPSHOT)
+    )
     (tmp_path / "job.out").write_text("step 1 loss 2.0\n")
-    assert sort_left_behind([str(tmp_path)]).logs == (str(tmp_path / "job.out"),)
+    assert sort_left_behind([str(tmp_path)]).of(FileKind.LOG) == (str(tmp_path / "job.out"),)
 
 
 def test_a_pattern_gives_empty_dumps_too(tmp_path):
     paths = write(tmp_path, [rank.calls(3) for rank in make_ranks(3)])
     (tmp_path / "nccl_trace_rank_1").write_bytes(b"")
-    assert sorted(sort_left_behind([str(tmp_path / "nccl_trace_rank_*")]).flight_dumps) == paths
+    assert sorted(sort_left_behind([str(tmp_path / "nccl_trace_rank_*")]).of(FileKind.FLIGHT)) == paths

@@ -5,6 +5,7 @@ import os
 import pytest
 
 from gpudoctor.vitals.build_log_patient import sort_left_behind
+from gpudoctor.vitals.file_kinds import FileKind
 from gpudoctor.vitals.jobs_of_logs import job_of, last_job
 
 
@@ -42,7 +43,7 @@ def written(folder, **ages):
 def test_the_job_that_wrote_last_is_judged_and_the_others_are_named(tmp_path):
     written(tmp_path, slurm_103=100, slurm_102=0, slurm_101=200)
     found = sort_left_behind([str(tmp_path)])
-    assert [os.path.basename(path) for path in found.logs] == ["slurm-102.out"]
+    assert [os.path.basename(path) for path in found.of(FileKind.LOG)] == ["slurm-102.out"]
     [problem] = found.problems
     assert "job 102" in problem and "2 files of 2 other jobs" in problem
 
@@ -55,4 +56,4 @@ def test_files_copied_at_one_moment_go_by_their_numbers(tmp_path):
 
 def test_healthy_the_files_of_one_job_stay_together(tmp_path):
     written(tmp_path, slurm_4711=0, rank_0=5, rank_1=9, node_10001=3, node_10002=4)
-    assert len(sort_left_behind([str(tmp_path)]).logs) == 5
+    assert len(sort_left_behind([str(tmp_path)]).of(FileKind.LOG)) == 5

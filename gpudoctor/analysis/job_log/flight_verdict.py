@@ -4,7 +4,6 @@ Ranks wait for ranks that wait for others: the verdict is about those that wait 
 if it has not entered an operation that others are in, or has another one under the same number.
 """
 
-from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import Enum
@@ -14,7 +13,6 @@ from gpudoctor.analysis.job_log.group_positions import (
     ProcessGroup,
     Wait,
     first_mismatch,
-    majority,
     oldest_common,
     process_groups,
     waits,
@@ -90,7 +88,7 @@ def flight_verdict(records: FlightRecords, seconds: float, died: bool = False) -
     roots = {rank for wait in found for rank in wait.missing} - blocked
     if roots:
         # the group that others wait for comes first: of those that wait in it, others wait for most
-        first, *rest = sorted(
+        first = min(
             (item for item in found if roots & set(item.missing)),
             key=lambda item: (
                 not roots.issuperset(item.missing),
@@ -98,10 +96,7 @@ def flight_verdict(records: FlightRecords, seconds: float, died: bool = False) -
                 _age(item),
             ),
         )
-        absent = tuple(rank for rank in first.missing if rank in roots)
-        second = next((item for item in rest if not {*absent}.issuperset(roots & {*item.missing})), None)
-        also = tuple(rank for rank in second.missing if rank in roots - {*absent}) if second else ()
-        return words.missing(first, found, absent, second, also)
+        return words.missing(first, found, tuple(rank for rank in first.missing if rank in roots))
     ends = [wait for wait in found if not wait.missing]
     unseen = [wait for wait in ends if wait.unseen]
     if unseen:
@@ -148,10 +143,8 @@ class _Words:
         self._dumps = {dump.rank: dump for dump in records.ranks}
         self._many = len(process_groups(records)) > 1
 
-    def missing(
-        self, wait: Wait, found: Sequence[Wait], absent: tuple[int, ...], second: Wait | None, also: tuple[int, ...]
-    ) -> FlightVerdict:
-        """Ranks that did not enter what others wait in; and others, for which a second group waits."""
+    def missing(self, wait: Wait, found: Sequence[Wait], absent: tuple[int, ...]) -> FlightVerdict:
+        """Ranks that did not enter what others wait in."""
         peer = wait.launch.peer is not None
         few = not peer and len(wait.waiting) < len(absent)
         parts = {"ranks": ranks(wait.waiting), "named": self._named(wait), "site": self._at(wait), "who": ranks(absent)}
@@ -166,15 +159,10 @@ class _Words:
                 say("{who} did not enter {named}.", who=who, named=parts["named"]),
                 say("{ranks} waited in it{site}.", ranks=capitals["ranks"], site=parts["site"]),
             ]
-        said.append(self._last(absent))
-        if second is not None:
-            named = self._named(second)
-            said.append(say("{who} did not enter {named}, either.", who=capitalised(ranks(also)), named=named))
-        said.append(self._followers(wait, found, (*also, *second.waiting) if second is not None else ()))
         return FlightVerdict(
             kind=FlightKind.PEER if peer else FlightKind.ALONE if few else FlightKind.MISSING,
-            ranks=wait.waiting if few else tuple(sorted({*absent, *also})),
-            sentences=_said(*said),
+            ranks=wait.waiting if few else absent,
+            sentences=_said(*said, self._last(absent), self._followers(wait, found)),
             evidence=self._evidence([*absent[:_SHOWN], *wait.waiting[:_SHOWN]], wait),
             confidence=_sure(wait),
         )
@@ -230,7 +218,7 @@ class _Words:
 
     def crossed(self, found: Sequence[Wait]) -> FlightVerdict:
         """Ranks wait for each other in a circle."""
-        circle = _circle(found)
+        circle = sorted(found, key=_age)
         clauses = [
             say(
                 "{rank_words} waited in {named}{at} for {ranks}",
@@ -269,11 +257,10 @@ class _Words:
             )
             for operation, (_, found) in zip(differing[:_SHOWN], mismatch.by_operation, strict=False)
         ]
-        odd = mismatch.by_operation[1:] if majority(mismatch) else mismatch.by_operation
+        most, *odd = mismatch.by_operation
+        if len(most[1]) <= sum(len(found) for _, found in odd):
+            odd = [most, *odd]
         suspects = tuple(sorted(rank for _, found in odd for rank in found))
-        shift = ""
-        if majority(mismatch) and mismatch.shift:
-            shift = say("{ranks} {shifts}.", ranks=capitalised(ranks(suspects)), shifts=_SHIFTS[mismatch.shift])
         shown = [found[0] for _, found in reversed(mismatch.by_operation[:_SHOWN])]
         return FlightVerdict(
             kind=FlightKind.MISMATCH,
@@ -285,7 +272,6 @@ class _Words:
                     of=self._of(group),
                     clauses=concatenated("; ", clauses),
                 ),
-                shift,
                 self._followers(wait, found, group.members),
             ),
             evidence=self._evidence(shown, wait, number),
@@ -388,13 +374,6 @@ class _Words:
         return (launch.operation, launch.site, number or launch.sequence, launch.state) if launch else None
 
 
-_SHIFTS = {
-    "skipped": say("left one operation out: what follows is the same, one earlier"),
-    "extra": say("called one operation more: what follows is the same, one later"),
-    "order": say("called the next two operations in the other order"),
-}
-
-
 def _said(*sentences: str) -> tuple[str, ...]:
     return tuple(filter(None, sentences))
 
@@ -432,19 +411,3 @@ def _described(operation: GroupOperation, among: Sequence[GroupOperation]) -> st
         return say("{name} of {elements}{shape}", name=operation.name, elements=elements, shape=shape)
     dtypes = " and ".join(operation.dtypes) or say("no tensor")
     return say("{name} of {dtypes}{shape}", name=operation.name, dtypes=dtypes, shape=shape)
-
-
-def _circle(found: Sequence[Wait]) -> list[Wait]:
-    """Waits of which each one's missing ranks wait in the next, and those of the last in the first."""
-    by_rank: dict[int, list[Wait]] = defaultdict(list)
-    for wait in found:
-        for rank in wait.waiting:
-            by_rank[rank].append(wait)
-    path = [min(found, key=_age)]
-    while True:
-        following = next((wait for rank in path[-1].missing for wait in by_rank[rank] if wait is not path[-1]), None)
-        if following is None:
-            return path
-        if following in path:
-            return path[path.index(following) :]
-        path.append(following)

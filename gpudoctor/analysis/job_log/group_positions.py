@@ -5,8 +5,8 @@ next one; ranks that have different operations under one number do not agree. A 
 as ranks enqueue ahead of their devices: only what has waited long counts.
 """
 
-from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Mapping
+from collections import defaultdict
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 
 from gpudoctor.analysis.memo import once
@@ -20,8 +20,6 @@ _USUAL_TIMEOUT = 1800.0
 """Seconds: torch's timeout of gloo, and the longer one of its two defaults."""
 _NEARLY = 0.9
 """Share of its timeout after which an operation counts as timed out: a dump may be written a little before."""
-_AHEAD = 3
-"""Operations that are compared to see that one was left out, or is one too many."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -84,8 +82,6 @@ class CollectiveMismatch:
     sequence: int
     by_operation: tuple[tuple[int, tuple[int, ...]], ...]
     """Key of the operation, and the ranks that called it, most first."""
-    shift: str = ""
-    """What the odd ranks did by what comes next: `skipped`, `extra`, `order`; "" where that cannot be seen."""
 
 
 @once
@@ -284,7 +280,6 @@ def first_mismatch(records: FlightRecords, group: ProcessGroup) -> CollectiveMis
         group=group,
         sequence=earliest,
         by_operation=tuple((operation, tuple(found)) for operation, found in by_operation),
-        shift=_shift(group, earliest, by_operation),
     )
 
 
@@ -297,36 +292,6 @@ def _first_difference(one: GroupTrace, other: GroupTrace) -> int | None:
     return next((number for number, (mine, its) in pairs if mine != its and mine and its), None)
 
 
-def _shift(group: ProcessGroup, sequence: int, by_operation: list[tuple[int, list[int]]]) -> str:
-    """How the few came to differ from the many: what follows in both says it."""
-    if len(by_operation) != 2:
-        return ""
-    many, few = (group.traces[found[0]] for _, found in by_operation)
-
-    def ahead(trace: GroupTrace, offset: int) -> list[int]:
-        begin = sequence + offset
-        return [trace.operation(number) for number in range(begin, min(begin + _AHEAD, trace.last + 1))]
-
-    def same(one: Iterable[int], other: Iterable[int]) -> bool:
-        pairs = list(zip(one, other, strict=False))
-        return bool(pairs) and all(mine == its for mine, its in pairs)
-
-    swapped = few.operation(sequence) == many.operation(sequence + 1) != 0
-    if swapped and few.operation(sequence + 1) == many.operation(sequence):
-        return "order"
-    if same(ahead(few, 0), ahead(many, 1)):
-        return "skipped"
-    if same(ahead(few, 1), ahead(many, 0)):
-        return "extra"
-    return ""
-
-
 def oldest_common(group: ProcessGroup) -> int:
     """The first number that all rings of a group still have."""
     return max((trace.first for trace in group.traces.values() if trace.last), default=1)
-
-
-def majority(mismatch: CollectiveMismatch) -> bool:
-    """Whether clearly more ranks called one operation than all others together."""
-    counts = Counter({operation: len(found) for operation, found in mismatch.by_operation})
-    return 2 * counts.most_common(1)[0][1] > counts.total()
