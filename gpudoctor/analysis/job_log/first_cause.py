@@ -7,24 +7,13 @@ another one explains it. Where nothing explains the death, what a rank said befo
 """
 
 import re
-from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from enum import Enum
 from typing import NamedTuple
 
 from gpudoctor.analysis.job_log.consequences import OF_A_GOOD_END, PEER, UNHEEDED
-from gpudoctor.analysis.job_log.overcome import (
-    NO_END,
-    NOT_THERE,
-    TO_END,
-    WENT_ON,
-    WHILE_IMPORTING,
-    is_last,
-    last_death,
-    overcome,
-    same_failure,
-)
+from gpudoctor.analysis.job_log.overcome import TO_END, is_last, last_death, overcome, same_failure
 from gpudoctor.analysis.memo import once
 from gpudoctor.model.log_message import PLAIN, Bearing
 from gpudoctor.model.signs.job_log import JobLog, LogEvent
@@ -47,14 +36,8 @@ _WAITING = frozenset(
     | {"system-error", "warned", "mpi-unreachable"}
 )
 """Kinds of symptoms between ranks, beside those of a rank that waited."""
-_OPTIONAL = NOT_THERE | {
-    "cannot-import", "missing-package", "no-module", "required", "requires", "removed-attribute", "operator",
-    "unknown-model", "401", "403", "404", "rate-limit", "offline", "tracker", "permission", "parse", "encoding",
-    "empty", "image",
-}  # fmt: skip
-"""Kinds of what a program often does without: a file, a package, the hub, a tracker, a row of the data."""
-_SOON, _OFTEN_SAID = 10, 3
-"""Ordinary lines between what a program caught and its death; times that it said the same."""
+_OFTEN_SAID = 3
+"""Times that a program said the same before its death."""
 _GAVE_UP = re.compile(
     r"^\[?(?:ERROR|FATAL|CRITICAL|error|fatal)\b|(?i:\b(?:abort|g[ai]v\w{1,3} up|stopp(?:ed|ing)|leaving)\b)"
 )
@@ -64,8 +47,6 @@ _OF_ALL_ERRORS = frozenset(
     {"error", "excep", "runti", "value", "index", "tenso", "devic", "objec", "modul", "train", "model", "batch"}
     | {"attri", "faile", "expec", "argum", "messa", "torch", "found", "input", "state", "loadi", "loade", "which"}
 )
-_WRITES = re.compile(r"(?i)writ|sav(?:e|ing)|checkpoint|ckpt|snapshot|flush|upload|persist")
-"""Words of a death while something is written."""
 
 
 class LogRole(Enum):
@@ -105,8 +86,7 @@ def first_cause(log: JobLog) -> FirstCause | None:
     """The first cause; None for a log in which nothing died."""
     told = [item for item in log.events if not (_means_nothing(item) or (item.last and not is_last(item, log)))]
     gone = {item.order for item in told if overcome(item, told, log)}
-    survived = {_said(item) for item in told if item.order in gone and item.progress >= WENT_ON}
-    left = [item for item in told if item.order not in gone and not _survived_elsewhere(item, survived, log)]
+    left = [item for item in told if item.order not in gone]
     if not left or _ended_well(left, log):
         return None
     root = _first([item for item in left if item.fatal and not _ended_by_srun(item, log)])
@@ -140,16 +120,6 @@ def _role(event: LogEvent, root: LogEvent | None, dead: set[int]) -> LogRole:
     if root is not None and (event.code, event.kind, event.exception) == (root.code, root.kind, root.exception):
         return LogRole.SAME
     return LogRole.CASCADE
-
-
-def _said(event: LogEvent) -> tuple[str, str, str]:
-    return event.code, event.kind, event.text.partition("\n")[0]
-
-
-def _survived_elsewhere(event: LogEvent, survived: set[tuple[str, str, str]], log: JobLog) -> bool:
-    """Whether another rank raised the same and trained on: often only rank 0 prints steps."""
-    silent = event.exception != "" and event.rank is not None and event.followed > NO_END
-    return silent and last_death(log) < 0 and _said(event) in survived
 
 
 def _killed_first(root: LogEvent | None, log: JobLog, left: Sequence[LogEvent]) -> LogEvent | None:
@@ -286,48 +256,20 @@ def _said_before(root: LogEvent | None, log: JobLog, left: Sequence[LogEvent]) -
     plain = root is not None and root.kind == PLAIN
     if death is None or not (plain or root is None or waited_for_others(root)):
         return None
-    dead = {item.order for item in left}
-    found = [
-        item
-        for item in log.events
-        if (item.mentioned or (item.order not in dead and _was_said(item, death)))
-        and (item.order < death.order or (not plain and item.path != death.path))
-        and (not plain or _together(item, death))
-        and not (item.kind in _OPTIONAL or item.exception in WHILE_IMPORTING)
-    ]
+    found = [item for item in log.events if item.mentioned and item.order < death.order]
     if plain:
         own = [item for item in found if item.path == death.path and item.rank in (None, death.rank)]
-        times = Counter((item.code, item.kind) for item in own for _ in range(item.count) if not item.progress)
-        own = [item for item in own if _explains(item, death, times[item.code, item.kind])]
-        return next((item for item in own if same_failure(item, own[-1])), None)
+        often = {item.kind for item in own if sum(same_failure(item, other) for other in own) >= _OFTEN_SAID}
+        return next((item for item in own if item.kind in often or _explains(item, death)), None)
     reporters = {item.rank for item in left if item.rank is not None}
-    found = [item for item in found if not item.progress and item.rank not in reporters]
+    found = [item for item in found if item.rank not in reporters]
     return earliest([item for item in found if item.rank is not None or _GAVE_UP.search(item.text)])
 
 
-def _was_said(event: LogEvent, death: LogEvent) -> bool:
-    """Whether the program caught a known failure and printed it, and died some lines later without a step."""
-    printed = event.quoted or event.warned or event.logged or event.goes_on
-    return (
-        (printed and event.bearing is Bearing.CAUSE and event.kind != PLAIN)
-        and not (event.earlier or event.progress or event.succeeded)
-        and event.path == death.path
-        and event.rank == death.rank
-        and event.followed - death.followed <= _SOON
-    )
-
-
-def _explains(said: LogEvent, death: LogEvent, times: int) -> bool:
-    """Whether what a program said explains the plain exception behind it, and was not merely overcome.
-
-    It gave up, or the same came again and again, or both speak of the same thing.
-    """
-    frame = death.frame
-    words = f"{death.text} {frame.function} {frame.text}" if frame is not None else death.text
-    if said.progress:
-        return _WRITES.search(words) is not None
-    gave_up = _GAVE_UP.search(said.text) is not None and not said.goes_on
-    return gave_up or times >= _OFTEN_SAID or not _stems(f"{said.before} {said.text}").isdisjoint(_stems(words))
+def _explains(said: LogEvent, death: LogEvent) -> bool:
+    """Whether what a program said explains the plain exception behind it: it gave up, or both speak of one thing."""
+    words = f"{death.text} {death.frame.function} {death.frame.text}" if death.frame is not None else death.text
+    return _GAVE_UP.search(said.text) is not None or not _stems(said.text).isdisjoint(_stems(words))
 
 
 def _stems(text: str) -> set[str]:

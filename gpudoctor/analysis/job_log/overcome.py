@@ -20,8 +20,6 @@ _ANOTHER_PROGRAM, _A_LONG_WAY = 25, 100
 """The same before another cause, and before a symptom: another program ran in its place."""
 _OF_A_RUN = 2
 """Lines or steps that show another run: a bar is printed once more, and ranks of one run fail at once."""
-_OF_A_DRIVER = 10
-"""Lines behind the exception of an actor of Ray within which its driver raises it, too."""
 _OF_A_LOOP, _SERVED = 10, 2
 """Times that a line quotes an exception, after which it is of a loop; answers of a server behind an exception."""
 BEFORE_THE_PROGRAM = frozenset({"command-line", "unrecognized", "program"})
@@ -49,7 +47,7 @@ def overcome(event: LogEvent, told: Sequence[LogEvent], log: JobLog) -> bool:
         event.kind in _BY_SCHEDULER or (event.kind in TO_END and alone)
     ):
         return True
-    return _went_on(event, log) or _of_an_earlier_program(event, told, log) or _kept_by_its_actor(event, told, log)
+    return _went_on(event, log) or _of_an_earlier_program(event, told, log)
 
 
 def _went_on(event: LogEvent, log: JobLog) -> bool:
@@ -102,13 +100,6 @@ def _of_an_earlier_program(event: LogEvent, told: Sequence[LogEvent], log: JobLo
         return True
     patience = _ANOTHER_PROGRAM if causes else _A_LONG_WAY
     return bool(event.exception and later and event.followed > patience)
-
-
-def _kept_by_its_actor(event: LogEvent, told: Sequence[LogEvent], log: JobLog) -> bool:
-    """Whether an actor of Ray printed an exception that its driver never saw, and its file goes on."""
-    if not (event.actor and event.exception) or _lines(log, event.path) - event.last_line < _OF_A_DRIVER:
-        return False
-    return all(item.actor and item.bearing is Bearing.CAUSE for item in told if item.path == event.path)
 
 
 @once

@@ -102,8 +102,6 @@ class LogEvent:
     """Whether its traceback begins at the module level of a script: what comes later is of another process."""
     linked: tuple[int, str] | None = None
     """Another exception of its traceback, its reason or what came of it: how many lines behind, its text."""
-    actor: bool = False
-    """Whether an actor of Ray printed it: its driver raises it again, unless the actor handled it."""
     lasting: bool = False
     """Whether it counts although the training goes on."""
     at_end: bool = False
@@ -132,8 +130,6 @@ class LogEvent:
     """Whether the launcher said behind it that the program ended well."""
     followed: int = 0
     """Ordinary lines that were read behind it: neither errors nor parts of a traceback."""
-    before: str = ""
-    """What the line that quotes an exception says before it."""
     mentioned: bool = False
     """Whether a line before a death only mentions it: it counts where nothing else explains the death."""
     undone: str = ""

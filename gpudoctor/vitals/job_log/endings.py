@@ -23,7 +23,7 @@ from gpudoctor.vitals.job_log.lines import (
     text_of,
     without_level,
 )
-from gpudoctor.vitals.job_log.progress import says_done, step_of, whole_step
+from gpudoctor.vitals.job_log.progress import says_done, step_of
 from gpudoctor.vitals.job_log.tracebacks import GOES_ON, frame_of, loose_exception, printed_exception
 from gpudoctor.vitals.job_log.wordings import Match, Messages
 
@@ -40,57 +40,35 @@ _OF_ADVICE = re.compile(
     r"(?:cause|lead|result|run|be|get|happen|see)|would|should|tips?:|hint:|otherwise)\b"
 )
 """Words of advice about an error that has not come."""
-_FULL_DISK = "no-space"
-"""The kind of a full disk: it stays full while the training goes on, until something is written again."""
 _OF_TYPE = re.compile(r"[A-Z]\w{1,60}(?:Error|Exception): ")
 """The type of an exception, wherever it stands."""
-_STORAGE_CUES = (b"no space left", b"quota", b"enospc", b"errno 28", b"disk is full", b"disk full")
-
-
-@dataclass(slots=True)
-class Mention:
-    """A cause that a line mentions."""
-
-    match: Match
-    line: PrefixedLine
-    number: int
-    trained: int
-    """Steps of its rank between it and the death."""
-    step: int | None = None
-    """The last step that was printed before it."""
+Mention = tuple[Match, PrefixedLine, int]
+"""A cause that a line mentions, and the line with its number."""
 
 
 def mentions(
     pieces: Sequence[tuple[bytes, int]], lines_of: Callable[[str], Sequence[PrefixedLine]], table: Messages
-) -> list[Mention]:
+) -> Iterator[Mention]:
     """The causes that lines before a death mention, the last one first; `pieces` end where the job dies."""
-    found: list[Mention] = []
-    trained: Counter[int | None] = Counter()
+    trained: set[int | None] = set()
     behind: Counter[int | None] = Counter()
-    """By rank: steps, and other lines, between a line and the death."""
+    """Ranks that trained between a line and the death, and their other lines there."""
     for raw, number in reversed(pieces):
-        small = raw.lower() if None in trained or behind.total() >= _LOOKED_AT else b""
-        if small and not any(cue in small for cue in _STORAGE_CUES):
-            continue
+        if None in trained or behind.total() >= _LOOKED_AT:
+            return
         whole = text_of(raw)
         for line in lines_of(whole):
             text = line.text
             of_code = not text.strip() or text[:1] in " \t" or HEADER in text or frame_of(text)
-            if of_code or OF_KERNEL.search(whole[:120]):
+            if of_code or line.rank in trained or OF_KERNEL.search(whole[:120]):
                 continue
-            if step_of(text) is not None:
-                for mention in found:
-                    mention.step = whole_step(text) if mention.step is None else mention.step
-                trained[line.rank] += 1
-                continue
-            steps = trained[line.rank] + (trained[None] if line.rank is not None else 0)
-            match = _cause(table, text)
             overcome = of_low_level(whole) or GOES_ON.search(text) is not None
-            if match is None or (steps and match.known.message.kind != _FULL_DISK):
+            if step_of(text) is not None:
+                trained.add(line.rank)
+            elif (match := _cause(table, text)) is None:
                 behind[line.rank] += 1
-            elif steps or not overcome or behind[line.rank] <= _BEHIND_LOW:
-                found.append(Mention(match, line, number, steps))
-    return found
+            elif not overcome or behind[line.rank] <= _BEHIND_LOW:
+                yield match, line, number
 
 
 def pasted(
@@ -107,7 +85,7 @@ def pasted(
         for line in lines_of(whole):
             match = _cause(table, line.text, general=number == first or _OF_TYPE.search(line.text) is not None)
             if match is not None and line.text[:1] not in " \t" and not line.text.startswith("#"):
-                return Mention(match, line, number, 0)
+                return match, line, number
     return None
 
 
@@ -122,9 +100,8 @@ def _cause(table: Messages, text: str, *, general: bool = False) -> Match | None
     if match is None or match.plain:
         return None
     message = match.known.message
-    too_general = message.general and not general and match.known.message.kind != _FULL_DISK
     bearings = (Bearing.CAUSE, Bearing.SYMPTOM) if general else (Bearing.CAUSE,)
-    told = message.bearing in bearings and not (too_general or message.last or message.lasting)
+    told = message.bearing in bearings and not ((message.general and not general) or message.last or message.lasting)
     return match if told else None
 
 

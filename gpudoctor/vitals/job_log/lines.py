@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from importlib import import_module
+from string import digits
 from typing import IO, Any
 
 from gpudoctor.lang import say
@@ -273,39 +274,36 @@ _STRESSED = re.compile(r"(`|\*\*)([^\s`*][^`]{0,2000}?)\1[.,:!]?\s*$")
 _CLOCK, _DAY = r"\d\d:\d\d:\d\d(?:[.,]\d{1,9})?", r"\d{4}[-/]\d\d[-/]\d\d"
 _ZONE = r"(?:Z|UTC| ?[+-]\d\d:?\d\d)?"
 _OF_A_JOB = r"(?:python[\d.]*|torchrun|accelerate|deepspeed|[\w.-]{1,60}\.(?:sh|py)|bash|sh|srun|mpirun|docker|podman)"
-_FORMS = tuple(
-    re.compile(form)
-    for form in (
-        # A cluster puts this before every line; the blanks behind it are of the line: kubectl, CRI, GitHub.
-        rf"(?P<stamp>{_DAY}T{_CLOCK}(?:Z|[+-]\d\d:\d\d)) (?:(?:stdout|stderr) [FP] )?",
-        rf"(?:(?P<stamp>[A-Z][a-z]{{2}} [ \d]\d {_CLOCK}) )?(?P<node>[\w.-]{{1,80}}) {_OF_A_JOB}\[\d{{1,8}}\]: ",
-        rf"\[?(?P<stamp>{_DAY}[T ]{_CLOCK}{_ZONE})\]?[\s,:-]*",
-        rf"\[?[DEFIVW](?P<stamp>\d{{3,4}} {_CLOCK})\s+(?:\d+ )?(?=[\w./-]+:\d+\])",
-        rf"\[?(?P<stamp>(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun) \w{{3}} [ \d]\d {_CLOCK} \d{{4}})\]?\s*",
-        rf"\[(?P<stamp>{_CLOCK})\]\s*",
-        rf"\[[DIWEC] (?P<stamp>(?:(?:{_DAY}|\d{{6}}) )?{_CLOCK})(?: [A-Z]\w{{2,40}})?\]\s?",  # Jupyter, Optuna
-        rf"(?:DEBUG|INFO|WARNING|ERROR) (?P<stamp>\d\d-\d\d {_CLOCK}) \[[\w./-]{{1,80}}:\d{{1,6}}\] ?",  # vLLM
-        r"\[(?:rank|task)[ _]?(?P<rank>\d{1,6})\]\s?:?\s?",
-        r"\[(?:default|trainer|train|worker|main|proc|process|local_rank|local-rank)_?(?P<rank>\d{1,6})\]\s?:\s?",
-        r"[Rr]ank #(?P<rank>\d{1,6}):\s?",
-        r"[\w./-]{1,200}\.py:\d{1,6}\] (?=Traceback| {2}|During handling|The above exception|"
-        r"[\w.]*(?:Error|Exception)\b)",  # absl, one prefix a line of a traceback
-        r"\[(?:[\w@.-]{1,80},)?(?:mpirank:)?(?P<rank>\d{1,6})(?:,[\w.-]{1,80})?\]<std\w+>:? ?",
-        r"\((?:(?P<actor>\w[\w.:<>-]{0,80}),?\s+)?(?:\(\w+\)\s+)?(?:rank=(?P<rank>\d{1,6}),\s*)?"
-        r"pid=(?P<pid>\d+)(?:,\s*ip=(?P<node>[\w.:-]+))?\)\s?",
-        r"\[(?P<rank>\d{1,6})\]:\s?",
-        r" {0,4}(?P<number>\d{1,5}):[ \t]",
-        r"(?:> ){1,8}",  # a quotation of Markdown
-        r"\[pod/(?P<node>[\w.-]+)(?:/[\w.-]+)?\]\s",
-        r"(?P<node>[a-z][\w.-]*-\d{1,5})\s{1,8}\|\s?",
-        r"(?P<node>\d{1,3}\.\d{1,3}\.\d{1,3}\.\d{1,3}):\s",
-        r"(?!(?:step|epoch|iter|loss|layer|cuda|gpu|rank|process|python|worker\s)\w*)"
-        r"(?![\w.]+(?:Error|Exception|Timeout|Warning):)"  # sqlite3.OperationalError: an exception, and no node
-        r"(?P<node>[a-z][a-z.-]*\d[\w.-]{0,60}):\s(?=\S| {2}|\t)",
-        r"\[\d{1,7}\]\s(?=\[|Traceback|[DEFIVW]\d)",
-    )
+_FORMS = (
+    # A cluster puts this before every line; the blanks behind it are of the line: kubectl, CRI, GitHub.
+    rf"(?P<stamp>{_DAY}T{_CLOCK}(?:Z|[+-]\d\d:\d\d)) (?:(?:stdout|stderr) [FP] )?",
+    rf"(?:(?P<stamp>[A-Z][a-z]{{2}} [ \d]\d {_CLOCK}) )?(?P<node>[\w.-]{{1,80}}) {_OF_A_JOB}\[\d{{1,8}}\]: ",
+    rf"\[?(?P<stamp>{_DAY}[T ]{_CLOCK}{_ZONE})\]?[\s,:-]*",
+    rf"\[?[DEFIVW](?P<stamp>\d{{3,4}} {_CLOCK})\s+(?:\d+ )?(?=[\w./-]+:\d+\])",
+    rf"\[?(?P<stamp>(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun) \w{{3}} [ \d]\d {_CLOCK} \d{{4}})\]?\s*",
+    rf"\[(?P<stamp>{_CLOCK})\]\s*",
+    rf"\[[DIWEC] (?P<stamp>(?:(?:{_DAY}|\d{{6}}) )?{_CLOCK})(?: [A-Z]\w{{2,40}})?\]\s?",  # Jupyter, Optuna
+    rf"(?:DEBUG|INFO|WARNING|ERROR) (?P<stamp>\d\d-\d\d {_CLOCK}) \[[\w./-]{{1,80}}:\d{{1,6}}\] ?",  # vLLM
+    r"\[(?:rank|task)[ _]?(?P<rank>\d{1,6})\]\s?:?\s?",
+    r"\[(?:default|trainer|train|worker|main|proc|process|local_rank|local-rank)_?(?P<rank>\d{1,6})\]\s?:\s?",
+    r"[Rr]ank #(?P<rank>\d{1,6}):\s?",
+    r"[\w./-]{1,200}\.py:\d{1,6}\] (?=Traceback| {2}|During handling|The above exception|"
+    r"[\w.]*(?:Error|Exception)\b)",  # absl, one prefix a line of a traceback
+    r"\[(?:[\w@.-]{1,80},)?(?:mpirank:)?(?P<rank>\d{1,6})(?:,[\w.-]{1,80})?\]<std\w+>:? ?",
+    r"\((?:(?P<actor>\w[\w.:<>-]{0,80}),?\s+)?(?:\(\w+\)\s+)?(?:rank=(?P<rank>\d{1,6}),\s*)?"
+    r"pid=(?P<pid>\d+)(?:,\s*ip=(?P<node>[\w.:-]+))?\)\s?",
+    r"\[(?P<rank>\d{1,6})\]:\s?",
+    r" {0,4}(?P<number>\d{1,5}):[ \t]",
+    r"(?:> ){1,8}",  # a quotation of Markdown
+    r"\[pod/(?P<node>[\w.-]+)(?:/[\w.-]+)?\]\s",
+    r"(?P<node>[a-z][\w.-]*-\d{1,5})\s{1,8}\|\s?",
+    r"(?P<node>\d{1,3}\.\d{1,3}\.\d{1,3}\.\d{1,3}):\s",
+    r"(?!(?:step|epoch|iter|loss|layer|cuda|gpu|rank|process|python|worker\s)\w*)"
+    r"(?![\w.]+(?:Error|Exception|Timeout|Warning):)"  # sqlite3.OperationalError: an exception, and no node
+    r"(?P<node>[a-z][a-z.-]*\d[\w.-]{0,60}):\s(?=\S| {2}|\t)",
+    r"\[\d{1,7}\]\s(?=\[|Traceback|[DEFIVW]\d)",
 )
-_ANY_FORM = re.compile("|".join(f"(?:{re.sub(r'[(][?]P<[a-z]+>', '(?:', form.pattern)})" for form in _FORMS))
+_FORM = re.compile("|".join(re.sub(r"\?P<(\w+)>", rf"?P<\g<1>{at}>", form) for at, form in enumerate(_FORMS)))
 _BEGINNING = re.compile(r" {0,4}[\[({\dA-Za-z]|> ")
 _INSIDE = re.compile(r"\[[^\][]{0,80}\b[Rr]ank:?\s?(\d{1,6})\]")
 _LEVEL = re.compile(
@@ -363,35 +361,25 @@ def text_of(raw: bytes) -> str:
 
 def take_apart(line: str) -> PrefixedLine:
     """Prefixes and text."""
-    rank = number = None
-    node = actor = stamp = ""
+    parts: dict[str, str] = {}
     rest = line
     for _ in range(6):
-        if not (_BEGINNING.match(rest) and _ANY_FORM.match(rest)):
+        found = _FORM.match(rest) if _BEGINNING.match(rest) else None
+        if found is None:
             break
-        for form in _FORMS:
-            found = form.match(rest)
-            if found is None:
-                continue
-            parts = found.groupdict()
-            if parts.get("number") is not None:
-                if number is not None:
-                    continue
-                number = int(parts["number"])
-            if parts.get("rank") is not None:
-                rank = int(parts["rank"])
-            node, stamp = parts.get("node") or node, stamp or parts.get("stamp") or ""
-            if parts.get("pid"):
-                actor = f"{parts['actor']} {parts['pid']}"
-            rest = rest[found.end() :]
+        own = {name.rstrip(digits): value for name, value in found.groupdict().items() if value is not None}
+        if "number" in own and "number" in parts:
             break
-        else:
-            break
-    rank = number if rank is None else rank
-    if rank is None and "ank" in rest and (inside := _INSIDE.search(rest)):
-        rank = int(inside[1])
+        if own.get("pid"):
+            own["who"] = f"{own.get('actor')} {own['pid']}"
+        parts = {**parts, **own, "stamp": parts.get("stamp") or own.get("stamp", "")}
+        rest = rest[found.end() :]
+    said = parts.get("rank", parts.get("number"))
+    if said is None and "ank" in rest and (inside := _INSIDE.search(rest)):
+        said = inside[1]
+    rank, actor, node = int(said) if said is not None else None, parts.get("who", ""), parts.get("node", "")
     source = actor or (f"rank {rank}" if rank is not None else node)
-    return PrefixedLine(rest, rank, node, stamp, actor, source, low=of_low_level(line))
+    return PrefixedLine(rest, rank, node, parts.get("stamp", ""), actor, source, low=of_low_level(line))
 
 
 def of_error_level(text: str) -> bool:

@@ -719,9 +719,7 @@ class _FileReader:
             linked=(other.line - raised.line, mask_text(other.text.partition("\n")[0][:_LONGEST_EXCEPTION]))
             if other.line != raised.line
             else None,
-            actor=bool(raised.of.actor),
             quoted=raised.quoted,
-            before=mask_text(raised.before[:_LONGEST_BEFORE]),
             warned=raised.level == "warning",
             logged=raised.level == "error",
             goes_on=GOES_ON.search(raised.before) is not None or (own_words and GOES_ON.search(first) is not None),
@@ -823,14 +821,14 @@ class _FileReader:
         known = {number for item in events if not (item.last or item.closing) for number in (item.line, item.last_line)}
         pieces = _up_to(list(self._tail), death)
         pieces = [piece for piece in pieces if piece[1] >= self.events.run_begins and piece[1] not in known]
-        for item in mentions(pieces, lambda text: self._prefixes.lines(text)[0], self._table):
-            event = self._event_of_mention(item)
-            event.fatal, event.mentioned, event.step = False, True, item.step
-            event.seen.update(range(item.trained))
+        for mention in mentions(pieces, lambda text: self._prefixes.lines(text)[0], self._table):
+            event = self._event_of_mention(mention)
+            event.fatal, event.mentioned = False, True
             yield event
 
     def _event_of_mention(self, item: Mention) -> LogEvent:
-        return self._event(item.match, item.line.text.strip(), item.number, item.line, doubtful=True)
+        match, line, number = item
+        return self._event(match, line.text.strip(), number, line, doubtful=True)
 
     def pasted(self, events: Sequence[LogEvent]) -> LogEvent | None:
         """What the few lines of a whole file say of a failure, if nothing else in it is an event or a step."""
