@@ -89,7 +89,7 @@ class Frequencies(Check):
     How it knows:
         It reads the arguments of the call with their command-line defaults, and the keys of config files. It
         respects strategies (`eval_strategy: epoch`), and ignores defaults that are not written. The declaration
-        does not show the cost: the finding is a note, except for saves every few steps.
+        does not show the cost: the finding is a note.
     False alarms:
         Short runs on purpose: if `max_steps` is given, an action that happens at most 20 times is not a
         finding. Steps of many seconds, for which logging each one costs nothing.
@@ -112,9 +112,6 @@ class Frequencies(Check):
                   "Evaluating more often than once in this many steps is a finding."),
         Threshold("save_period", 50, "{step}", "a tenth of transformers' default of 500 steps",
                   "Saving more often than once in this many steps is a finding."),
-        Threshold("save_period_costly", 10, "{step}",
-                  "the catalogue: saves every few steps are known to cost 5 % and more",
-                  "Saving more often than once in this many steps is a warning."),
         Threshold("occasions", 20, "{time}",
                   "transformers' default of 500 steps comes 20 times in a run of 10,000 steps",
                   "What happens at most this often in the whole run is not a finding."),
@@ -124,7 +121,7 @@ class Frequencies(Check):
         source, configs = patient.source_and_configs
         for declared in (*_from_source(source), *_from_configs(configs)):
             key, kind, period, span, run, accumulation = declared
-            limit, never, severity = self.limit(KINDS[kind].limit), bool(run and period > run), Severity.NOTE
+            limit, never = self.limit(KINDS[kind].limit), bool(run and period > run)
             grouped = accumulation if kind == "log" and period > 1 else 1
             seldom = run and run / period <= self.limit("occasions")
             if period < 1:
@@ -146,8 +143,6 @@ class Frequencies(Check):
                     often=say("on every step") if period == 1 else say("every {period:g} steps", period=period),
                     norm=say("the norm is {limit:.0f} or more", limit=limit),
                 )
-                if kind == "save" and period < self.limit("save_period_costly"):
-                    severity = Severity.WARNING
             else:
                 continue
             shown = span.reproduce if isinstance(span, Setting) else f"grep -n '{key}' {span.path}"
@@ -155,7 +150,6 @@ class Frequencies(Check):
             yield self.finding(
                 text,
                 evidence=(span, measured),
-                severity=severity,
                 subject=f"{span.path}:{span.line} {key}",
                 detail=FrequenciesDetail(key=key, kind=kind, run=run or 0, never=never, norm=limit),
             )

@@ -61,8 +61,8 @@ class CheckpointTooOften(Check):
         parameters that is some 16 GB, half a minute on a fast disk.
     How it knows:
         From the source: which calls a pass reaches, through functions, and under which conditions. It
-        understands `if step % 500 == 0` with N from constants and options. Saves closer than 10 steps are a
-        warning, closer than 50 a note.
+        understands `if step % 500 == 0` with N from constants and options. The source does not show the cost:
+        it is a note until a run has measured it.
     False alarms:
         Small models saved in milliseconds. A save at each epoch, of the best model so far, once, or on failure
         is not a finding. Neither are at most 20 saves in a run of known length.
@@ -85,13 +85,6 @@ class CheckpointTooOften(Check):
             unit="{steps}",
             source="a tenth of transformers' default of 500 steps",
             meaning="Saving more often than once in this many steps is a finding.",
-        ),
-        Threshold(
-            name="save_period_costly",
-            default=10,
-            unit="{steps}",
-            source="the catalogue: saves every few steps are known to cost 5 % and more",
-            meaning="Saving more often than once in this many steps is a warning.",
         ),
         Threshold(
             name="occasions",
@@ -155,7 +148,6 @@ class CheckpointTooOften(Check):
 
     def _found(self, found: TrainingCall) -> Finding:
         loop, event, call, period = found.loop, found.event, found.call, found.period
-        costly = period < self.limit("save_period_costly")
         name = f"{call.receiver}.{call.method}" if call.name.startswith("?") else call.name
         return self.finding(
             say(
@@ -167,7 +159,7 @@ class CheckpointTooOften(Check):
                 limit=self.limit("save_period"),
             ),
             evidence=(event.span, *event.via, measured("steps_between_saves", period, "{steps}", loop)),
-            severity=Severity.WARNING if costly else Severity.NOTE,
+            severity=Severity.NOTE,
             detail=CheckpointTooOftenDetail(period=period, option=option_of(event), norm=self.limit("save_period")),
         )
 

@@ -1,11 +1,8 @@
 import pytest
 from scripts import script_patient
 
-from gpudoctor.model import Severity
 from gpudoctor.testing import examine
 from gpudoctor_checks.config.frequencies import Frequencies
-
-NOTE = Severity.NOTE
 
 
 def arguments(text):
@@ -36,13 +33,6 @@ def arguments(text):
 )
 def test_sick_and_healthy_arguments(text, found):
     assert len(examine(Frequencies, arguments(text))) == found
-
-
-@pytest.mark.parametrize(("steps", "severity"), [(9, Severity.WARNING), (10, NOTE), (49, NOTE)])
-def test_sick_saves_every_few_steps_are_a_warning(steps, severity):
-    check = Frequencies()
-    [finding] = check.examine(arguments(f"save_steps={steps}"))
-    assert finding.severity is severity
 
 
 def test_sick_at_the_users_threshold():
