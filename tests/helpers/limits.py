@@ -33,18 +33,29 @@ _NEAR = 1e-6
 
 
 class _Limit(float):
-    """A threshold that keeps what it is compared with."""
+    """A threshold, or some times a threshold, that keeps which one would equal what it is compared with."""
 
     seen: "list[float]"
+    times: float
 
-    def __new__(cls, value: float, seen: "list[float]") -> "_Limit":
+    def __new__(cls, value: float, seen: "list[float]", times: float = 1.0) -> "_Limit":
         made = super().__new__(cls, value)
-        made.seen = seen
+        made.seen, made.times = seen, times
         return made
 
+    def __mul__(self, other: float) -> "_Limit":
+        return _Limit(float(self) * other, self.seen, self.times * other)
+
+    __rmul__ = __mul__
+
     def _keep(self, other: float) -> None:
-        if isinstance(other, int | float) and float(other) not in self.seen:
-            self.seen.append(float(other))
+        if not isinstance(other, int | float) or not self.times:
+            return
+        near = float(other) / self.times
+        for value in (near, math.nextafter(near, math.inf), math.nextafter(near, -math.inf)):
+            if value * self.times == other and value not in self.seen:
+                self.seen.append(value)
+                return
 
     def __lt__(self, other: float) -> bool:
         self._keep(other)
@@ -77,7 +88,14 @@ def compare(examine: Examine, check: type[Check], patient: Patient, overrides: O
         return
     for name, value, expected in _known().get((str(check.code), case), ()):
         deep = any("(" in item for item in expected)
-        found = _sides(partial(_found, examine, check, patient, overrides, name, deep), value)
+        at = partial(_found, examine, check, patient, overrides, name)
+        if expected[1] != "-":
+            seen: list[float] = []
+            default = next(item.default for item in check.thresholds if item.name == name)
+            at(False, _Limit(overrides.get(name, default), seen))
+            near = [item for item in seen if math.isclose(item, value, rel_tol=_NEAR / 2)]
+            value = min(near, key=lambda item, value=value: abs(item - value), default=value)  # type: ignore[misc]
+        found = _sides(partial(at, deep), value)
         same = all(old in ("-", new) for old, new in zip(expected, found, strict=True))
         assert same, f"{check.code}.{name} at {value}: limits.txt has {expected}, not (make words) {found}"
 
@@ -88,11 +106,10 @@ def _look(examine: Examine, check: type[Check], patient: Patient, overrides: Ove
         at = partial(_found, examine, check, patient, overrides, item.name)
         seen: list[float] = []
         at(False, _Limit(overrides.get(item.name, item.default), seen))
-        for deep, value in product((False, True), seen[:4] or _searched(partial(at, False))):
+        for deep, value in product((False, True), seen[:8] or _searched(partial(at, False))):
             below, exact, above = _sides(partial(at, deep), value)
-            clean = bool(seen) and len(f"{value:.12g}") <= 6 and float(f"{value:.12g}") == value
             if below != above and "an error" not in (below, exact, above):
-                text = f"{heading} | {value:.12g}: {below}, {exact if clean else '-'}, {above} | {case}"
+                text = f"{heading} | {value:.12g}: {below}, {exact if value in seen else '-'}, {above} | {case}"
                 _met[heading] = min(text, _met.get(heading, text), key=_rank)
 
 
