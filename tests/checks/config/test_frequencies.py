@@ -33,7 +33,3 @@ def arguments(text):
 )
 def test_sick_and_healthy_arguments(text, found):
     assert len(examine(Frequencies, arguments(text))) == found
-
-
-def test_sick_at_the_users_threshold():
-    assert len(examine(Frequencies, arguments("logging_steps=10"), log_period=20)) == 1

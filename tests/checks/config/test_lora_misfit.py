@@ -56,8 +56,3 @@ def test_a_rank_that_its_own_guard_keeps_out(guard: str, outer: str, found: int)
 )  # fmt: skip
 def test_sick_and_healthy_scales(text: str, found: int) -> None:
     assert len(examine(LoraMisfit, patient_of({"train.py": config(text)}))) == found
-
-
-def test_sick_at_the_users_threshold() -> None:
-    patient = patient_of({"train.py": config("r=8, lora_alpha=64")})
-    assert len(examine(LoraMisfit, patient, scale_high=4)) == 1

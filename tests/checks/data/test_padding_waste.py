@@ -17,7 +17,3 @@ def test_healthy_where_nothing_would_pad_later():
 
 def test_healthy_length_on_the_command_line():
     assert examine(PaddingWaste, script_patient(FOLDER / "sick_collate.py", ["--max_length", "128"])) == []
-
-
-def test_sick_at_the_users_threshold():
-    assert len(examine(PaddingWaste, script_patient(FOLDER / "healthy_dynamic.py"), max_length=64)) == 1

@@ -95,9 +95,3 @@ def test_healthy_a_script_read_elsewhere_without_a_grant_is_a_skip():
     job = Job(profile=Profile.SLURM, ranks_per_node=8, script_path="job.sbatch")
     with pytest.raises(Unavailable, match="another machine"):
         examine(CpuBudget, script(8, host=cpus(2), job=job, environment={}))
-
-
-def test_the_threshold_is_the_users():
-    patient = script(8, host=cpus(16), job=torchrun(8), environment={"OMP_NUM_THREADS": "1"})
-    assert examine(CpuBudget, patient)
-    assert examine(CpuBudget, patient, oversubscription=5.0) == []

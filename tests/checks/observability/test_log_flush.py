@@ -2,17 +2,10 @@ from datetime import datetime, timezone
 
 import pytest
 from recordings import make_machine, make_process, make_recording, make_steps, site
-from scripts import PATIENTS, script_patient
 
 from gpudoctor.model import Severity
 from gpudoctor.testing import examine, make_patient
 from gpudoctor_checks.observability.log_flush import LogFlush
-
-FOLDER = PATIENTS / "OBS007"
-
-
-def test_sick_at_the_users_threshold():
-    assert len(examine(LogFlush, script_patient(FOLDER / "healthy_seldom.py"), flush_period=200)) == 1
 
 
 @pytest.mark.parametrize(

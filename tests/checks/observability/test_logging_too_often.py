@@ -81,10 +81,6 @@ def test_healthy_calls(statement):
     assert look(statement) == []
 
 
-def test_sick_at_the_users_threshold():
-    assert len(look("if step % 10 == 0: print(step)", log_period=20)) == 1
-
-
 def test_the_rule_puts_neighbours_under_one_condition():
     path = EXAMPLES / "train_crops.py"
     patient = script_patient(path)

@@ -1,6 +1,6 @@
 import pytest
 from configs import config_patient
-from scripts import PATIENTS, script_patient
+from scripts import script_patient
 
 from gpudoctor.model import Severity
 from gpudoctor.testing import examine, prescribe
@@ -8,7 +8,6 @@ from gpudoctor_checks.observability.model_watch import ModelWatch
 from gpudoctor_rules.advice import advice
 from gpudoctor_rules.observability import model_watch
 
-FOLDER = PATIENTS / "OBS006"
 CONFIG = """
     training:
       batch_size: 32
@@ -47,7 +46,3 @@ def test_sick_config_and_its_cure():
 
 def test_healthy_config():
     assert examine(ModelWatch, config_patient(CONFIG.replace("10\n", "500\n"))) == []
-
-
-def test_sick_at_the_users_threshold():
-    assert len(examine(ModelWatch, script_patient(FOLDER / "healthy_defaults.py"), watch_period=501)) == 1
