@@ -5,6 +5,7 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import pytest
 from forks import Request, zygote
@@ -93,6 +94,13 @@ try:
 except FileNotFoundError:
     print("done", state["step"])
 """
+
+
+@pytest.fixture
+def tmp_path():
+    """On a disk: an overlay covers no other file system than those of the project."""
+    with TemporaryDirectory(prefix="on-disk-", dir="/var/tmp") as folder:
+        yield Path(folder)
 
 
 @pytest.fixture
