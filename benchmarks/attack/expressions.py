@@ -22,6 +22,7 @@ from typing import Any
 
 from attack.case import Attempt
 
+from gpudoctor.analysis.job_log.consequences import consequences, harmless
 from gpudoctor.engine.registry import load_registry
 
 if sys.version_info >= (3, 11):
@@ -82,8 +83,9 @@ def collect() -> list[Written]:
 
 
 def _of_messages() -> Iterator[Written]:
-    """The expressions of all wordings of log messages."""
-    for code, message in load_registry().log_messages():
+    """The expressions of all wordings of log messages, those that no check has among them."""
+    others = [("no check", message) for message in (*consequences(), *harmless())]
+    for code, message in (*load_registry().log_messages(), *others):
         for pattern in filter(None, (message.pattern, message.undone, message.explains)):
             yield Written(f"{code} {message.kind}", pattern)
 

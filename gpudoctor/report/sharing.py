@@ -42,8 +42,8 @@ _FILE = re.compile(
     r"safetensors|parquet|h5|npz?|tar|gz|zip|lock|md|env)\b"
 )
 _SYSTEM = re.compile(
-    r"^/(?:dev/(?:shm|null|infiniband|nvidia[\w-]*|dri|kfd)\b|proc\b|sys\b|etc\b|run\b|tmp/?$|s?bin\b|"
-    r"usr/(?:s?bin|lib\w*|include|share)\b|usr/local/(?:cuda[\w.-]*|nvidia)\b|lib\w*\b|boot\b|"
+    r"^/(?:dev/(?:shm/?(?:$|torch_)|(?:null|infiniband|nvidia[\w-]*|dri|kfd)\b)|proc\b|sys\b|etc\b|run\b|"
+    r"tmp/?$|s?bin\b|usr/(?:s?bin|lib\w*|include|share)\b|usr/local/(?:cuda[\w.-]*|nvidia)\b|lib\w*\b|boot\b|"
     r"var/(?:log|run|lib/docker)\b)"
 )
 """Places that every machine has; they tell nothing of this one and a remedy needs them."""

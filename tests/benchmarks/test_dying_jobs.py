@@ -6,6 +6,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from packages import need
 
 PROGRAM = Path(__file__).resolve().parents[2] / "benchmarks" / "dying_jobs.py"
 DEATHS = ("killed",)
@@ -13,7 +14,7 @@ DEATHS = ("killed",)
 
 @pytest.mark.slow
 def test_the_first_cause_of_real_deaths_is_named(tmp_path):
-    pytest.importorskip("torch")
+    need("torch")
     words = [sys.executable, str(PROGRAM), str(tmp_path)]
     produced = subprocess.run(
         [*words, "--how", "plain", "--ranks", "2", "--only", *DEATHS], capture_output=True, text=True, timeout=400

@@ -17,7 +17,9 @@ STEPS = "".join(f"step {number} loss 0.{number} lr 1e-4\n" for number in range(1
 """A training that goes on."""
 
 
-EXITS = {item.kind: item.exits[0] for _, item in load_registry().log_messages() if item.exits}
+REGISTRY = load_registry()
+MESSAGES = tuple(REGISTRY.log_messages())
+EXITS = {item.kind: item.exits[0] for _, item in MESSAGES if item.exits}
 """The exit code beside which a wording counts."""
 
 
@@ -25,19 +27,18 @@ def log_patient(folder: Path, text: str) -> Patient:
     """A patient of which only this log was left behind, and the exit code if a sample in it needs one."""
     path = folder / "job.out"
     path.write_text(text, encoding="utf-8")
-    messages = tuple(load_registry().log_messages())
-    patient = admit_log(sort_left_behind([str(path)]), messages)
+    patient = admit_log(sort_left_behind([str(path)]), MESSAGES)
     codes = [EXITS[kind] for (_, kind), sample in SAMPLES.items() if kind in EXITS and sample in text]
     if not codes:
         return patient
-    log = read_job_log([str(path)], messages, exit_code=codes[0])
+    log = read_job_log([str(path)], MESSAGES, exit_code=codes[0])
     signs = replace(patient.signs, job_log=Sign.of("the log", log))
     return Patient(patient.kind, patient.title, signs, targets=patient.targets)
 
 
 def found_in_log(code: str, folder: Path, text: str) -> tuple[Finding, ...]:
     """What the check finds in the text; fails where it could not be run."""
-    [outcome] = run_checks(log_patient(folder, text), [load_registry().checks[code]], {})
+    [outcome] = run_checks(log_patient(folder, text), [REGISTRY.checks[code]], {})
     assert not hasattr(outcome, "reason") and not hasattr(outcome, "error"), outcome
     return outcome.findings if isinstance(outcome, Found) else ()
 

@@ -8,6 +8,7 @@ import pytest
 from flight_dumps import make_ranks, write
 from forks import own_environment
 from log_causes import autopsy
+from packages import need
 from probed import run_ranks
 
 STEPS = "".join(f"[rank{rank}]: step {step} loss 2.{step}\n" for step in range(1, 8) for rank in range(4))
@@ -144,7 +145,7 @@ def validate():
 
 for step in range(20):
     dist.all_reduce(torch.ones(4, 4))
-threading.Timer(1, dump).start()
+threading.Timer(0.5, dump).start()
 if sys.argv[2] == "absent" and rank == 1:
     time.sleep(60)
 elif sys.argv[2] == "healthy":
@@ -158,7 +159,7 @@ time.sleep(60)
 @pytest.mark.slow
 @pytest.mark.parametrize("case", ["absent", "healthy"])
 def test_dumps_that_a_real_job_wrote(tmp_path, capsys, case):
-    pytest.importorskip("torch")
+    need("torch")
     script = tmp_path / "train.py"
     script.write_text(SCRIPT)
     kept = {name: value for name, value in own_environment().items() if not name.startswith("TORCH_")}

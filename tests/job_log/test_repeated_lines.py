@@ -10,6 +10,13 @@ MESSAGES = tuple(load_registry().log_messages())
 END = 'Traceback (most recent call last):\n  File "/home/ann/train.py", line 7, in <module>\n    main()\n{}\n'
 
 
+@pytest.fixture(autouse=True)
+def fewer(monkeypatch):
+    """A fifth of the lines that are read, and of those that are written."""
+    monkeypatch.setattr(reader, "_READ_WHOLE", 400)
+    monkeypatch.setattr(reader, "_OFTEN", 40)
+
+
 def read(tmp_path, text):
     path = tmp_path / "job.out"
     path.write_text(text)
@@ -41,18 +48,18 @@ def chained(number):
 @pytest.mark.parametrize("line", [handled, logged, chained])
 @pytest.mark.parametrize("end", ["IndexError: list index out of range", "ValueError: the batch is empty"])
 def test_the_failure_behind_many_handled_ones_is_named(tmp_path, line, end):
-    log = read(tmp_path, "".join(map(line, range(1, 3_000))) + END.format(end))
+    log = read(tmp_path, "".join(map(line, range(1, 600))) + END.format(end))
     cause = first_cause(log)
     assert cause.root.text.startswith(end)
     assert cause.root.line == log.files[0].lines
     assert len(log.events) < 120
-    assert sum(item.count for item in cause.of(LogRole.HANDLED)) > 2_000
+    assert sum(item.count for item in cause.of(LogRole.HANDLED)) > 400
 
 
 def test_lines_that_are_alike_are_not_all_read_whole(tmp_path, monkeypatch):
     taken = counted(monkeypatch)
-    read(tmp_path, "".join(map(handled, range(1, 20_000))))
-    assert len(taken) < 6_000
+    read(tmp_path, "".join(map(handled, range(1, 4_000))))
+    assert len(taken) < 1_200
 
 
 def spoken(number):
@@ -63,13 +70,13 @@ def spoken(number):
 
 def test_lines_that_hold_words_of_failures_are_not_all_read_whole(tmp_path, monkeypatch):
     taken = counted(monkeypatch)
-    read(tmp_path, "".join(map(spoken, range(1, 9_000))))
-    assert len(taken) < 6_000
+    read(tmp_path, "".join(map(spoken, range(1, 1_800))))
+    assert len(taken) < 1_200
 
 
 @pytest.mark.parametrize("size", [4_007])
 def test_a_chain_is_whole_wherever_a_block_ends(tmp_path, monkeypatch, size):
-    text = "".join(map(chained, range(1, 1_500))) + END.format("KeyError: 'labels'") + LINKS[0]
+    text = "".join(map(chained, range(1, 400))) + END.format("KeyError: 'labels'") + LINKS[0]
     text += END.format("RuntimeError: no batch")
     monkeypatch.setattr(lines, "BLOCK", size)
     cause = first_cause(read(tmp_path, text))
@@ -93,37 +100,37 @@ def test_tracebacks_of_several_depths_that_begin_alike_are_not_all_read_whole(tm
         "Traceback (most recent call last):\n"
         + "".join(frame.format(depth, depth) for depth in range(1 + number % 4))
         + f"ValueError: clip {number} has no frames\nstep {number}: loss 0.5\n"
-        for number in range(6_000)
+        for number in range(1_200)
     ]
     taken = counted(monkeypatch)
     log = read(tmp_path, "".join(deep) + END.format("IndexError: list index out of range"))
-    assert len(taken) < 20_000
-    assert sum(item.count for item in log.events if item.exception == "ValueError") > 4_000
+    assert len(taken) < 4_000
+    assert sum(item.count for item in log.events if item.exception == "ValueError") > 800
 
 
 def test_exceptions_with_nothing_between_them_are_not_all_read_whole(tmp_path, monkeypatch):
     taken = counted(monkeypatch)
-    log = read(tmp_path, "".join(f"ValueError: clip {number} has no frames\n" for number in range(9_000)))
-    assert len(taken) < 4_000
-    assert sum(item.count for item in log.events) > 8_900
+    log = read(tmp_path, "".join(f"ValueError: clip {number} has no frames\n" for number in range(1_800)))
+    assert len(taken) < 800
+    assert sum(item.count for item in log.events) > 1_780
     assert min(item.line for item in log.events) == 1
 
 
 def test_another_failure_among_alike_lines_does_not_make_all_of_them_read(tmp_path, monkeypatch):
     taken = counted(monkeypatch)
-    lines = [handled(number) for number in range(1, 8_000)]
-    for at in (700, 4_000):
+    lines = [handled(number) for number in range(1, 1_600)]
+    for at in (140, 800):
         lines[at] += END.format("IndexError: list index out of range") + "KeyError: 'labels'\n"
     log = read(tmp_path, "".join(lines))
-    assert len(taken) < 4_000
+    assert len(taken) < 800
     found = {item.exception: item.count for item in log.events}
     assert {"IndexError", "KeyError"} < set(found)
-    assert sum(item.count for item in log.events if item.exception == "ValueError") > 6_000
+    assert sum(item.count for item in log.events if item.exception == "ValueError") > 1_200
 
 
 def test_the_last_of_alike_failures_is_the_cause_if_nothing_follows(tmp_path):
-    text = "".join(handled(number) for number in range(1, 3_001)) + "ValueError: clip 9 has 0 frames\n"
-    assert first_cause(read(tmp_path, text)).root.line == 3_601
+    text = "".join(handled(number) for number in range(1, 601)) + "ValueError: clip 9 has 0 frames\n"
+    assert first_cause(read(tmp_path, text)).root.line == 721
 
 
 def test_another_exit_code_is_another_message(tmp_path):

@@ -7,6 +7,7 @@ import struct
 import sys
 
 import pytest
+from packages import need
 
 from gpudoctor.preflight.measure import group
 from gpudoctor.preflight.worker_process import WorkerProcess
@@ -73,7 +74,7 @@ def together(backend, count, **more):
 
 @pytest.mark.slow
 def test_two_units_of_torch_measure_too():
-    pytest.importorskip("torch")
+    need("torch")
     first, second = together("gloo", 2)
     kinds = [(item["quantity"], item.get("direction", "")) for item in first["figures"]]
     assert kinds == [

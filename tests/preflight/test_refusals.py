@@ -7,7 +7,7 @@ import pytest
 from preflight_agent import ENDED_WITH
 from preflight_ranks import examine, free_port
 
-SHORT = {"limits": {"arrive": 4.0}}
+SHORT = {"limits": {"arrive": 3.0}}
 
 
 @pytest.mark.slow

@@ -102,6 +102,7 @@ def test_what_identifies_nobody_stays(text):
         ("/home/alice/proj/train.py:41 is slow", "train.py:41 is slow"),
         ("reads '/mnt/x y/train set.h5' again", "reads 'train set.h5' again"),
         ("C:\\Users\\bob\\train.py", "train.py"),
+        ("/dev/shm/acme/run7.json is not in /dev/shm", "run7.json is not in /dev/shm"),
         ("USER=carol", "USER=<user>"),
         ("GPU-8f2c1d3e-1111-2222-3333-444455556666", "GPU-<id>"),
         ("on trainbox, run by alice", "on <host>, run by <user>"),

@@ -5,11 +5,9 @@ import re
 from bisect import bisect_left
 from collections import Counter, deque
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
 from functools import partial
 from types import MappingProxyType
-from typing import IO
 
 from gpudoctor.analysis.job_log.consequences import OF_A_DEATH, PEER, UNHEEDED
 from gpudoctor.analysis.job_log.overcome import WENT_ON
@@ -155,10 +153,10 @@ def read_job_log(
     for path in paths:
         shown = say("standard input") if path == STANDARD_INPUT else path
         reader = _FileReader(shown, table, job, _MOST_TAIL // len(paths))
-        damage, before = "", 0
+        damage, before, data = "", 0, contents.get(path)
         try:
-            before = lines_before(path, starts.get(path, 0)) if path not in contents else 0
-            with _opened(path, starts.get(path, 0), contents.get(path)) as stream:
+            before = lines_before(path, starts.get(path, 0)) if data is None else 0
+            with open_log(path, starts.get(path, 0)) if data is None else io.BytesIO(data) as stream:
                 reader.read(blocks(stream))
         except OSError as failed:
             damage = str(failed.strerror or failed)
@@ -207,10 +205,6 @@ def read_job_log(
         unknown_errors=() if job.finished else tuple(unknown),
         problems=tuple(problems),
     )
-
-
-def _opened(path: str, start: int, data: bytes | None) -> AbstractContextManager[IO[bytes]]:
-    return open_log(path, start) if data is None else io.BytesIO(data)
 
 
 @dataclass(slots=True)

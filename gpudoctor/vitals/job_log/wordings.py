@@ -7,7 +7,7 @@ is found once for all lines alike (`Shape`).
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass
-from functools import cached_property, lru_cache
+from functools import cached_property
 
 from gpudoctor.analysis.job_log.consequences import SERVICE, consequences, harmless
 from gpudoctor.model.log_message import PLAIN, Bearing, LogMessage
@@ -283,10 +283,13 @@ def _is_of_digits(bare: bytes) -> bool:
     return bare.strip(b" \t:,") == b""
 
 
-@lru_cache(maxsize=4)
+_TABLES: dict[tuple[int, ...], Messages] = {}
+
+
 def messages_table(of_checks: tuple[tuple[str, LogMessage], ...]) -> Messages:
     """The table of these wordings, made once: compiling their patterns takes longer than most logs."""
-    return Messages(of_checks)
+    key = tuple(id(item) for _, item in of_checks)  # to compare them by their texts takes as long as a small log
+    return _TABLES.get(key) or _TABLES.setdefault(key, Messages(of_checks))
 
 
 def bare(data: bytes) -> bytes:

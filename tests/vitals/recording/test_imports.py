@@ -1,10 +1,7 @@
 """Other tools' logs as recordings: traces of the PyTorch profiler, logs of nvidia-smi."""
 
 import gzip
-import importlib.util
 import json
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -121,25 +118,3 @@ def test_what_is_no_trace_of_steps_is_wrong_usage(tmp_path):
     (tmp_path / "smi.csv").write_text(HEADER + smi_row(1, 0))
     with pytest.raises(UsageError, match="different kinds"):
         open_recording(write(tmp_path / "t.json", gpu_trace()), str(tmp_path / "smi.csv"))
-
-
-@pytest.mark.slow
-@pytest.mark.skipif(importlib.util.find_spec("torch") is None, reason="torch is not installed")
-def test_a_real_trace_of_this_torch(tmp_path):
-    script = tmp_path / "prof.py"
-    script.write_text(
-        "import sys, torch\nfrom torch.profiler import profile, ProfilerActivity\n"
-        "model = torch.nn.Linear(64, 64)\nbest = torch.optim.SGD(model.parameters(), lr=0.1)\n"
-        "data = torch.utils.data.DataLoader(torch.randn(96, 64), batch_size=16)\n"
-        "with profile(activities=[ProfilerActivity.CPU]) as prof:\n    for x in data:\n"
-        "        loss = model(x).square().mean()\n        best.zero_grad()\n        loss.backward()\n"
-        "        best.step()\n        prof.step()\nprof.export_chrome_trace(sys.argv[1])\n"
-    )
-    subprocess.run([sys.executable, str(script), str(tmp_path / "t.json")], check=True, capture_output=True)
-    (process,) = open_recording(str(tmp_path / "t.json")).ranks
-    table = process.steps
-    assert len(table) == 6
-    for i in range(len(table)):
-        parts = [table.column(name)[i] for name in ("data_wait", "forward", "backward", "optimizer")]
-        assert all(part > 0 for part in parts)
-        assert sum(parts) <= table.column("duration")[i] * 1.001
