@@ -4,6 +4,7 @@ Run as a program; its one argument is JSON: the place, and what is changed. It p
 """
 
 import asyncio
+import ctypes
 import json
 import os
 import signal
@@ -21,6 +22,8 @@ from gpudoctor.preflight.budget import BUDGETS, Wishes  # noqa: E402
 from gpudoctor.preflight.place import RankPlace  # noqa: E402
 from gpudoctor.report.json import preflight_object  # noqa: E402
 
+_NEW_NETWORK = 0x40000000
+"""CLONE_NEWNET of setns(2)."""
 ENDED_WITH = 5
 """Exit code of an examination in a test, so that the ranks' common one is told from any other."""
 
@@ -30,6 +33,9 @@ def main() -> int:
     while asked.get("after") and not os.path.exists(asked["after"]):
         time.sleep(0.02)
     os.environ["PYTHONPATH"] = str(Path(__file__).parent)
+    if asked.get("net"):  # the network of another node
+        with open(f"/run/netns/{asked['net']}") as namespace:
+            assert ctypes.CDLL(None).setns(namespace.fileno(), _NEW_NETWORK) == 0
     if asked.get("group"):  # a control group of the kernel, made by the test
         Path(asked["group"], "cgroup.procs").write_text(str(os.getpid()), encoding="utf-8")
     node = asked.get("node")

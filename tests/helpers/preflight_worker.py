@@ -141,7 +141,7 @@ def talk(work, state):
 
     figures = []
     if work["size"] == 2:
-        figures.append(figure("latency", [turn(8) / 2 for _ in range(60)][10:], payload=8, algorithm="tcp"))
+        figures.append(figure("latency", [turn(8) / 2 for _ in range(30)][5:], payload=8, algorithm="tcp"))
     # one partner after the other, there and back: what a ring would reach at the same rate
     payload = work["payload"]
     amount = payload * 2.0 * (work["size"] - 1)

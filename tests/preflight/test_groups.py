@@ -1,13 +1,16 @@
 """Two units over a plain connection, and what TCP sent again."""
 
 import asyncio
+import json
 import os
 import socket
 import struct
 import sys
 
 import pytest
+from forks import own_environment
 from packages import need
+from probed import run_ranks
 
 from gpudoctor.preflight.measure import group
 from gpudoctor.preflight.worker_process import WorkerProcess
@@ -72,10 +75,30 @@ def together(backend, count, **more):
     return asyncio.run(ask())
 
 
+UNIT = """
+import json, os, sys
+from gpudoctor.preflight.measure import group
+at, state = int(os.environ["RANK"]), {}
+work = {**json.loads(sys.argv[1]), "index": at, "local": at, "port": 0}
+place = os.path.join(os.path.dirname(__file__), "port")
+if at == 0:
+    with open(place + ".part", "w") as file:
+        file.write(str(group.open_port(work, state)["port"]))
+    os.rename(place + ".part", place)
+while not os.path.exists(place):
+    pass
+with open(place) as file:
+    print(json.dumps(group.examine({**work, "port": int(file.read())}, state)))
+"""
+
+
 @pytest.mark.slow
-def test_two_units_of_torch_measure_too():
+def test_two_units_of_torch_measure_too(tmp_path):
     need("torch")
-    first, second = together("gloo", 2)
+    script = tmp_path / "unit.py"
+    script.write_text(UNIT)
+    ended = run_ranks(script, [json.dumps({**WORK, "backend": "gloo", "algorithm": ""})], own_environment(), 2)
+    first, second = (json.loads(one.stdout) for one in ended)
     kinds = [(item["quantity"], item.get("direction", "")) for item in first["figures"]]
     assert kinds == [
         ("latency", ""), ("bus_bandwidth", ""),

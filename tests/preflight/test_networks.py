@@ -21,8 +21,10 @@ REAL = {"environment": {"STANDIN_REAL": "1"}, "group_seconds": 0.3, "test_limit"
 
 
 def run(net, count, **common):
-    own = {**REAL, "head": net.address(0), "limits": {"pairs": 20.0, "group": 10.0, **common.pop("limits", {})}}
-    return examine(dict.fromkeys(range(count), own), common, prefix=net.enter, within=90)
+    """The ranks are forked, and each goes to the network of its node."""
+    common = {"limits": {"pairs": 20.0, "group": 10.0}, **common}
+    own = {rank: {**REAL, **common, "head": net.address(0), "net": net.names[rank]} for rank in range(count)}
+    return examine(own, within=90)
 
 
 def accused(found):
@@ -57,9 +59,7 @@ def test_a_node_whose_frames_come_late_is_accused():
         for index in range(4):
             net.slow(index, 10)
         net.impair(2, delay=0.02)
-        ended = examine(
-            {rank: {**REAL, **own, "head": net.address(0)} for rank in range(4)}, prefix=net.enter, within=90
-        )
+        ended = run(net, 4, **own)
     assert (Accused.NODE, (2,)) in accused(ended.found)
     assert set(ended.codes.values()) == {ENDED_WITH} and not ended.left
 
