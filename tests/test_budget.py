@@ -31,7 +31,7 @@ BUDGETS = {
     "engine, mend": (4741, ["gpudoctor/engine", "gpudoctor/mend"]),
     "source": (12024, ["gpudoctor/vitals/source", "gpudoctor/analysis/source"]),
     "logs": (
-        6436,
+        6433,
         [
             "gpudoctor/vitals/job_log",
             "gpudoctor/analysis/job_log",
