@@ -308,10 +308,6 @@ def run(fault: Fault) -> dict:
             else {}
         )
 
-        def enter(rank: int) -> list[str]:
-            # `ip netns exec` shows another /sys, without control groups
-            return net.enter_net(rank) if slowed else net.enter(rank)
-
         ranks = {}
         for rank in range(NODES):
             if rank not in fault.absent:
@@ -319,6 +315,7 @@ def run(fault: Fault) -> dict:
                 environment = {**base, **own.get("environment", {})}
                 ranks[rank] = {
                     "head": net.address(0),
+                    "net": net.names[rank],
                     "node": None,
                     **size,
                     "limits": limits,
@@ -326,7 +323,7 @@ def run(fault: Fault) -> dict:
                     **own,
                     "environment": environment,
                 }
-        ended = examine(ranks, {"world": NODES, **common}, prefix=enter, faults=fault.faults, within=150)
+        ended = examine(ranks, {"world": NODES, **common}, faults=fault.faults, within=150)
     out = {"fault": fault.name, "seconds": round(ended.seconds, 1), "left_running": len(ended.left)}
     if not ended.found:
         return out | {"shown": False, "codes": ended.codes, "errors": list(ended.errors.values())[:2]}

@@ -16,8 +16,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from functools import cache, lru_cache
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
-from fleeting import fleeting_folder
 from jobs import MEMORY, with_memory
 
 from gpudoctor.analysis.source.declared_settings import is_literal
@@ -75,7 +75,7 @@ def failures(
 
 def after(texts: Mapping[str, str], finding: Finding, remedy: Remedy) -> dict[str, str]:
     """The new texts of the files that the remedy edits; raises `ValueError` when an edit does not fit."""
-    with fleeting_folder() as folder:
+    with TemporaryDirectory() as folder:
         copies = {}
         for index, (path, text) in enumerate(texts.items()):
             copy = Path(folder, str(index), os.path.basename(path))

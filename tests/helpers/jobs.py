@@ -4,9 +4,9 @@ import textwrap
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from weakref import WeakKeyDictionary
 
-from fleeting import fleeting_folder
 from scripts import healthy_scripts, sick_scripts
 
 from gpudoctor.model import Patient, PatientKind, Sign
@@ -29,7 +29,7 @@ def patient_of(files: dict[str, str], launch: Launch | None = None, **signs: obj
     if configs:
         signs["configs"] = Configs(files=tuple(configs))
     if scripts:
-        with fleeting_folder() as folder:
+        with TemporaryDirectory() as folder:
             for name, text in scripts.items():
                 Path(folder, name).write_text(text, encoding="utf-8")
             signs["source"] = read_source([Path(folder, name) for name in scripts], {})

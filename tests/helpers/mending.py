@@ -12,8 +12,6 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from unittest.mock import patch
 
-from fleeting import fleeting_folder
-
 from gpudoctor.cli import main
 from gpudoctor.engine.registry import load_registry
 from gpudoctor.model.signs.gpu import DriverState
@@ -89,7 +87,7 @@ def _check(name: str, *flags: str) -> str:
 
 def mended(text: str, name: str = "train.py", *, unsafe: bool = True, select: str = "ALL") -> str:
     """The text after `gpudoctor check NAME --fix`."""
-    with fleeting_folder() as folder, _inside(folder):
+    with TemporaryDirectory() as folder, _inside(folder):
         path = Path(name)
         path.write_text(text, encoding="utf-8")
         _check(name, "--fix", "--select", select, *(["--unsafe"] if unsafe else []))
@@ -98,7 +96,7 @@ def mended(text: str, name: str = "train.py", *, unsafe: bool = True, select: st
 
 def found(text: str, name: str = "train.py", select: str = "ALL") -> list[str]:
     """Codes found in the text by the whole command."""
-    with fleeting_folder() as folder, _inside(folder):
+    with TemporaryDirectory() as folder, _inside(folder):
         Path(name).write_text(text, encoding="utf-8")
         report = json.loads(_check(name, "--format", "json", "--select", select))
         return [item["code"] for item in report["findings"]]

@@ -73,14 +73,6 @@ class Net:
     def address(self, index: int) -> str:
         return f"10.77.0.{index + 1}"
 
-    def enter(self, index: int) -> list[str]:
-        """The words before a command that shall run on a node."""
-        return ["ip", "netns", "exec", self.names[index]]
-
-    def enter_net(self, index: int) -> list[str]:
-        """The same, with the /sys of this machine."""
-        return ["nsenter", f"--net=/run/netns/{self.names[index]}"]
-
     def slow(self, index: int, megabits: float, *, sending: bool = True) -> None:
         """Let a node send, or else receive, at this rate only."""
         inside, device = (self.names[index], "eth0") if sending else (self.switch, f"p{index}")

@@ -5,12 +5,9 @@ import json
 import os
 import signal
 import socket
-import subprocess
-import sys
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -68,26 +65,23 @@ class Ended:
         return [(item["rank"], item["stage"], item["kind"]) for item in self.found["losses"]]
 
 
-def examine(
-    ranks: dict[int, dict], common: dict | None = None, *, within: float = 30.0, prefix=None, faults=None
-) -> Ended:
+def examine(ranks: dict[int, dict], common: dict | None = None, *, within: float = 30.0, faults=None) -> Ended:
     """Start these ranks, wait for their end, and look whether anything is left.
 
-    They are forked from a process that has their modules; with a `prefix`, which runs them elsewhere, started.
+    They are forked from a process that has their modules.
     """
-    [ended] = examine_beside([Case(ranks, common, faults or {})], within=within, prefix=prefix)
+    [ended] = examine_beside([Case(ranks, common, faults or {})], within=within)
     return ended
 
 
-def examine_beside(cases: Sequence[Case], *, within: float, prefix=None) -> list[Ended]:
+def examine_beside(cases: Sequence[Case], *, within: float) -> list[Ended]:
     """The same of several examinations at a time, each with a port of its own: most of their time they wait."""
     begin = time.monotonic()
     with TemporaryDirectory() as place:
         asked = []
         for number, (case, port) in enumerate(zip(cases, free_ports(len(cases)), strict=True)):
             asked.append(_asked(case, port, Path(place, str(number)), within))
-        start = _forked if prefix is None and hasattr(os, "fork") else partial(_started, prefix=prefix)
-        codes = start(asked, begin + within)
+        codes = _forked(asked, begin + within)
         seconds = time.monotonic() - begin
         return [_said(one, ended, seconds) for one, ended in zip(asked, codes, strict=True)]
 
@@ -152,30 +146,6 @@ def _ended(pid: int) -> bool:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "Z"
     except OSError:
         return True
-
-
-def _started(asked: Sequence[Asked], deadline: float, prefix) -> list[dict[int, int | None]]:
-    """Exit codes of ranks that are interpreters of their own; None for one that had not ended at the deadline."""
-    processes = {}
-    for at, one in enumerate(asked):
-        for rank, request in one.requests.items():
-            with (request.said / "stdout").open("w") as out, (request.said / "stderr").open("w") as err:
-                processes[at, rank] = subprocess.Popen(
-                    [*(prefix(rank) if prefix else ()), sys.executable, *request.words],
-                    stdout=out,
-                    stderr=err,
-                    env=request.environment,
-                )
-    codes: list[dict[int, int | None]] = [dict.fromkeys(one.requests) for one in asked]
-    for at, rank in sorted(processes, key=lambda one: (one[0], one[1] in asked[one[0]].stopped)):
-        if rank in asked[at].stopped:
-            processes[at, rank].kill()
-        with contextlib.suppress(subprocess.TimeoutExpired):
-            codes[at][rank] = processes[at, rank].wait(max(0.1, deadline - time.monotonic()))
-    for process in processes.values():
-        process.kill()
-        process.wait()
-    return codes
 
 
 def left_running(mark: str) -> list[int]:

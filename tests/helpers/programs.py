@@ -3,8 +3,7 @@
 import textwrap
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-
-from fleeting import fleeting_folder
+from tempfile import TemporaryDirectory
 
 from gpudoctor.model.signs.source import Event, Known, Loop, LoopRole, Script, Source, Value
 from gpudoctor.vitals.source import read_source
@@ -12,7 +11,7 @@ from gpudoctor.vitals.source import read_source
 
 def read_program(text: str, words: Sequence[str] | None = None, files: Mapping[str, str] | None = None) -> Source:
     """The source of `main.py` with a text, beside other files, launched with some words."""
-    with fleeting_folder() as folder:
+    with TemporaryDirectory() as folder:
         for name, content in (files or {}).items():
             path = Path(folder, name)
             path.parent.mkdir(parents=True, exist_ok=True)

@@ -8,8 +8,6 @@ from functools import cache
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from fleeting import fleeting_folder
-
 from gpudoctor.model import Patient, PatientKind
 from gpudoctor.model.signs.source import Source
 from gpudoctor.testing import make_patient
@@ -23,7 +21,7 @@ def read_script(script: Path | str, arguments: Sequence[str] = ()) -> Source:
 
     if isinstance(script, Path):
         return read_source([script], {script: tuple(arguments)})
-    with fleeting_folder() as folder:
+    with TemporaryDirectory() as folder:
         path = Path(folder) / "train.py"
         path.write_text(textwrap.dedent(script), encoding="utf-8")
         return read_source([path], {path: tuple(arguments)})
