@@ -396,21 +396,16 @@ _FUSED = frozenset({"Adam", "AdamW", "SGD", "Adagrad"})
 def optimizer_unfused(finding: Finding) -> Iterator[Remedy]:
     """The fused form where torch has one, else all tensors together."""
     detail = finding.detail_of(OptimizerUnfusedDetail)
-    kind, optimizer = detail.kind, detail.optimizer
     span = finding.span
     edits: tuple[KeywordEdit, ...] = ()
     effort = Effort.SMALL_EDIT
-    if kind == "foreach" and span is not None:
-        fused = optimizer in _FUSED
+    if detail.foreach and span is not None:
+        fused = detail.optimizer in _FUSED
         title = "fused=True" if fused else say("Drop foreach=False")
         change = (("fused", "True"),) if fused else ()
         spans = source_places(finding)
         edits = tuple(keyword_edit(item, set=change, remove=("foreach",)) for item in spans[: detail.calls or 1])
         effort = Effort.ONE_LINE
-    elif kind == "version":
-        title, effort = say("install torch 2.0 or newer, or set foreach=True"), Effort.COMMAND
-    elif kind == "old":
-        title = "torch.optim.AdamW(..., fused=True)"
     else:
         title = say("use torch._foreach_* operations over all parameters, or torch.compile(optimizer.step)")
     yield remedy(

@@ -176,28 +176,24 @@ class SamplerMisuse(Check):
         return found[0] if all(found) else None
 
     def _twice(self, loader: Loader) -> Finding | None:
-        """A sampler and a shuffle: certain only when the sampler is made by a plain call."""
+        """A sampler and a shuffle: certain where a plain call makes the sampler."""
         shuffle, sampler = loader.call.keywords.get("shuffle"), keyword_value(loader.call.node, "sampler")
-        if not (isinstance(shuffle, Known) and shuffle.value is True and shuffle.origin == "literal"):
+        on = isinstance(shuffle, Known) and shuffle.value is True and shuffle.origin == "literal"
+        if sampler is None or not on:
             return None
-        values = _values(loader, sampler) if sampler is not None else []
-        values = [value for value in values if not (isinstance(value, ast.Constant) and value.value is None)]
-        if len(values) != 1 or not isinstance(values[0], ast.Call) or loader.call.guards:
+        made = [call for call in loader.script.calls if call.node in _values(loader, sampler)]
+        if (
+            len(made) != 1
+            or made[0].method not in _TORCH_SAMPLERS
+            or loader.call.guards
+            or not all(map(holds, made[0].guards))
+        ):
             return None
-        if ast.unparse(values[0].func).rpartition(".")[2] not in _TORCH_SAMPLERS:
-            return None
-        made = next((call for call in loader.script.calls if call.node is values[0]), None)
-        open_ = [guard for guard in made.guards if not holds(guard)] if made is not None else []
-        severity = Severity.WARNING if open_ else Severity.ERROR
         return self.finding(
-            say(
-                "{loader} has a sampler and shuffle=True{condition}: DataLoader raises ValueError.",
-                loader=loader.label,
-                condition=say(" (if `{left}`)", left=open_[-1].text) if open_ else "",
-            ),
-            evidence=(loader.call.span, *([made.span] if made is not None and open_ else [])),
-            severity=Severity.NOTE if any(guard.never for guard in open_) else severity,
-            cost=None if open_ else Cost(breaks=say("DataLoader refuses sampler and shuffle together")),
+            say("{loader} has a sampler and shuffle=True: DataLoader raises ValueError.", loader=loader.label),
+            evidence=(loader.call.span,),
+            severity=Severity.ERROR,
+            cost=Cost(breaks=say("DataLoader refuses sampler and shuffle together")),
             detail=SamplerMisuseDetail(kind="twice"),
         )
 

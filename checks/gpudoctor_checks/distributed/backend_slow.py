@@ -9,7 +9,7 @@ from gpudoctor.analysis import of_run
 from gpudoctor.analysis.memo import once
 from gpudoctor.analysis.observation import confirmed, suspicions
 from gpudoctor.analysis.run.steady_run import judged, ran_on_cpu
-from gpudoctor.analysis.source.control_flow import enclosing
+from gpudoctor.analysis.source.control_flow import enclosing, may_run
 from gpudoctor.analysis.source.device_tensors import Target
 from gpudoctor.analysis.source.entry_points import Program, training_programs
 from gpudoctor.analysis.source.parallelism import DDP, SHARDED
@@ -92,7 +92,7 @@ class BackendSlow(Check):
             for script, call, named in ((item, *found) for item in program.scripts for found in _backends(item)):
                 if (script.path, call.span.line) in seen or _by_platform(script, call):
                     continue
-                if call.name.startswith("torch.") and not _before_training(program, script, call):
+                if call.name.startswith("torch.") and not may_run(program.source, call.span):
                     continue
                 seen.add((script.path, call.span.line))
                 keyword, value = named
@@ -139,30 +139,6 @@ def _by_platform(script: Script, call: Call) -> bool:
     if any(_PLATFORM.search(guard.text) for guard in call.guards):
         return True
     return any(isinstance(node, ast.ExceptHandler | ast.Try) for node in enclosing(script, call.node))
-
-
-def _before_training(program: Program, script: Script, call: Call) -> bool:
-    """Whether one function leads both to the process group and to the training: a test's helper does not."""
-    trains = {(home.path, loop.function) for home, loop in program.loops}
-    trains |= {(home.path, item.function) for home, item in program.calls if item.name in DDP | SHARDED}
-    return bool(_callers(program, trains) & _callers(program, {(script.path, call.function)}))
-
-
-def _callers(program: Program, places: set[tuple[str, str]]) -> set[tuple[str, str]]:
-    """Functions (path and name, "" for the module itself) that call these, through others too, and these."""
-    found = set(places)
-    waiting = list(places)
-    while waiting:
-        _, function = waiting.pop()
-        if not function:
-            continue
-        for home, call in program.calls:
-            place = (home.path, call.function)
-            handed = function in {ast.unparse(item) for item in call.node.args[:2]}
-            if place not in found and (handed or call.runs == function):
-                found.add(place)
-                waiting.append(place)
-    return found
 
 
 def _reduces(program: Program) -> bool:

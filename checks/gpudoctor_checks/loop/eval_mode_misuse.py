@@ -88,7 +88,7 @@ class EvalModeMisuse(Check):
     False alarms:
         Lightning and Trainer switch both themselves and are not reported. Loops that need gradients of the
         input are not findings, nor is another model's eval (a teacher, an average). A module without parameters
-        builds no graph, and neither did volatile inputs of torch 0.3. Nor does a network that is frozen, or
+        builds no graph. Nor does a network that is frozen, or
         switches gradients off itself. If only inputs are optimised, eval mode is intended. The source alone
         often misses who switches the mode: what it says of the mode is a note. A graph in a loop that ends
         after a few batches is also a note.
@@ -244,9 +244,7 @@ class EvalModeMisuse(Check):
         said.add(node)
         if any(event.no_grad for event in runs) or without_gradient(source, script, node, loop.function):
             return
-        # Volatile inputs: torch before 0.4 built no graph for them.
-        volatile = any("volatile" in event.call.keywords for event in loop.events if event.call is not None)
-        if volatile or all(_without_graph(source, event, loop) for event in runs):
+        if all(_without_graph(source, event, loop) for event in runs):
             return
         run, passes = runs[0], bound(script, loop)
         model = model_of(run.call) if run.call is not None else say("the model")

@@ -4,7 +4,6 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from gpudoctor.analysis.source.checkpoints import Saved, Saving, launched, saving
-from gpudoctor.analysis.source.control_flow import bound
 from gpudoctor.analysis.source.entry_points import Program
 from gpudoctor.analysis.source.syntax_places import place
 from gpudoctor.analysis.workload import optional
@@ -21,7 +20,6 @@ _SEVERITIES = {
     # what says that the run is long: nothing is saved while it trains, only weights are
     "scheduler": (Severity.WARNING, Severity.WARNING),
     "config": (Severity.WARNING, Severity.NOTE),
-    "source": (Severity.NOTE, None),
 }
 
 
@@ -63,8 +61,8 @@ class NoCheckpoint(Check):
     How it knows:
         It searches the program's modules for every way of saving: `torch.save`, `save_pretrained`,
         `save_state`, checkpoint callbacks and managers. Functions with such names count too. It reads where
-        they are, and what they save. The length comes from the job script, the configs, and loops with a
-        constant bound. Options have their defaults.
+        they are, and what they save. The length comes from the job script and the
+        configs. Options have their defaults.
     False alarms:
         Runs of undeclared length are not findings. Trainer and Lightning save by themselves.
     Remedies:
@@ -126,17 +124,11 @@ class NoCheckpoint(Check):
             steps = told.value if isinstance(told, Known) and isinstance(told.value, int) else 0
             if steps >= self.limit("steps"):
                 return _Length("config", say("the run is declared with {steps:,} steps", steps=steps), call.span)
-        for script, loop in program.loops:
-            count = bound(script, loop)
-            if count is not None and count >= self.limit("steps"):
-                return _Length("source", say("the training loop makes {count:,} steps", count=count), loop.span)
         return None
 
     def _found(self, program: Program, saved: Saved, length: _Length) -> Iterator[Finding]:
         weights = saved.how is Saving.WEIGHTS
-        severity = _SEVERITIES[length.origin][1 if weights else 0]
-        if severity is None:
-            return
+        severity = _SEVERITIES[length.origin][weights]
         what = {
             Saving.NOTHING: say("the program never saves a checkpoint"),
             Saving.AT_THE_END: say("the program saves only when training ends"),

@@ -11,7 +11,7 @@ from gpudoctor.analysis.observation import confirmed
 from gpudoctor.analysis.run.steady_run import LEAST_STEPS, Run, demanded, spots
 from gpudoctor.analysis.source.syntax import nodes
 from gpudoctor.analysis.workload import optional
-from gpudoctor.lang import say
+from gpudoctor.lang import say, template
 from gpudoctor.model import Check, Code, Cost, Detail, Finding, Patient, Reads, Severity, SourceSpan, Threshold
 from gpudoctor.model.signs.source import Script, Source
 
@@ -46,7 +46,7 @@ class LearningRateOutOfBand(Check):
         - a rate over 0.01 for Adam and AdamW
         - a rate below 1e-7 for any optimizer
         - a rate that fell below 1e-7 and stayed there for a tenth of the steps
-        - a rate that went below zero
+        - a rate that ends below zero
     Why it hurts:
         Adam moves each weight by about the rate in each step. At 0.01 and more, it overwrites the learned
         weights within a few hundred steps. Below 1e-7 the rounding of float32 swallows the step.
@@ -136,16 +136,14 @@ class LearningRateOutOfBand(Check):
             return
         where, name = of_run.place_of(made[-1]), names.pop()
         spans = [*spots(patient, where), *_schedules(patient)]
-        if (up := _below_zero(run)) is not None:
-            yield self._climbs(run, name, up, spans)
-            return
         # A training on preferences or rewards changes little of what is learned already.
         low = self.limit("preference_low" if _compares(optional(lambda: patient.source)) else "low")
         cure = self._cure(run, name, used, low) if len(made) == 1 else ""  # of several the column has one
         if not cure:
             spent = _spent(run, low)
-            enough = max(self.limit("spent_steps"), self.limit("spent_share") * spent.all) if spent is not None else 0
-            if spent is not None and spent.steps >= enough:
+            if spent is not None and (
+                spent.rate < 0 or spent.steps >= max(self.limit("spent_steps"), self.limit("spent_share") * spent.all)
+            ):
                 yield self._fell(run, name, used, low, spent, spans)
             return
         # the sentence has named the optimizer
@@ -177,12 +175,20 @@ class LearningRateOutOfBand(Check):
 
     def _fell(self, run: Run, name: str, first: float, low: float, spent: "_Spent", spans: list[SourceSpan]) -> Finding:
         """The finding for a rate that a schedule took below the band while the training went on."""
+        climbs, breaks = spent.rate < 0, template("the model learns nothing since step {since}")
         return confirmed(
             self,
             (),
             say(
-                "The learning rate of {optimizer} fell from {first_rate:g} to {last_rate:.2g}. It is below {low:g} "
-                "since step {since}, in {steps} of {all} steps: the model learns nothing.",
+                template(
+                    "The learning rate of {optimizer} fell from {first_rate:g} to {last_rate:.2g}. It is below {low:g} "
+                    "since step {since}, in {steps} of {all} steps: negative rates make the loss larger."
+                )
+                if climbs
+                else template(
+                    "The learning rate of {optimizer} fell from {first_rate:g} to {last_rate:.2g}. It is below {low:g} "
+                    "since step {since}, in {steps} of {all} steps: the model learns nothing."
+                ),
                 optimizer=name,
                 first_rate=first,
                 last_rate=spent.rate,
@@ -196,28 +202,8 @@ class LearningRateOutOfBand(Check):
                 run.measured("learning_rate", spent.rate),
                 run.measured("steps_below", spent.steps, "{steps}"),
             ),
-            severity=Severity.WARNING,
-            cost=Cost(breaks=say("the model learns nothing since step {since}", since=spent.since)),
-            detail=LearningRateOutOfBandDetail(cure="spent"),
-        )
-
-    def _climbs(self, run: Run, name: str, up: "_Spent", spans: list[SourceSpan]) -> Finding:
-        """The finding for a schedule that goes on below zero."""
-        return confirmed(
-            self,
-            (),
-            say(
-                "The learning rate of {optimizer} is negative in {steps} of {all} steps, from step {since} on. "
-                "It reaches {rate:.2g}: such steps make the loss larger.",
-                optimizer=name,
-                steps=up.steps,
-                all=up.all,
-                since=up.since,
-                rate=up.rate,
-            ),
-            evidence=(*spans, run.measured("learning_rate", up.rate), run.measured("steps_below", up.steps, "{steps}")),
-            severity=Severity.ERROR,
-            cost=Cost(breaks=say("the model unlearns since step {since}", since=up.since)),
+            severity=Severity.ERROR if climbs else Severity.WARNING,
+            cost=Cost(breaks=say(breaks, since=spent.since)),
             detail=LearningRateOutOfBandDetail(cure="spent"),
         )
 
@@ -227,29 +213,13 @@ class _Spent:
     """The steps of a run that were made with too low a rate."""
 
     rate: float
-    """The last one, or the least below zero."""
+    """The last one."""
     since: int
     """The first step with too low a rate after which none was high enough."""
     steps: int
     """Steps since then."""
     all: int
     """Steps of the whole run."""
-
-
-def _below_zero(run: Run) -> _Spent | None:
-    """The steps with a negative rate; None without any."""
-    process = run.lead.process
-    rates, indices = process.steps.column("lr"), process.steps.column("index")
-    weights = of_run.counts(process)
-    rows = [row for row, rate in enumerate(rates) if isfinite(rate) and rate < 0]
-    if not rows:
-        return None
-    return _Spent(
-        rate=min(rates[row] for row in rows),
-        since=int(indices[rows[0]]),
-        steps=int(sum(weights[row] for row in rows)),
-        all=int(sum(weights)),
-    )
 
 
 def _spent(run: Run, low: float) -> _Spent | None:

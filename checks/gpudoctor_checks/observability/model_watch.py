@@ -40,7 +40,7 @@ class ModelWatch(Check):
     """Histograms of all weights or gradients are made at a short period.
 
     What it finds:
-        - `wandb.watch` with a `log_freq` under 100, or with `log="all"`.
+        - `wandb.watch` with a `log_freq` under 100.
         - `add_histogram` or `wandb.Histogram` over all parameters of a model in a training loop, more often
           than every 100 steps.
         - `watch_freq`, `histogram_freq` under 100 in configs.
@@ -52,7 +52,7 @@ class ModelWatch(Check):
         waits; `wandb.watch` at a short period can double the time of a step.
     How it knows:
         From the source: the arguments of the call, the loop over the parameters and the conditions around it.
-        From configs, the written period. A short period is a warning; `log="all"` at a long one a note.
+        From configs, the written period.
     False alarms:
         Tiny models. `wandb.watch(model)` with its defaults (gradients every 1,000 steps), and histograms once
         per epoch or of single tensors, are not reported.
@@ -140,7 +140,6 @@ class ModelWatch(Check):
                         often=often(period),
                     ),
                     (said.setting,),
-                    Severity.WARNING,
                     f"{said.file.path}:{said.entry.line}",
                     ModelWatchDetail(how="config", key=said.entry.key, period=period),
                 )
@@ -159,13 +158,7 @@ class ModelWatch(Check):
         steps = _WATCHERS.get(call.name, 1000) if period is None else None
         if isinstance(period, Known) and isinstance(period.value, int) and period.value > 0:
             steps = period.value
-        every_weight = isinstance(what, Known) and what.value in {"all", "parameters"}
-        if steps is None or (steps >= self.limit("watch_period") and not every_weight):
-            return
-        if steps >= 10 * self.limit("watch_period") and period is not None:
-            return  # somebody chose a long period
-        short = steps < self.limit("watch_period")
-        if not short and isinstance(what, Known) and what.value == "parameters":
+        if steps is None or steps >= self.limit("watch_period"):
             return
         shown = str(what.value) if isinstance(what, Known) else "gradients"
         yield self._found(
@@ -179,10 +172,8 @@ class ModelWatch(Check):
                 often=often(steps),
             ),
             (call.span,),
-            Severity.WARNING if short else Severity.NOTE,
             f"{call.span.path}:{call.span.line}",
             ModelWatchDetail(how="watch", period=steps, every=shown == "all"),
-            limit=short,
         )
 
     def _histograms(self, source: Source) -> Iterator[Finding]:
@@ -198,7 +189,6 @@ class ModelWatch(Check):
                     often=often(first.period),
                 ),
                 (span, *first.event.via, *(item.event.span for item in found if item is not first)),
-                Severity.WARNING,
                 f"{span.path}:{span.line}",
                 ModelWatchDetail(how="loop", period=first.period),
             )
@@ -206,19 +196,11 @@ class ModelWatch(Check):
     def _heavy(self, found: TrainingCall) -> bool:
         return _of_all_weights(found) and not found.at_most(self.limit("occasions"))
 
-    def _found(
-        self, message: str, evidence: tuple[Evidence, ...], severity: Severity, subject: str,
-        detail: "ModelWatchDetail", *, limit: bool = True,
-    ) -> Finding:  # fmt: skip
-        norm = (
-            say("; the norm is a period of {limit:.0f} steps or more", limit=self.limit("watch_period"))
-            if limit
-            else ""
-        )
+    def _found(self, message: str, evidence: tuple[Evidence, ...], subject: str, detail: "ModelWatchDetail") -> Finding:
+        norm = say("; the norm is a period of {limit:.0f} steps or more", limit=self.limit("watch_period"))
         return self.finding(
             say("{message}{norm}.", message=message, norm=norm),
             evidence=evidence,
-            severity=severity,
             subject=subject if not isinstance(evidence[0], Setting) else f"{subject} {evidence[0].key}",
             detail=detail,
         )

@@ -10,12 +10,11 @@ from gpudoctor.analysis.observation import suspicions
 from gpudoctor.analysis.run.steady_run import judged, ran_on_cpu
 from gpudoctor.analysis.source.device_tensors import Target
 from gpudoctor.analysis.source.entry_points import training_programs
-from gpudoctor.analysis.source.networks import network
 from gpudoctor.analysis.source.syntax import is_attribute, nodes
 from gpudoctor.lang import say
 from gpudoctor.model import Check, Code, Detail, Finding, Patient, Reads, Severity, SourceSpan, Threshold
 from gpudoctor.model.signs.source import Script
-from gpudoctor_checks.performance.batch_shapes import fixed_shape
+from gpudoctor_checks.performance.batch_shapes import stable_network
 
 _DETERMINISTIC = frozenset(
     {"use_deterministic_algorithms", "set_deterministic", "enable_full_determinism", "set_deterministic_debug_mode"}
@@ -84,11 +83,10 @@ class AutotuneOff(Check):
             fixed = any(map(_wants_determinism, program.scripts)) or any(not off for _, off in settings)
             if fixed or not program.starts:
                 continue
-            built, shape = network(program), fixed_shape(program)
-            if built is None or shape is None or not built.convolutional:
+            found = stable_network(program, self.limit("weights"))
+            if found is None or not found[0].convolutional:
                 continue
-            if built.tiny if built.library else built.parameters < self.limit("weights"):
-                continue
+            built, shape = found
             seen.add(script.path)
             said: tuple[SourceSpan, ...] = tuple(span for span, _ in settings)
             what = (

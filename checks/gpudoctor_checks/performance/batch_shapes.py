@@ -5,6 +5,7 @@ import re
 
 from gpudoctor.analysis.memo import once
 from gpudoctor.analysis.source.entry_points import Program
+from gpudoctor.analysis.source.networks import Network, network
 from gpudoctor.model.evidence import SourceSpan
 from gpudoctor.model.signs.source import Call, Known, Script
 
@@ -21,7 +22,18 @@ _VARYING_CALLS = re.compile(
 """Calls of programs whose shapes change, or may change, from step to step."""
 
 
-def fixed_shape(program: Program) -> SourceSpan | None:
+def stable_network(program: Program, weights: float) -> tuple[Network, SourceSpan] | None:
+    """The network of a program and what fixes the shape of its batches; None for a small one, and for shapes that vary.
+
+    `weights`: fewer are small, in a network of the program's own.
+    """
+    built, shape = network(program), _fixed_shape(program)
+    if built is None or shape is None or (built.tiny if built.library else built.parameters < weights):
+        return None
+    return built, shape
+
+
+def _fixed_shape(program: Program) -> SourceSpan | None:
     """What says that every batch has the same shape; None when nothing does or something speaks against it."""
     found: SourceSpan | None = None
     for script in program.scripts:

@@ -11,7 +11,6 @@ from gpudoctor.analysis.observation import suspicions
 from gpudoctor.analysis.run.steady_run import judged, ran_on_cpu
 from gpudoctor.analysis.source.device_tensors import Target
 from gpudoctor.analysis.source.entry_points import Program, training_programs
-from gpudoctor.analysis.source.networks import network
 from gpudoctor.analysis.source.precision import TRAINING_ARGUMENTS, TRL_CONFIGS
 from gpudoctor.analysis.source.syntax import nodes
 from gpudoctor.analysis.source.target_versions import meant_version
@@ -20,7 +19,7 @@ from gpudoctor.model import Check, Code, Detail, Finding, Patient, Reads, Severi
 from gpudoctor.model.cuda import numbers
 from gpudoctor.model.job_devices import lowest_capability
 from gpudoctor.model.signs.source import Script
-from gpudoctor_checks.performance.batch_shapes import fixed_shape
+from gpudoctor_checks.performance.batch_shapes import stable_network
 
 _WORDS = re.compile(
     r"(^|_)(compile|compiled|jit|dynamo|inductor|tensorrt|graphed|cudagraphs?|cuda_graphs?)($|_)", re.IGNORECASE
@@ -125,11 +124,10 @@ class CompileOff(Check):
             version = numbers(meant_version(patient, "torch", program.entry.path).version or "")
             if version and version[0] < self.limit("torch"):
                 continue
-            built, shape = network(program), fixed_shape(program)
-            if built is None or shape is None or not (built.convolutional or built.attentive) or _compiles(program):
+            found = stable_network(program, self.limit("weights"))
+            if found is None or not (found[0].convolutional or found[0].attentive) or _compiles(program):
                 continue
-            if built.tiny if built.library else built.parameters < self.limit("weights"):
-                continue
+            built, shape = found
             seen.add(place)
             yield self.finding(
                 say("{network} runs on batches of one shape and is never compiled.", network=built.size_text),

@@ -145,14 +145,6 @@ _REQUIRES = re.compile(r"([A-Za-z0-9_.-]+)\s*\(?([<>=!~][^;)]*)\)?\s*;?(.*)")
 _WITH_TORCH = re.compile(r"""extra == ["']torch["']""")
 
 
-def a_line_admits(patient: Patient, name: str, path: str, version: str) -> bool:
-    """Whether any line of the project that bounds a package, a README's too, admits a release."""
-    told = optional(lambda: patient.project_versions.told(path, name))
-    return told is not None and any(
-        item.wanted and item.admits(version) for item in (*_asked(patient, name, path), *told)
-    )
-
-
 def older_admitted(patient: Patient, name: str, path: str, version: str) -> Asked | None:
     """The project's line that lets a file run with a package older than a version; None where none says so.
 

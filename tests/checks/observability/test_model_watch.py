@@ -21,7 +21,7 @@ CONFIG = """
 @pytest.mark.parametrize(
     ("call", "severity"),
     [
-        ("wandb.watch(model, log='all')", Severity.NOTE),
+        ("wandb.watch(model, log='all', log_freq=99)", Severity.WARNING),
         ("wandb.watch(model, log_freq=50)", Severity.WARNING),
         ("run.watch(model, None, 'parameters', 1)", Severity.WARNING),
         ("WandbLogger().watch(model, log_freq=1)", Severity.WARNING),
