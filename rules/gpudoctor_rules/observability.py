@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 from gpudoctor.analysis import of_run
 from gpudoctor.analysis.source.call_frequency import option_of, step_period
-from gpudoctor.analysis.source.control_flow import enclosing, function_of, loop_node
+from gpudoctor.analysis.source.control_flow import enclosing, loop_node
 from gpudoctor.analysis.source.periodic_edits import LoopCounter, counter_at, entered_seldom, events_at, thinned, trains
 from gpudoctor.analysis.source.syntax import nodes
 from gpudoctor.analysis.source.syntax_edits import own_lines, put_under, replace_node, settable, without
@@ -437,11 +437,6 @@ _STEPS = {
 
 
 _TITLES = {"open": say("open the log once, before the loop")}
-_BAR = (
-    say("draw the progress line every 50 steps, with its flush"),
-    say("if step % 50 == 0:   # around the line that is drawn over itself and its flush: without it nothing shows"),
-    say("or tqdm, which draws at most ten times a second"),
-)
 
 
 @answers("OBS007")
@@ -449,19 +444,14 @@ def log_flush(finding: Finding, patient: Patient) -> Iterator[Remedy]:
     """No flush in the step; one open file."""
     detail = finding.detail_of(LogFlushDetail)
     places = source_places(finding)
-    drawn = any(_draws(patient, place) for place in places)
-    found = [None if drawn else _flush_edit(patient, place) for place in places]
-    edits = tuple(edit for edit in found if edit is not None)
+    edits = tuple(edit for place in places if (edit := _flush_edit(patient, place)) is not None)
     whole = len(edits) == detail.calls
     kind = detail.kind
     yield remedy(
         "OBS007-buffer",
-        _BAR[0] if drawn else _TITLES.get(kind, say("remove the flush from the step")),
-        *(
-            _BAR[1:]
-            if drawn
-            else (_STEPS[kind], "log.flush() once an epoch, or every few hundred steps, if you need it.")
-        ),
+        _TITLES.get(kind, say("remove the flush from the step")),
+        _STEPS[kind],
+        "log.flush() once an epoch, or every few hundred steps, if you need it.",
         effort=Effort.SMALL_EDIT if kind == "open" else Effort.ONE_LINE,
         override=(("every", "50"),) if kind in {"sync", "flush"} else (),
         edits=edits if whole else (),
@@ -475,31 +465,3 @@ def _flush_edit(patient: Patient, place: SourceSpan) -> Edit | None:
     if settable(scripts_given(patient), place, method="print", remove=("flush",)):
         return keyword_edit(place, remove=("flush",))
     return without(script, place)
-
-
-def _draws(patient: Patient, place: SourceSpan) -> bool:
-    """Whether a flush shows a line that is drawn over itself, `print(..., end="\\r")`: that one is needed."""
-    script = script_of(patient, place)
-    call = next((item for item in script.calls if item.span == place), None) if script is not None else None
-    if script is None or call is None:
-        return False
-    if call.method == "print":
-        return _rewinds(call.node)
-    function = function_of(script, call.node)
-    near = (
-        node
-        for node in nodes(script, ast.Call)
-        if function_of(script, node) is function and ast.unparse(node.func).endswith(_WRITES)
-    )
-    return call.receiver.endswith(("stdout", "stderr")) and any(map(_rewinds, near))
-
-
-_WRITES = ("print", "stdout.write", "stderr.write")
-
-
-def _rewinds(call: ast.Call) -> bool:
-    """Whether it writes a carriage return, a backspace, or a line without its end."""
-    texts = [str(part.value) for part in ast.walk(call) if isinstance(part, ast.Constant)]
-    end = next((item.value for item in call.keywords if item.arg == "end"), None)
-    open_line = isinstance(end, ast.Constant) and "\n" not in str(end.value)
-    return open_line or any("\r" in text or "\b" in text or "\x1b[" in text for text in texts)

@@ -5,11 +5,10 @@ from dataclasses import dataclass
 
 from gpudoctor.analysis.workload import optional, runs_here
 from gpudoctor.lang import say
-from gpudoctor.model import Check, Code, Confidence, Detail, Finding, Patient, Reads, Setting, Severity
+from gpudoctor.model import Check, Code, Confidence, Detail, Finding, Patient, Reads, Severity
 from gpudoctor.model.job_devices import ranks_here
 from gpudoctor.model.signs.gpu import GpuSurvey
 from gpudoctor.model.unavailable import Absent
-from gpudoctor.text import chained
 from gpudoctor_checks.environment.variables import environment_and_source, given
 
 _HOST = say("GPUs no longer copy to each other over NVLink or PCIe, but through host memory")
@@ -30,10 +29,8 @@ class NcclHobbledDetail(Detail):
     """What the rule reads."""
 
     kind: str
-    """`switch`, `packages` or `shadow`."""
+    """`switch` or `shadow`."""
     variable: str = ""
-    packages: tuple[str, ...] = ()
-    """NCCL packages that are installed."""
     library: str = ""
     """The one in front of torch's."""
 
@@ -44,18 +41,16 @@ class NcclHobbled(Check):
     What it finds:
         - NCCL_P2P_DISABLE, NCCL_SHM_DISABLE, NCCL_IB_DISABLE and their relatives, in the environment, the job
           script or the script.
-        - Two NCCL packages in one Python environment.
         - An NCCL that precedes torch's own on the loader path.
     Why it hurts:
-        Gradients take a detour through host memory or TCP: all-reduce several times slower, on every step. Of
-        two NCCLs, only one set of files survives.
+        Gradients take a detour through host memory or TCP: all-reduce several times slower, on every step.
     How it knows:
         Variables of the environment and of the script. Installed packages. LD_LIBRARY_PATH, LD_PRELOAD.
     False alarms:
         With one GPU or none, a switch is a note: it costs nothing until the job grows. Consumer cards without
         peer access need no P2P. A machine whose P2P is truly broken needs the switch.
     Remedies:
-        Unset the variable; one NCCL package.
+        Unset the variable; take the other library off the loader path.
     References:
         - https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/env.html
         - https://github.com/NVIDIA/nccl/issues/631
@@ -92,26 +87,6 @@ class NcclHobbled(Check):
         packages, environment = optional(lambda: patient.packages), optional(lambda: patient.environment)
         there = packages.distributions if packages is not None else ()
         installed = tuple(sorted(name for name in there if name.startswith("nvidia-nccl-cu")))
-        if packages is not None and len(installed) > 1:
-            names = chained(say("{name} {version}", name=name, version=packages.version(name)) for name in installed)
-            yield self.finding(
-                say(
-                    "{names} are both installed: they write the same files, and torch loads whichever came last.",
-                    names=names,
-                ),
-                evidence=tuple(
-                    Setting(
-                        key=name,
-                        value=packages.version(name) or "",
-                        origin=packages.distributions[name].location,
-                        reproduce="pip list | grep nvidia-nccl",
-                    )
-                    for name in installed
-                ),
-                confidence=Confidence.CONFIRMED,
-                subject="NCCL packages",
-                detail=NcclHobbledDetail(kind="packages", packages=tuple(installed)),
-            )
         shadow = dict(environment.shadowing).get("libnccl.so") if environment is not None else None
         if environment is not None and shadow and installed:
             preloaded = shadow in environment.variables.get("LD_PRELOAD", "")

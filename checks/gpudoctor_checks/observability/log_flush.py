@@ -16,9 +16,7 @@ from gpudoctor.text import count
 
 _SYNCS = frozenset({"os.fsync", "os.fdatasync", "os.sync"})
 _OPENS = frozenset({"open", "builtins.open", "io.open", "codecs.open"})
-_FILE = re.compile(
-    r"(?:^|[._])(?:f|fp|fh|file|log|logs|out|output|csv|writer|tb|tensorboard|stdout|stderr|logger|handler|sw)\w*$"
-)
+_FILE = re.compile(r"(?:^|[._])(?:f|fp|fh|file|log|logs|out|output|csv|writer|tb|tensorboard|logger|handler|sw)\w*$")
 _PRINTS = frozenset({"print", "builtins.print"})
 
 
@@ -37,7 +35,7 @@ class LogFlush(Check):
 
     What it finds:
         On each pass of a training loop, or more often than every ten:
-        - `flush()` of a SummaryWriter, a file or standard output
+        - `flush()` of a SummaryWriter or a file
         - `os.fsync`
         - a log file opened for appending and closed again
         - `print(..., flush=True)`
@@ -49,11 +47,11 @@ class LogFlush(Check):
         From the source: which calls a pass reaches, functions followed, and under which conditions. It is a
         note, since only a run shows the cost; `fsync` in each step is a warning.
     False alarms:
-        Flushes once an epoch, every ten steps or less often, on failure or in evaluation are not reported. A
-        crash loses the lines that are still in the buffer: at most the last few.
+        Flushes once an epoch, every ten steps or less often, on failure or in evaluation are not reported.
+        Neither are those of standard output and of `print` with `end=`, which may draw a progress line. A crash
+        loses the lines that are still in the buffer: at most the last few.
     Remedies:
-        Remove the flush and let the buffer work (`SummaryWriter(flush_secs=...)`); open the file once. A
-        progress line that overwrites itself needs its flush: print it every 50 steps.
+        Remove the flush and let the buffer work (`SummaryWriter(flush_secs=...)`); open the file once.
     References:
         - https://pytorch.org/docs/stable/tensorboard.html#torch.utils.tensorboard.writer.SummaryWriter
         - https://docs.python.org/3/library/os.html#os.fsync
@@ -154,14 +152,15 @@ def _kind(call: Call) -> str:
     if call.name in _SYNCS:
         return "sync"
     if call.method == "flush" and not call.node.args:
-        known = call.name.endswith(("SummaryWriter.flush", "sys.stdout.flush", "sys.stderr.flush"))
+        known = call.name.endswith("SummaryWriter.flush")
         return "flush" if known or _FILE.search(call.receiver.lower()) else ""
     if call.name in _OPENS:
         mode = call.argument("mode", 1)
         return "open" if isinstance(mode, Known) and str(mode.value).startswith("a") else ""
     if call.name in _PRINTS:
         flush = call.keywords.get("flush")
-        return "print" if isinstance(flush, Known) and flush.value is True and flush.origin == "literal" else ""
+        plain = isinstance(flush, Known) and flush.value is True and flush.origin == "literal"
+        return "print" if plain and "end" not in call.keywords else ""
     if call.method == "open" and not call.receiver.startswith(("Image", "PIL")):  # Path.open("a")
         first = call.node.args[0] if call.node.args else None
         return "open" if isinstance(first, ast.Constant) and str(first.value).startswith("a") else ""

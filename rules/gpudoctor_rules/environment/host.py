@@ -379,15 +379,10 @@ _ENV = "https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/env.html"
 
 
 @answers("ENV012")
-def nccl_hobbled(finding: Finding, patient: Patient) -> Iterator[Remedy]:
-    """By cause: a variable unset, one package, another path."""
-    kind = finding.detail_of(NcclHobbledDetail).kind
-    if kind == "switch":
-        yield _unset_switch(finding)
-    elif kind == "packages":
-        yield _one_package(finding, patient)
-    elif kind == "shadow":
-        yield _loader_path(finding)
+def nccl_hobbled(finding: Finding) -> Iterator[Remedy]:
+    """By cause: a variable unset, another path."""
+    switch = finding.detail_of(NcclHobbledDetail).kind == "switch"
+    yield _unset_switch(finding) if switch else _loader_path(finding)
 
 
 def _unset_switch(finding: Finding) -> Remedy:
@@ -413,25 +408,6 @@ def _deletion(finding: Finding, name: str) -> str:
         where = {"name": name, "setting_path": setting.path, "setting_line": setting.line}
         return say("delete the export of {name} in {setting_path}, line {setting_line}", **where)
     return f"unset {name}"
-
-
-def _one_package(finding: Finding, patient: Patient) -> Remedy:
-    names = list(finding.detail_of(NcclHobbledDetail).packages)
-    torch = optional(lambda: patient.torch)
-    major = torch.cuda.split(".")[0] if torch is not None and torch.cuda else None
-    keep = f"nvidia-nccl-cu{major}" if f"nvidia-nccl-cu{major}" in names else None
-    packages = optional(lambda: patient.packages)
-    drop = [name for name in names if name != keep] if keep else names
-    version = packages.version(keep) if packages is not None and keep else None
-    again = f"{keep}=={version}" if keep and version else say("the one that torch requires (pip show torch)")
-    return remedy(
-        "ENV012-one-nccl",
-        say("keep {keep} only", keep=keep or say("one NCCL package")),
-        f"pip uninstall {' '.join(drop)}",
-        say("pip install --force-reinstall --no-deps {package}   # its files went with the other's", package=again),
-        effort=Effort.COMMAND,
-        sets=(("nccl", keep or "one"),),
-    )
 
 
 def _loader_path(finding: Finding) -> Remedy:

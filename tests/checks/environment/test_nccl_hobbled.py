@@ -59,7 +59,6 @@ def loaded(variable, value):
         (shell({"NCCL_NET": "Socket"}, job=NODES, host=make_host()), W, "", "unset"),
         (shell({"NCCL_P2P_LEVEL": "LOC"}, job=RANKS, host=make_host()), W, "", "unset"),
         (script_patient(SCRIPT, environment={}, gpus=gpus(2)), W, "", "line 2"),
-        (shell({}, packages=packages("torch", "nvidia-nccl-cu12", "nvidia-nccl-cu13"), torch=TORCH), W, "", "pip uninstall nvidia-nccl-cu13"),
         (loaded("LD_PRELOAD", LIBRARY), W, "", "LD_PRELOAD"),
         (loaded("LD_LIBRARY_PATH", "/opt/nccl/lib"), N, "", "LD_LIBRARY_PATH"),
     ],
