@@ -93,17 +93,6 @@ def batch_mismatch(finding: Finding, patient: Patient) -> Iterator[Remedy]:
             "train_micro_batch_size_per_gpu x gradient_accumulation_steps x ranks",
             effort=Effort.SETTING,
         )
-    else:
-        yield remedy(
-            "CFG002-one",
-            "keep one of the two",
-            say("remove one of the two settings: {settings}", settings=", ".join(_named(finding))),
-            effort=Effort.SETTING,
-        )
-
-
-def _named(finding: Finding) -> list[str]:
-    return [f"{getattr(item, 'key', '') or getattr(item, 'text', '')}" for item in finding.evidence[:2]]
 
 
 @answers("CFG003")
