@@ -57,13 +57,13 @@ def written(path, line, old, new):
 @pytest.mark.parametrize(
     ("new", "problem"),
     [
-        ("wandb.watch(model, log='all')  # mended", "still found"),
+        ("wandb.watch(model, log_freq=10)  # mended", "still found"),
         ("wandb.watch(net, log_freq=1000)", "reads net, which nothing binds"),
         ("wandb.watch(", "would not parse"),
     ],
 )
 def test_an_edit_that_does_not_cure_is_seen(new, problem):
-    old = "wandb.watch(model, log='all')"
+    old = "wandb.watch(model, log_freq=10)"
     patient = script_patient(f"import torch, wandb\nmodel = torch.nn.Linear(8, 1)\n{old}\n")
     [finding] = list(ModelWatch({}).examine(patient))
     [script] = patient.source.scripts
@@ -132,7 +132,7 @@ def test_a_value_that_an_option_gives_is_not_written_over():
 
 
 def test_a_notebook_gets_steps_and_no_edits(tmp_path):
-    cell = "import torch, wandb\nmodel = torch.nn.Linear(8, 1)\nwandb.watch(model, log='all')\n"
+    cell = "import torch, wandb\nmodel = torch.nn.Linear(8, 1)\nwandb.watch(model, log_freq=10)\n"
     book = {"cells": [{"cell_type": "code", "source": cell.splitlines(keepends=True), "metadata": {}, "outputs": []}],
             "metadata": {}, "nbformat": 4, "nbformat_minor": 5}  # fmt: skip
     (tmp_path / "a.ipynb").write_text(json.dumps(book), encoding="utf-8")
