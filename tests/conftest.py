@@ -82,8 +82,20 @@ class LastFolderFirst(pytest.Dir):
         return list(super().collect())[::-1]
 
 
-TORCH = ("estimate", "examples", "preflight", "probe", "recorder", "trial", "virtual_device")
-"""Folders of tests that need torch, here or in a process that forks: the first ones of all.
+TORCH = (
+    "cli/test_estimate_trace",
+    "cli/test_run_",
+    "cli/test_verify",
+    "estimate",
+    "examples",
+    "hooks",
+    "preflight",
+    "probe",
+    "recorder",
+    "trial",
+    "virtual_device",
+)
+"""Folders and files of tests that need torch, here or in a process that forks: the first ones of all.
 
 Each worker of `-n N` begins with a run of files: one has most of these then, and torch is loaded once for them.
 They are the longest, too; what is left at the end is short and can be shared out.
@@ -92,8 +104,8 @@ They are the longest, too; what is left at the end is short and can be shared ou
 
 def place(item: pytest.Item) -> tuple[bool, tuple[str, ...]]:
     """By what tests are ordered."""
-    parts = item.path.relative_to(ROOT).parts
-    return not (len(parts) > 1 and parts[1] in TORCH), parts
+    path = item.path.relative_to(ROOT)
+    return not "/".join(path.parts[1:]).startswith(TORCH), path.parts
 
 
 class LastFilesFirst:

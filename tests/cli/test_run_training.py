@@ -10,6 +10,7 @@ from pathlib import Path
 import jsonschema
 import pytest
 from command import gpudoctor
+from probed import run_without
 from sarif_schema import report_schema
 
 pytestmark = pytest.mark.skipif(importlib.util.find_spec("torch") is None, reason="torch is not installed")
@@ -36,13 +37,10 @@ torch.save(model.state_dict(), "model.pt")
 
 @pytest.fixture(scope="module")
 def alone(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, bytes]:
-    """What the training says without us, started by an interpreter, and the file that it saves."""
+    """What the training says without us, and the file that it saves."""
     folder = tmp_path_factory.mktemp("plain")
     (folder / "train.py").write_text(TRAIN)
-    done = subprocess.run(
-        [sys.executable, "train.py"], cwd=folder, capture_output=True, text=True, check=True, timeout=120
-    )
-    return done.stdout, (folder / "model.pt").read_bytes()
+    return run_without(folder / "train.py").stdout, (folder / "model.pt").read_bytes()
 
 
 @pytest.fixture

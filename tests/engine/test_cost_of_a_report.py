@@ -69,7 +69,7 @@ def test_rows_records_and_samples_cost_no_more_than_their_number(tmp_path):
     def make(size: int) -> Recording:
         return large_recording(size, records=size // 8, samples=size)
 
-    assert growth(tmp_path, make, (100, 200, 400)) < LINEAR
+    assert growth(tmp_path, make, (60, 120, 240)) < LINEAR
 
 
 def test_ranks_cost_no_more_than_their_number(tmp_path):

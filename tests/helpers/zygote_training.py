@@ -27,7 +27,7 @@ _STREAMS = 3
 _PATIENCE = 30.0
 _DOOR = "from gpudoctor.trial.jail.enter import main"
 """In the code of the program that closes the door of a trial and then becomes the command."""
-_OURS = ("gpudoctor.estimate.traced",)
+_OURS = ("gpudoctor.estimate.traced", "gpudoctor.estimate.synthetic.transformers_facts")
 """In the code of children of ours that load torch."""
 _PARENT_DEATH = 1
 """PR_SET_PDEATHSIG of prctl(2)."""
@@ -225,7 +225,7 @@ if __name__ == "__main__":
         waiting, wanted = ([], orphan(asked)) if asked["meet"] else spares(asked["trainings"])
         if wanted is None:
             taken.clear()
-            subprocess._fork_exec = Starting(waiting)
+            subprocess._fork_exec = Starting(waiting, ours=True)
             sys.path[0] = asked["folder"]  # as `python -m` has it
             with Main():
                 runpy.run_module("gpudoctor", run_name="__main__", alter_sys=True)

@@ -11,6 +11,7 @@ import uuid
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
@@ -230,9 +231,9 @@ def test_a_command_that_dies_of_memory_leaves_nothing(job, text, code):
     job.nothing_is_left(scratch)
 
 
+@pytest.mark.skipif(find_spec("torch") is None, reason="torch is not installed")
 @pytest.mark.slow
 def test_ctrl_c_in_a_trial_leaves_nothing(job):
-    pytest.importorskip("torch")
     job.write(TRAINS)
     job.write(HANGS, "other.py")
     process = job.fork("--against", f"{shlex.quote(sys.executable)} other.py", trainings=8)

@@ -13,8 +13,11 @@ from gpudoctor.report.palette import PHASES, SEVERITIES
 from gpudoctor.ui.watch.app import heights
 
 
-@pytest.mark.parametrize("size", [(80, 24), (120, 40)])
-@pytest.mark.parametrize("tick", [make_tick(), sick_tick(), eight_ranks()], ids=["well", "sick", "eight ranks"])
+@pytest.mark.parametrize(
+    ("tick", "size"),
+    [(make_tick(), (120, 40)), (sick_tick(), (80, 24)), (eight_ranks(), (80, 24))],
+    ids=["well", "sick", "eight ranks"],
+)
 def test_every_size_shows_verdict_phases_and_keys(tick, size):
     text, app = on_screen([tick], size=size)
     lines = text.split("\n")
@@ -37,7 +40,7 @@ def test_every_size_shows_verdict_phases_and_keys(tick, size):
 )
 def test_busy_cores_of_the_machine_are_not_set_against_the_jobs_share(granted, machine, shown):
     host = make_host_window(cpus=granted, machine_cpus=machine, cpu=series([2.0] * 60))
-    text, _ = on_screen([make_tick(make_window(host=host))], size=(200, 60))
+    text, _ = on_screen([make_tick(make_window(host=host))], size=(120, 60))
     assert shown in text
 
 
