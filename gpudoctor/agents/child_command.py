@@ -17,7 +17,7 @@ from gpudoctor.recorder.ending import end_all
 from gpudoctor.recorder.start_command import die_with_us
 from gpudoctor.trial.processes import CleanupWatchdog
 
-POLL = 0.1
+POLL = 0.03
 NOTE_EVERY = 1.0
 """Seconds between two progress notes."""
 POLITE = 1.0

@@ -74,11 +74,11 @@ def on_screen(
                 await pilot.pause(0.02)
                 if source.taken >= len(ticks) and app.tick is not None:
                     break
-            await pilot.pause(0.05)
+            await pilot.pause(0.02)
             await pilot.pause()
             if act is not None:
                 await act(app, pilot)
-                await pilot.pause(0.05)
+                await pilot.pause(0.02)
                 await pilot.pause()
             shown.append(screen_text(app))
 
