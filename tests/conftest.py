@@ -3,6 +3,7 @@
 import compileall
 import gc
 import os
+import re
 import shutil
 import signal
 import sys
@@ -82,19 +83,7 @@ class LastFolderFirst(pytest.Dir):
         return list(super().collect())[::-1]
 
 
-TORCH = (
-    "cli/test_estimate_trace",
-    "cli/test_run_",
-    "cli/test_verify",
-    "estimate",
-    "examples",
-    "hooks",
-    "preflight",
-    "probe",
-    "recorder",
-    "trial",
-    "virtual_device",
-)
+TORCH = re.compile("cli/test_(estimate_t|run_|verify)|estimate|examples|hooks|preflight|probe|recorder|trial|virtual_")
 """Folders and files of tests that need torch, here or in a process that forks: the first ones of all.
 
 Each worker of `-n N` begins with a run of files: one has most of these then, and torch is loaded once for them.
@@ -105,7 +94,7 @@ They are the longest, too; what is left at the end is short and can be shared ou
 def place(item: pytest.Item) -> tuple[bool, tuple[str, ...]]:
     """By what tests are ordered."""
     path = item.path.relative_to(ROOT)
-    return not "/".join(path.parts[1:]).startswith(TORCH), path.parts
+    return not TORCH.match("/".join(path.parts[1:])), path.parts
 
 
 class LastFilesFirst:

@@ -37,7 +37,6 @@ torch.save(model.state_dict(), "model.pt")
 
 @pytest.fixture(scope="module")
 def alone(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, bytes]:
-    """What the training says without us, and the file that it saves."""
     folder = tmp_path_factory.mktemp("plain")
     (folder / "train.py").write_text(TRAIN)
     return run_without(folder / "train.py").stdout, (folder / "model.pt").read_bytes()

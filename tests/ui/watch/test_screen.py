@@ -14,9 +14,7 @@ from gpudoctor.ui.watch.app import heights
 
 
 @pytest.mark.parametrize(
-    ("tick", "size"),
-    [(make_tick(), (120, 40)), (sick_tick(), (80, 24)), (eight_ranks(), (80, 24))],
-    ids=["well", "sick", "eight ranks"],
+    ("tick", "size"), [(make_tick(), (120, 40)), (sick_tick(), (80, 24)), (eight_ranks(), (80, 24))]
 )
 def test_every_size_shows_verdict_phases_and_keys(tick, size):
     text, app = on_screen([tick], size=size)
