@@ -181,45 +181,45 @@ def _within(seconds, true):
     return False
 
 
-@pytest.mark.parametrize(
-    ("tool", "arguments", "said"),
-    [
-        ("check", {"targets": ["--fix", "train.py"]}, "begins with a hyphen"),
-        ("check", {"targets": "train.py"}, "is not of type 'array'"),
-        ("check", {"targets": ["train.py\0"]}, "NUL byte"),
-        ("check", {"targets": [""]}, "is empty"),
-        ("check", {"targets": ["nowhere.py"]}, "nowhere.py"),
-        ("check", {"target": ["train.py"]}, "there is no argument 'target'"),
-        ("check", {"folder": "/no/such/place"}, "does not exist"),
-        ("check", {"targets": ["train.py"], "python": "/no/python"}, "there is no interpreter"),
-        ("check", {"gpu": "--fix"}, "--fix"),
-        ("check", {"targets": ["x"] * 5000}, "the most is 1,000"),
-        ("run", {}, "command is missing"),
-        ("run", {"command": []}, "command is empty"),
-        ("run", {"command": ["--fail-on", "never"]}, "begin with the program"),
-        ("run", {"command": "python 'train.py"}, "cannot be split"),
-        ("run", {"command": ["no-such-program"]}, "command not found"),
-        ("run", {"command": ["python"], "seconds": 1e9}, "the maximum of 3600"),
-        ("run", {"command": ["python"], "seconds": True}, "is not of type 'number'"),
-        ("run", {"command": ["python"], "environment": {"A=B": "1"}}, "not a name"),
-        ("verify", {"command": ["python"], "remedies": ["NO-such"], "budget_seconds": 5}, "the minimum of 10"),
-        ("apply", {"answer": "check-99"}, "no answer 'check-99'"),
-        ("more", {"answer": "x" * 40_000}, "the most is 32,768"),
-        ("report", {"recordings": ["/etc"]}, "/etc"),
-        ("report", {"recordings": ["rec"], "output_file": "page.exe"}, "must end in one of"),
-        ("compare", {"before": "-", "after": "b"}, "begins with a hyphen"),
-        ("explain", {"code": "LOADER-BOUNT"}, "did you mean"),
-        ("watch", {"pids": [2**40]}, "the maximum of"),
-        ("autopsy", {"files": []}, "no log was named"),
-        ("estimate", {}, "name a model"),
-        ("nothing", {}, "there is no tool"),
-    ],
-)  # fmt: skip
-def test_hostile_arguments_give_a_sentence_and_the_session_goes_on(client, folder, tool, arguments, said):
-    answer = client.call(tool, **arguments)
-    assert answer.wrong, answer.found
-    assert said in answer.found["error"]
-    assert "Traceback" not in answer.found["error"] and "internal error" not in answer.found["error"]
+HOSTILE = [
+    ("check", {"targets": ["--fix", "train.py"]}, "begins with a hyphen"),
+    ("check", {"targets": "train.py"}, "is not of type 'array'"),
+    ("check", {"targets": ["train.py\0"]}, "NUL byte"),
+    ("check", {"targets": [""]}, "is empty"),
+    ("check", {"targets": ["nowhere.py"]}, "nowhere.py"),
+    ("check", {"target": ["train.py"]}, "there is no argument 'target'"),
+    ("check", {"folder": "/no/such/place"}, "does not exist"),
+    ("check", {"targets": ["train.py"], "python": "/no/python"}, "there is no interpreter"),
+    ("check", {"gpu": "--fix"}, "--fix"),
+    ("check", {"targets": ["x"] * 5000}, "the most is 1,000"),
+    ("run", {}, "command is missing"),
+    ("run", {"command": []}, "command is empty"),
+    ("run", {"command": ["--fail-on", "never"]}, "begin with the program"),
+    ("run", {"command": "python 'train.py"}, "cannot be split"),
+    ("run", {"command": ["no-such-program"]}, "command not found"),
+    ("run", {"command": ["python"], "seconds": 1e9}, "the maximum of 3600"),
+    ("run", {"command": ["python"], "seconds": True}, "is not of type 'number'"),
+    ("run", {"command": ["python"], "environment": {"A=B": "1"}}, "not a name"),
+    ("verify", {"command": ["python"], "remedies": ["NO-such"], "budget_seconds": 5}, "the minimum of 10"),
+    ("apply", {"answer": "check-99"}, "no answer 'check-99'"),
+    ("more", {"answer": "x" * 40_000}, "the most is 32,768"),
+    ("report", {"recordings": ["/etc"]}, "/etc"),
+    ("report", {"recordings": ["rec"], "output_file": "page.exe"}, "must end in one of"),
+    ("compare", {"before": "-", "after": "b"}, "begins with a hyphen"),
+    ("explain", {"code": "LOADER-BOUNT"}, "did you mean"),
+    ("watch", {"pids": [2**40]}, "the maximum of"),
+    ("autopsy", {"files": []}, "no log was named"),
+    ("estimate", {}, "name a model"),
+    ("nothing", {}, "there is no tool"),
+]  # fmt: skip
+
+
+def test_hostile_arguments_give_a_sentence_and_the_session_goes_on(client, folder):
+    for tool, arguments, said in HOSTILE:
+        answer = client.call(tool, **arguments)
+        assert answer.wrong, answer.found
+        assert said in answer.found["error"]
+        assert "Traceback" not in answer.found["error"] and "internal error" not in answer.found["error"]
     assert (folder / "train.py").read_text() == SICK
 
 

@@ -46,12 +46,7 @@ WRONG = {
     "no output folder": ({}, "check --output no/r.json", 2, "does not exist"),
     "output is a folder": ({}, "check --output .", 2, "is a folder"),
     "unsafe alone": ({}, "check --unsafe", 2, "--unsafe needs --fix or --diff; add one of them"),
-    "diff as JSON": (
-        {"a.py": WELL},
-        "check a.py --diff --json",
-        2,
-        "has each remedy's patch already, so remove --diff",
-    ),
+    "diff as JSON": ({"a.py": WELL}, "check a.py --diff --json", 2, "patch already, so remove --diff"),
     "fix of nothing": ({}, "check --fix", 2, "name one: gpudoctor check train.py --diff"),
     "two baselines": ({}, "check --baseline a --write-baseline b", 2, "saves every finding; remove --baseline\n"),
 }

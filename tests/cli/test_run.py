@@ -2,6 +2,7 @@
 
 import os
 import pty
+import subprocess
 import sys
 from pathlib import Path
 
@@ -48,8 +49,6 @@ def test_usage(tmp_path, script):
 def test_on_a_terminal_the_last_row_holds_the_status_and_is_given_back(tmp_path):
     path = tmp_path / "slow.py"
     path.write_text("import time\nfor i in range(5):\n    print('line', i, flush=True)\n    time.sleep(0.2)\n")
-    import subprocess
-
     ours, theirs = pty.openpty()
     child = subprocess.Popen(
         [sys.executable, "-m", "gpudoctor", "run", "--recording", str(tmp_path / "rec"), "--select", "DATA001",

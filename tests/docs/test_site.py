@@ -1,8 +1,10 @@
 """The documentation site: it builds without a warning, and every command and every page has its place."""
 
+import os
 import re
 import sys
 from pathlib import Path
+from unittest.mock import patch
 
 import pytest
 
@@ -17,7 +19,8 @@ TUTORIAL = (ROOT / "docs" / "tutorial.md").read_text("utf-8")
 @pytest.fixture(scope="module")
 def source(tmp_path_factory):
     folder = tmp_path_factory.mktemp("site") / "source"
-    site_builder.write(folder, with_pictures=False, progress=lambda words: None)
+    with patch.dict(os.environ):  # it asks for 80 columns without colours
+        site_builder.write(folder, with_pictures=False, progress=lambda words: None)
     return folder
 
 
