@@ -17,7 +17,7 @@ BUSY = """
 import subprocess, sys, time
 data = bytearray(64 << 20)
 data[::4096] = b"x" * len(data[::4096])
-end = time.monotonic() + 4.0
+end = time.monotonic() + 3.2
 while time.monotonic() < end:
     pass
 """
