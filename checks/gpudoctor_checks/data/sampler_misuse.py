@@ -223,13 +223,13 @@ class SamplerMisuse(Check):
         )
 
     def _same_order(self, program: Program, loader: Loader) -> Finding | None:
-        words = ("set_epoch", ".epoch = ")
-        if any(word in without_comments(script) for script in program.scripts for word in words):
-            return None
         sampler = keyword_value(loader.call.node, "sampler")
         made = [node for node in _values(loader, sampler) if isinstance(node, ast.Call)] if sampler else []
         call = next((call for call in loader.script.calls if call.node in made and call.name == _SAMPLER), None)
         if call is None or switched_off(program.source, call):
+            return None
+        words = ("set_epoch", ".epoch = ")
+        if any(word in without_comments(script) for script in program.scripts for word in words):
             return None
         shuffle = call.argument("shuffle", 3)
         if shuffle is not None and not (isinstance(shuffle, Known) and shuffle.value is True):

@@ -131,9 +131,11 @@ class RedundantCollectives(Check):
             for script, loop in program.loops:
                 found: dict[ast.AST, tuple[Event, str, float]] = {}
                 for event in loop.events if not brief(script, loop, self.limit("measurement_steps")) else ():
-                    kind, period = _kind(event, ddp), step_period(event)
-                    ranks = any(guard.kind is GuardKind.RANK for guard in event.guards)
-                    if kind and not ranks and period is not None and period < self.limit("period"):
+                    kind = _kind(event, ddp)
+                    if not kind or any(guard.kind is GuardKind.RANK for guard in event.guards):
+                        continue
+                    period = step_period(event)
+                    if period is not None and period < self.limit("period"):
                         found.setdefault(event.node, (event, kind, period))
                 here = [item for node, item in found.items() if node not in said]
                 said |= found.keys()

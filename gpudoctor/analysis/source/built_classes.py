@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from gpudoctor.analysis.memo import once
 from gpudoctor.analysis.source.syntax import FunctionNode, nodes
+from gpudoctor.model.memo import remembered
 from gpudoctor.model.signs.source import Call, Script, Source
 
 
@@ -34,10 +35,14 @@ class Built:
 
 def built(source: Source, script: Script, call: Call) -> Built:
     """The class that a call builds, the program's own subclasses followed through its modules."""
-    found = _class_of(source, script, call.name)
+    return remembered(source, ("built", script.path, call.name), lambda: _built(source, script, call.name))
+
+
+def _built(source: Source, script: Script, name: str) -> Built:
+    found = _class_of(source, script, name)
     if found is None:
-        strange = call.name[:1] in "?." or "." not in call.name
-        return Built(names=() if strange else (call.name,))
+        strange = name[:1] in "?." or "." not in name
+        return Built(names=() if strange else (name,))
     names: list[str] = []
     own: list[ast.ClassDef] = []
     waiting = [found]

@@ -89,6 +89,8 @@ def step_period(event: Event, assume: Callable[[Guard], bool] | None = None) -> 
 
 def known_period(event: Event) -> float | None:
     """Passes between two runs of a loop's event; None where one run or none is known, or nobody can tell."""
+    if not event.guards:
+        return 1.0
     if any(guard.never or guard.kind in (GuardKind.ONCE, GuardKind.FAILURE) for guard in event.guards):
         return None
     period = event.period

@@ -138,7 +138,13 @@ def never_runs(source: Source, call: Call, depth: int = 4) -> bool:
     """Whether defaults keep a call from running: a switch that is off, here or at all calls of its function."""
     if any(guard.never for guard in call.guards):
         return True
-    sites = callers(source, call.span.path, call.function) if depth else []
+    return bool(call.function) and depth > 0 and _never_called(source, call.span.path, call.function, depth)
+
+
+@once
+def _never_called(source: Source, path: str, function: str, depth: int) -> bool:
+    """Whether a function is called, and defaults keep all its calls from running."""
+    sites = callers(source, path, function)
     return bool(sites) and all(never_runs(source, other, depth - 1) for _, other in sites)
 
 
@@ -148,8 +154,7 @@ def never_reached(source: Source, script: Script, node: ast.AST) -> bool:
     if not around or not isinstance(around[0], ast.FunctionDef | ast.AsyncFunctionDef):
         return False
     function = ".".join(getattr(item, "name", "") for item in reversed(around))
-    sites = callers(source, script.path, function)
-    return bool(sites) and all(never_runs(source, other) for _, other in sites)
+    return _never_called(source, script.path, function, 5)
 
 
 def rarely(guard: Guard) -> bool:

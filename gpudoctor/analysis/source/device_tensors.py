@@ -4,6 +4,7 @@ import ast
 import re
 from enum import Enum
 
+from gpudoctor.analysis.memo import once
 from gpudoctor.analysis.source.syntax import is_attribute, keyword_value
 from gpudoctor.model.signs.source import Call, Event, Known, Loop, Script, Source, Unknown
 
@@ -42,6 +43,7 @@ def training_target(source: Source) -> Target:
     return Target.NONE
 
 
+@once
 def _script_target(script: Script) -> Target:
     words = {word for call in script.calls if (word := _device_word(script, call)) is not None}
     if any(word.startswith("cuda") or word.isdigit() for word in words):

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from gpudoctor.analysis.memo import once
+from gpudoctor.analysis.source.control_flow import enclosing
 from gpudoctor.analysis.source.device_tensors import Target, training_target
 from gpudoctor.analysis.source.syntax import nodes
 from gpudoctor.model.signs.source import Call, Loop, LoopRole, Script, Source
@@ -102,7 +103,7 @@ _RUNNERS = frozenset({"fit", "training_step", "instantiate", "run_training"})
 def instantiated(program: Program, name: str, depth: int = 4) -> bool:
     """Whether the program names a class outside of the class, decorates it, or so with one that extends it."""
     for script in program.scripts:
-        if name in _named(script):
+        if name in script.text and _named(script, name):
             return True
         for other, node in _defined(script).items():
             if other == name and node.decorator_list:
@@ -118,28 +119,29 @@ def _defined(script: Script) -> dict[str, ast.ClassDef]:
     return {node.name: node for node in nodes(script, ast.ClassDef)}
 
 
-@once
-def _named(script: Script) -> frozenset[str]:
-    """Names that code, or a string, mentions: those of classes outside of the class and of lists of bases."""
-    found: set[str] = set()
-    waiting: list[tuple[ast.AST, str]] = [(script.tree, "")]
-    while waiting:
-        node, inside = waiting.pop()
-        word = ""
-        if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load):
-            word = node.id
-        elif isinstance(node, ast.Attribute):
-            word = node.attr
-        elif isinstance(node, ast.Constant) and isinstance(node.value, str):
-            word = node.value
-        if word and word != inside:
-            found.add(word)
-        if isinstance(node, ast.ClassDef):
-            parts: list[ast.AST] = [*node.keywords, *node.body, *node.decorator_list]
-            waiting += [(part, inside or node.name) for part in parts]
+def _named(script: Script, name: str) -> bool:
+    """Whether code, or a string, mentions a class, outside of the class itself and of lists of bases."""
+    for node in nodes(script, ast.Name, ast.Attribute, ast.Constant):
+        if isinstance(node, ast.Name):
+            word = node.id if isinstance(node.ctx, ast.Load) else None
         else:
-            waiting += [(part, inside) for part in ast.iter_child_nodes(node)]
-    return frozenset(found)
+            word = node.attr if isinstance(node, ast.Attribute) else node.value
+        if word == name and _outside(script, node, name):
+            return True
+    return False
+
+
+def _outside(script: Script, node: ast.AST, name: str) -> bool:
+    """Whether a node stands in no list of bases, and in no outermost class of a name."""
+    inside: ast.AST = node
+    outermost = ""
+    for above in enclosing(script, node):
+        if isinstance(above, ast.ClassDef):
+            if inside in above.bases:
+                return False
+            outermost = above.name
+        inside = above
+    return outermost != name
 
 
 @once

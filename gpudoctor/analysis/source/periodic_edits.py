@@ -7,9 +7,10 @@ training. A measuring block (`with FlopCounterMode() as counter`) is entered on 
 
 import ast
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
+from gpudoctor.analysis.memo import once
 from gpudoctor.analysis.source.call_frequency import option_of, step_period
 from gpudoctor.analysis.source.control_flow import FUNCTIONS, enclosing, function_of, loop_node, statement
 from gpudoctor.analysis.source.syntax import (
@@ -51,9 +52,17 @@ def events_at(source: Source, path: str, line: int, column: int = 0) -> Iterator
     for script, loop in source.training_loops:
         if loop.engine:
             continue
-        here = [event for event in loop.events if (event.span.path, event.span.line) == (path, line)]
-        for event in sorted(here, key=lambda item: item.span.column != column):
+        for event in sorted(_by_place(script, loop).get((path, line), ()), key=lambda item: item.span.column != column):
             yield script, loop, event
+
+
+@once
+def _by_place(_: Script, loop: Loop) -> Mapping[tuple[str, int], list[Event]]:
+    """The events of a loop by file and line."""
+    found: dict[tuple[str, int], list[Event]] = {}
+    for event in loop.events:
+        found.setdefault((event.span.path, event.span.line), []).append(event)
+    return found
 
 
 def thinned(
@@ -170,11 +179,15 @@ def _only_shown(script: Script, loop: Loop, place: ast.Assign) -> bool:
 def trains(loop: Loop, script: Script, place: ast.stmt) -> bool:
     """Whether a statement does a part of the training, itself or in what it calls."""
     lines = range(place.lineno, (place.end_lineno or place.lineno) + 1)
-    return any(
-        _is_training(event.node)
-        for event in loop.events
-        if any(span.path == script.path and span.line in lines for span in (*event.via, event.span))
-    )
+    return any(line in lines for line in _training_lines(script, loop))
+
+
+@once
+def _training_lines(script: Script, loop: Loop) -> frozenset[int]:
+    """Lines of a script at which a loop does a part of the training, itself or in what it calls there."""
+    training = [event for event in loop.events if _is_training(event.node)]
+    spans = {span for event in training for span in (*event.via, event.span)}
+    return frozenset(span.line for span in spans if span.path == script.path)
 
 
 def _is_training(node: ast.AST) -> bool:

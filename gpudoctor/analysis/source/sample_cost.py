@@ -276,9 +276,8 @@ class _Reader:
         written = ast.unparse(value)
         return [
             work
-            for script, call in self._calls.values()
-            if call.method in {"set_transform", "with_transform"}
-            and call.node.args
-            and call.receiver.split("[")[0] == written
+            for script in self.source.scripts
+            for call in script.calls_to(".set_transform", ".with_transform")
+            if call.node.args and call.receiver.split("[")[0] == written
             for work in self.function(script, call.node.args[0])
         ]

@@ -58,18 +58,28 @@ def children(node: ast.AST) -> list[ast.AST]:
     return found
 
 
-def walk(node: ast.AST) -> list[ast.AST]:
-    """A node and all below it, in the order of `ast.walk`; as for `nodes`, without those that Python shares."""
-    found = [node]
-    for each in found:  # grows on the way; what `children` does, without a call and a list a node
-        for name in _FIELDS[type(each)]:
-            value = getattr(each, name, None)
+def below(level: Iterable[ast.AST]) -> list[ast.AST]:
+    """The nodes right below some, as `children` gives them, without a call and a list a node."""
+    found: list[ast.AST] = []
+    for node in level:
+        for name in _FIELDS[type(node)]:
+            value = getattr(node, name, None)
             if type(value) is list:
                 for child in value:
                     if isinstance(child, ast.AST):
                         found.append(child)
             elif isinstance(value, ast.AST):
                 found.append(value)
+    return found
+
+
+def walk(node: ast.AST) -> list[ast.AST]:
+    """A node and all below it, in the order of `ast.walk`; as for `nodes`, without those that Python shares."""
+    found: list[ast.AST] = []
+    level = [node]
+    while level:
+        found += level
+        level = below(level)
     return found
 
 
@@ -163,36 +173,27 @@ def is_main_guard(test: ast.expr) -> bool:
 
 @once
 def parents(script: Script) -> Mapping[ast.AST, ast.AST]:
-    """Each node of the tree but the tree itself, in the order of `nodes`, with the node that holds it."""
-    found: dict[ast.AST, ast.AST] = {}
-    waiting: list[ast.AST] = [script.tree]
-    for node in waiting:  # grows on the way
-        inner = children(node)
-        waiting += inner
-        for child in inner:
-            found[child] = node
-    return found
+    """Each node of the tree but the tree itself, with the node that holds it."""
+    return script.parents or {child: node for node in _all(script) for child in children(node)}
 
 
 @once
 def _all(script: Script) -> tuple[ast.AST, ...]:
-    return (script.tree, *parents(script))
+    return tuple(walk(script.tree))
 
 
 @once
-def _by_type(script: Script) -> Mapping[type[ast.AST], list[tuple[int, ast.AST]]]:
-    """Nodes with their place in the walk, by their exact type."""
-    found: dict[type[ast.AST], list[tuple[int, ast.AST]]] = {}
-    for place, node in enumerate(_all(script)):
-        found.setdefault(type(node), []).append((place, node))
-    return found
+def _places(script: Script) -> Mapping[ast.AST, int]:
+    """The place of each node in the walk."""
+    return {node: place for place, node in enumerate(_all(script))}
 
 
 @once
 def _of_kinds(script: Script, kinds: tuple[type[ast.AST], ...]) -> tuple[ast.AST, ...]:
-    lists = [listed for kind, listed in _by_type(script).items() if issubclass(kind, kinds)]
-    placed = sorted((item for listed in lists for item in listed), key=lambda item: item[0])
-    return tuple(node for _, node in placed)
+    lists = [listed for kind, listed in script.kinds.items() if issubclass(kind, kinds)]
+    if len(lists) < 2:
+        return tuple(lists[0]) if lists else ()
+    return tuple(sorted((node for listed in lists for node in listed), key=_places(script).__getitem__))
 
 
 @once

@@ -81,14 +81,18 @@ def training_arguments(patient: Patient) -> list[Setup]:
     return found
 
 
-def argument_calls(source: Source) -> Iterator[tuple[Script, Call]]:
+@once
+def argument_calls(source: Source) -> tuple[tuple[Script, Call], ...]:
     """Calls that build training arguments, of a subclass too, in the ordinary course of a script."""
-    for script in source.scripts:
-        for call in script.calls:
-            own = call.name.split(".", 1)[0] in {"self", "cls", "super"}
-            likely = (call.method in TRAINING_ARGUMENTS | EXTENDED or call.method[:1].isupper()) and not own
-            if likely and arguments_class(source, script, call) and not switched_off(source, call):
-                yield script, call
+    return tuple(
+        (script, call)
+        for script in source.scripts
+        for call in script.calls
+        if (call.method[:1].isupper() or call.method in TRAINING_ARGUMENTS | EXTENDED)
+        and not call.name.startswith(("self.", "cls.", "super."))
+        and arguments_class(source, script, call)
+        and not switched_off(source, call)
+    )
 
 
 def arguments_class(source: Source, script: Script, call: Call) -> str:

@@ -253,6 +253,8 @@ class Script:
     path: str
     text: str
     tree: ast.Module
+    kinds: Mapping[type[ast.AST], Sequence[ast.AST]] = field(repr=False, compare=False)
+    """The nodes of the tree by their exact type, those of one type in the order of `ast.walk`."""
     lines: int
     calls: tuple[Call, ...]
     loops: tuple[Loop, ...]
@@ -270,6 +272,8 @@ class Script:
     links: tuple[str, ...] = ()
     starts: bool = True
     """Whether it does something when it is run, and is not a module for others."""
+    parents: Mapping[ast.AST, ast.AST] = field(default_factory=dict, repr=False, compare=False)
+    """Each node with the one that holds it, if nothing was cut out of the tree."""
     names_of: Callable[[ast.Call], tuple[str, ...]] = field(default=lambda _: (), repr=False, compare=False)
     """The names that hold the loader that a call makes, in any script of the program."""
     thing: Callable[[ast.AST], Thing] = field(default=lambda _: Thing(), repr=False, compare=False)

@@ -11,7 +11,7 @@ import warnings
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-from gpudoctor.analysis.source.syntax import by_kind, children
+from gpudoctor.analysis.source.syntax import below, by_kind
 from gpudoctor.lang import SpokenError, say
 from gpudoctor.model.external_files import read_file
 from gpudoctor.model.read_limits import SCRIPT_CODE, SCRIPT_DEPTH, SCRIPT_NODES, ReadLimit
@@ -214,7 +214,7 @@ def _measured(tree: ast.Module, shown: str) -> list[ast.AST]:
         for most, found in ((SCRIPT_NODES, len(nodes)), (SCRIPT_DEPTH, depth)):
             if found > most.most:
                 raise UnreadSource(say("{shown}: it is not read: it has {words}", shown=shown, words=most.words))
-        level = [child for node in level for child in children(node)]
+        level = below(level)
     return nodes
 
 

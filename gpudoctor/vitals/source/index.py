@@ -11,6 +11,13 @@ _CHANGES = frozenset(["to", "cuda", "cpu", "append", "add", "insert", "appendlef
 """Methods that change the object, or what a name for it holds."""
 _LIBRARIES = ("torch", "lightning", "pytorch_lightning", "accelerate", "transformers", "deepspeed", "monai", "timm")
 COMPREHENSIONS = (ast.ListComp, ast.SetComp, ast.GeneratorExp, ast.DictComp)
+_SCOPES = frozenset((ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda, ast.ClassDef))
+_BINDS = frozenset(
+    (ast.Assign, ast.AnnAssign, ast.AugAssign, ast.NamedExpr, ast.For, ast.AsyncFor, ast.With, ast.AsyncWith, ast.Expr,
+     ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Delete, ast.Import, ast.ImportFrom, ast.Global,
+     ast.Nonlocal, ast.Return, ast.Yield, ast.YieldFrom, *COMPREHENSIONS)
+)  # fmt: skip
+"""Kinds of nodes of which `_bind` knows something."""
 
 
 def text_of(node: ast.AST | None) -> str:
@@ -33,13 +40,15 @@ def index(module: Module) -> list[ast.Import | ast.ImportFrom]:
         module.homes[node] = scope
         if isinstance(node, ast.Import | ast.ImportFrom):
             imports.append(node)
-        _bind(module, scope, node)
-        inner = _scope(module, scope, node)
+        if type(node) in _BINDS:
+            _bind(module, scope, node)
+        inner = _scope(module, scope, node) if type(node) in _SCOPES else None
         inside = _inside(node) if inner is not None else frozenset()
         below = children(node)
         for child in reversed(below):
             module.parents[child] = node
             stack.append((child, inner if inner is not None and id(child) in inside else scope))
+    module.stand_ins = "ImportError" in module.text or "ModuleNotFound" in module.text
     module.torch = any(target.partition(".")[0] in _LIBRARIES for target in module.imports.values())
     return imports
 
@@ -51,10 +60,9 @@ def _inside(node: ast.AST) -> frozenset[int]:
     return frozenset(map(id, getattr(node, "body", ())))
 
 
-def _scope(module: Module, outer: Scope, node: ast.AST) -> Scope | None:
-    """The scope that a node makes."""
-    if not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda | ast.ClassDef):
-        return None
+def _scope(module: Module, outer: Scope, node: ast.AST) -> Scope:
+    """The scope that a definition makes."""
+    assert isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda | ast.ClassDef)
     short = "<lambda>" if isinstance(node, ast.Lambda) else node.name
     scope = Scope(node, module, outer, f"{outer.name}.{short}" if outer.name else short)
     module.scopes[node] = scope

@@ -169,11 +169,12 @@ class _Builder:
         loops = [self.loop(record) for record in records] + [self._engine(engine) for engine in engines]
         found = [call for call in module.calls.values() if not in_cut(module, call.node.lineno)]
         calls = sorted(found, key=lambda c: (c.span.line, c.span.column))
-        module.kinds = None  # read for the last time; the loops' events keep the module
         return Script(
             path=module.path,
             text=module.text,
             tree=module.tree,
+            kinds=module.by_kind(),
+            parents={} if module.cut else module.parents,
             lines=len(module.lines),
             calls=tuple(calls),
             loops=tuple(loops),
@@ -295,8 +296,11 @@ class _Builder:
                     plain = f"self.{name}" if scope.klass is not None else name.rpartition(".")[2]
                     if name.startswith("self."):
                         continue  # the class has it
+                    things = [*map(self.program.bound, reversed(bindings))]
+                    if not any(thing.made and kind_of(thing.type) == LOADER for thing in things):
+                        continue
                     last = self.program.joined(self.program.reaching(bindings[0].scope, bindings, None)[0])
-                    for thing in (last, *map(self.program.bound, reversed(bindings))):
+                    for thing in (last, *things):
                         for made in thing.made if kind_of(thing.type) == LOADER else ():
                             self.held.setdefault(made, {})[plain] = None
         return tuple(self.held.get(call, ()))

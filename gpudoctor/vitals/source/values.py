@@ -413,6 +413,8 @@ class Module:
     links: "list[Module]" = field(default_factory=list)
     """Modules of the program that it imports."""
     arguments: dict[str, Value] = field(default_factory=dict)
+    stand_ins: bool = True
+    """Whether something in it may stand in for an import that failed."""
     torch: bool = False
     """Whether it imports torch or something built on it."""
     cut: list[tuple[int, int]] = field(default_factory=list)
@@ -435,10 +437,15 @@ class Module:
 
     def of(self, *kinds: type[A]) -> Iterator[A]:
         """The tree's nodes of some exact types, those of one type in the order of `ast.walk`."""
+        found = self.by_kind()
+        for kind in kinds:
+            yield from found.get(kind, ())  # type: ignore[misc]
+
+    def by_kind(self) -> dict[type[ast.AST], list[ast.AST]]:
+        """The tree's nodes by their exact type."""
         if self.kinds is None:
             self.kinds = by_kind(walk(self.tree))
-        for kind in kinds:
-            yield from self.kinds.get(kind, ())  # type: ignore[misc]
+        return self.kinds
 
     def reach(self) -> "list[Module]":
         """Itself and the modules it imports, directly or not."""
