@@ -146,7 +146,7 @@ class PrecisionConflict(Check):
 
     def _models(self, source: Source) -> Iterator[Finding]:
         """A model loaded in one half precision and trained in the other, or in fp16 with fp16's scaler."""
-        calls = argument_calls(source)
+        calls = list(argument_calls(source))
         for owner, load in trained_models(source) if len(calls) == 1 else ():
             dtype = from_keyword(owner, load, "torch_dtype") or from_keyword(owner, load, "dtype")
             loaded = HALF.get(dtype.word) if dtype is not None and dtype.sure else None

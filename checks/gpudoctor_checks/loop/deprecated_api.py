@@ -3,7 +3,6 @@
 import ast
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import lru_cache
 from itertools import chain
 
 from gpudoctor.analysis.source.control_flow import enclosing, holds, may_run, never_reached, never_runs
@@ -19,11 +18,6 @@ from gpudoctor_checks.api_facts import ApiFact, facts, reached
 
 _Place = tuple[str, ApiFact, SourceSpan]
 """What a message calls it, its row, and where it stands."""
-
-_PACKAGES = (
-    "torch.", "functorch.", "transformers.", "lightning.", "torchvision.", "numpy.", "pandas.", "scipy.",
-    "sklearn.",
-)  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -170,47 +164,31 @@ def _uses(source: Source, script: Script) -> Iterator[_Use]:
 
 
 def _calls(source: Source, script: Script) -> Iterator[_Place]:
+    named = {row.name: row for row in facts("calls") if not row.prefix}
+    begun = [row for row in facts("calls") if row.prefix]
+    names = (*named, *(row.name for row in (*begun, *facts("arguments"), *facts("missing"))))
     for call in script.calls:
-        config, ours = call.method in HF_CONFIGS, call.name.startswith(_PACKAGES)
-        rows = _rows_of(call.name, call.method) if ours else ()
-        if not (config or rows) or _knows(call) or never_runs(source, call):
+        config, ours = call.method in HF_CONFIGS, call.name.startswith(names)
+        if not (config or ours) or _knows(call) or never_runs(source, call):
             continue
         for row in facts("values") if config else ():
             value = call.keywords.get(row.keyword)
             if isinstance(value, Known) and value.value == row.value:
                 yield f'{row.keyword}="{row.value}"', row, call.span
-        for table, row in rows:
-            what = _what(table, row, call)
-            if what is not None:
-                yield what, row, call.span
-
-
-@lru_cache(maxsize=4096)
-def _rows_of(name: str, method: str) -> tuple[tuple[str, ApiFact], ...]:
-    """What is known of calls by a name, each with its table."""
-    begun = [("begun", row) for row in facts("calls") if row.prefix and row.names(name)]
-    given = [
-        ("arguments", row)
-        for row in facts("arguments")
-        if (name.startswith(row.name) and method.endswith(row.suffix) if row.prefix else name == row.name)
-    ]
-    missing = [("missing", row) for row in facts("missing") if name == row.name]
-    plain = [("plain", row) for row in facts("calls") if not row.prefix and row.name == name]
-    return (*plain[-1:], *begun, *given, *missing)
-
-
-def _what(table: str, row: ApiFact, call: Call) -> str | None:
-    """What a call uses of a row; None where it does not."""
-    if table == "plain":
-        return (row.what or f"{call.name}()") if call.receiver_class is None else None
-    if table == "begun":
-        return row.name
-    if table == "missing":
-        return f"{call.name}() without {row.keyword}" if call.argument(row.keyword) is None else None
-    value = call.keywords.get(row.keyword)
-    if value is None or (isinstance(value, Known) and value.value is None):
-        return None
-    return say("{keyword}= of {call}", keyword=row.keyword, call=call.name)
+        if ours and call.name in named and call.receiver_class is None:
+            yield named[call.name].what or f"{call.name}()", named[call.name], call.span
+        for row in begun if ours else ():
+            if row.names(call.name):
+                yield row.name, row, call.span
+        for row in facts("arguments") if ours else ():
+            value = call.keywords.get(row.keyword)
+            none = value is None or (isinstance(value, Known) and value.value is None)
+            begins = call.name.startswith(row.name) and call.method.endswith(row.suffix)
+            if not none and (begins if row.prefix else call.name == row.name):
+                yield say("{keyword}= of {call}", keyword=row.keyword, call=call.name), row, call.span
+        for row in facts("missing") if ours else ():
+            if call.name == row.name and call.argument(row.keyword) is None:
+                yield f"{call.name}() without {row.keyword}", row, call.span
 
 
 def _imports(script: Script) -> Iterator[_Place]:

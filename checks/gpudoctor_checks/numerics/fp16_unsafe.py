@@ -174,7 +174,7 @@ class Fp16Unsafe(Check):
     # source: the Trainer
 
     def _trainer(self, source: Source) -> Iterator[Finding]:
-        calls = argument_calls(source)
+        calls = list(argument_calls(source))
         others = {"fp16", "bf16", "optim", "deepspeed", "fsdp", "accelerator_config"}
         if len(calls) != 1 or calls[0][1].open_ended or others & calls[0][1].keywords.keys():
             return

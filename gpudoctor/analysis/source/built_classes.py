@@ -65,12 +65,12 @@ def _class_of(source: Source, script: Script, name: str) -> tuple[Script, ast.Cl
     """The program's class of a resolved name: `Mine` of the script itself, `package.module.Mine` of another."""
     module, _, last = name.rpartition(".")
     if not module:
-        node = _classes(script).get(last)
+        node = classes_in(script).get(last)
         return (script, node) if node is not None else None
     path = module.replace(".", "/")
     for other in _defining(source).get(last, ()):
         if _stem(other) == path or _stem(other).endswith("/" + path):
-            return other, _classes(other)[last]
+            return other, classes_in(other)[last]
     return None
 
 
@@ -82,13 +82,14 @@ def _stem(script: Script) -> str:
 def _defining(source: Source) -> Mapping[str, list[Script]]:
     found: dict[str, list[Script]] = {}
     for script in source.scripts:
-        for name in _classes(script):
+        for name in classes_in(script):
             found.setdefault(name, []).append(script)
     return found
 
 
 @once
-def _classes(script: Script) -> Mapping[str, ast.ClassDef]:
+def classes_in(script: Script) -> Mapping[str, ast.ClassDef]:
+    """The classes of a script by their own names."""
     return {node.name: node for node in nodes(script, ast.ClassDef)}
 
 

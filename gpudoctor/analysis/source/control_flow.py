@@ -1,7 +1,7 @@
 """Questions of place that checks ask of a program: what encloses a call, what a block runs, what reaches it."""
 
 import ast
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import TypeAlias
 
 from gpudoctor.analysis.memo import once
@@ -124,28 +124,21 @@ def switched_off(source: Source, call: Call, depth: int = 4) -> bool:
     """
     if any(rarely(guard) for guard in call.guards):
         return True
-    return bool(call.function) and depth > 0 and _behind_switches(source, call.span.path, call.function, depth)
+    return bool(call.function) and _all_sites(source, call.span.path, call.function, depth, switched_off)
 
 
 @once
-def _behind_switches(source: Source, path: str, function: str, depth: int) -> bool:
-    """Whether a function is called, and only behind switches."""
-    sites = callers(source, path, function)
-    return bool(sites) and all(switched_off(source, other, depth - 1) for _, other in sites)
+def _all_sites(source: Source, path: str, function: str, depth: int, off: Callable[[Source, Call, int], bool]) -> bool:
+    """Whether a function is called, and all its calls are off."""
+    sites = callers(source, path, function) if depth else ()
+    return bool(sites) and all(off(source, other, depth - 1) for _, other in sites)
 
 
 def never_runs(source: Source, call: Call, depth: int = 4) -> bool:
     """Whether defaults keep a call from running: a switch that is off, here or at all calls of its function."""
     if any(guard.never for guard in call.guards):
         return True
-    return bool(call.function) and depth > 0 and _never_called(source, call.span.path, call.function, depth)
-
-
-@once
-def _never_called(source: Source, path: str, function: str, depth: int) -> bool:
-    """Whether a function is called, and defaults keep all its calls from running."""
-    sites = callers(source, path, function)
-    return bool(sites) and all(never_runs(source, other, depth - 1) for _, other in sites)
+    return bool(call.function) and _all_sites(source, call.span.path, call.function, depth, never_runs)
 
 
 def never_reached(source: Source, script: Script, node: ast.AST) -> bool:
@@ -154,7 +147,7 @@ def never_reached(source: Source, script: Script, node: ast.AST) -> bool:
     if not around or not isinstance(around[0], ast.FunctionDef | ast.AsyncFunctionDef):
         return False
     function = ".".join(getattr(item, "name", "") for item in reversed(around))
-    return _never_called(source, script.path, function, 5)
+    return _all_sites(source, script.path, function, 5, never_runs)
 
 
 def rarely(guard: Guard) -> bool:

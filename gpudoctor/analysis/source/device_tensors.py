@@ -36,7 +36,7 @@ class Target(Enum):
 
 def training_target(source: Source) -> Target:
     """The device that the program trains on, by the strongest word in any of its scripts."""
-    seen = {_script_target(script) for script in source.scripts}
+    seen = {script_target(script) for script in source.scripts}
     for target in (Target.CUDA, Target.MAYBE, Target.OTHER, Target.CPU):
         if target in seen:
             return target
@@ -44,7 +44,8 @@ def training_target(source: Source) -> Target:
 
 
 @once
-def _script_target(script: Script) -> Target:
+def script_target(script: Script) -> Target:
+    """The device that a script trains on, by its strongest word."""
     words = {word for call in script.calls if (word := _device_word(script, call)) is not None}
     if any(word.startswith("cuda") or word.isdigit() for word in words):
         return Target.CUDA

@@ -7,8 +7,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from gpudoctor.analysis.memo import once
+from gpudoctor.analysis.source.built_classes import classes_in
 from gpudoctor.analysis.source.control_flow import enclosing
-from gpudoctor.analysis.source.device_tensors import Target, training_target
+from gpudoctor.analysis.source.device_tensors import Target, script_target
 from gpudoctor.analysis.source.syntax import nodes
 from gpudoctor.model.signs.source import Call, Loop, LoopRole, Script, Source
 
@@ -52,7 +53,7 @@ class Program:
     @property
     def target(self) -> Target:
         """The device that it trains on, by the strongest word in any of its scripts."""
-        seen = {_target(script) for script in self.scripts}
+        seen = {script_target(script) for script in self.scripts}
         order = (Target.CUDA, Target.MAYBE, Target.OTHER, Target.CPU)
         return next((target for target in order if target in seen), Target.NONE)
 
@@ -63,11 +64,6 @@ class Program:
         for others to call does not, nor does one that only defines a class with a method that trains: what it
         lacks (a seed, a precision, compiling) its caller may have."""
         return any(_started(self, script, loop) for script, loop in self.loops)
-
-
-@once
-def _target(script: Script) -> Target:
-    return training_target(Source(scripts=(script,)))
 
 
 @once
@@ -105,7 +101,7 @@ def instantiated(program: Program, name: str, depth: int = 4) -> bool:
     for script in program.scripts:
         if name in script.text and _named(script, name):
             return True
-        for other, node in _defined(script).items():
+        for other, node in classes_in(script).items():
             if other == name and node.decorator_list:
                 return True
             extends = any(ast.unparse(base).rpartition(".")[2] == name for base in node.bases)
@@ -115,33 +111,17 @@ def instantiated(program: Program, name: str, depth: int = 4) -> bool:
 
 
 @once
-def _defined(script: Script) -> dict[str, ast.ClassDef]:
-    return {node.name: node for node in nodes(script, ast.ClassDef)}
-
-
 def _named(script: Script, name: str) -> bool:
     """Whether code, or a string, mentions a class, outside of the class itself and of lists of bases."""
     for node in nodes(script, ast.Name, ast.Attribute, ast.Constant):
-        if isinstance(node, ast.Name):
-            word = node.id if isinstance(node.ctx, ast.Load) else None
-        else:
-            word = node.attr if isinstance(node, ast.Attribute) else node.value
-        if word == name and _outside(script, node, name):
-            return True
+        word = node.id if isinstance(node, ast.Name) else node.attr if isinstance(node, ast.Attribute) else node.value
+        if word == name and not isinstance(getattr(node, "ctx", None), ast.Store):
+            above = [*enclosing(script, node)]
+            inside = zip([node, *above], above, strict=False)
+            classes = [(part, item) for part, item in inside if isinstance(item, ast.ClassDef)]
+            if not classes or (classes[-1][1].name != name and not any(part in item.bases for part, item in classes)):
+                return True
     return False
-
-
-def _outside(script: Script, node: ast.AST, name: str) -> bool:
-    """Whether a node stands in no list of bases, and in no outermost class of a name."""
-    inside: ast.AST = node
-    outermost = ""
-    for above in enclosing(script, node):
-        if isinstance(above, ast.ClassDef):
-            if inside in above.bases:
-                return False
-            outermost = above.name
-        inside = above
-    return outermost != name
 
 
 @once

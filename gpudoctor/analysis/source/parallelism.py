@@ -21,20 +21,13 @@ SHARDED = frozenset(
 
 def wrappers(program: Program, names: frozenset[str]) -> list[tuple[Script, Call]]:
     """Calls that wrap a model so, those behind a switch that is known to be off left out."""
-    if not program.called & names:
-        return []
-    return [
-        (script, call)
-        for script, call in program.calls
-        if call.name in names and not any(guard.never for guard in call.guards)
-    ]
+    found = [item for item in program.calls if item[1].name in names] if program.called & names else []
+    return [(script, call) for script, call in found if not any(guard.never for guard in call.guards)]
 
 
 def wraps_ddp(program: Program) -> list[tuple[Script, Call]]:
     """Calls that wrap a model in DistributedDataParallel, in whatever branch."""
-    if not program.called & DDP:
-        return []
-    return [(script, call) for script, call in program.calls if call.name in DDP]
+    return [item for item in program.calls if item[1].name in DDP] if program.called & DDP else []
 
 
 def plain(call: Call, keyword: str, position: int | None = None) -> object:

@@ -7,7 +7,7 @@ training. A measuring block (`with FlopCounterMode() as counter`) is entered on 
 
 import ast
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from gpudoctor.analysis.memo import once
@@ -52,17 +52,9 @@ def events_at(source: Source, path: str, line: int, column: int = 0) -> Iterator
     for script, loop in source.training_loops:
         if loop.engine:
             continue
-        for event in sorted(_by_place(script, loop).get((path, line), ()), key=lambda item: item.span.column != column):
+        here = [event for event in loop.events if event.span.line == line and event.span.path == path]
+        for event in sorted(here, key=lambda item: item.span.column != column):
             yield script, loop, event
-
-
-@once
-def _by_place(_: Script, loop: Loop) -> Mapping[tuple[str, int], list[Event]]:
-    """The events of a loop by file and line."""
-    found: dict[tuple[str, int], list[Event]] = {}
-    for event in loop.events:
-        found.setdefault((event.span.path, event.span.line), []).append(event)
-    return found
 
 
 def thinned(

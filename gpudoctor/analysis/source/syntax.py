@@ -48,18 +48,11 @@ def nodes(script: Script, *kinds: type[ast.AST]) -> tuple[ast.AST, ...]:
 
 def children(node: ast.AST) -> list[ast.AST]:
     """The nodes right below one; as for `nodes`, without those that Python shares between places."""
-    found: list[ast.AST] = []
-    for name in _FIELDS[type(node)]:
-        value = getattr(node, name, None)
-        if type(value) is list:
-            found += [child for child in value if isinstance(child, ast.AST)]
-        elif isinstance(value, ast.AST):
-            found.append(value)
-    return found
+    return below((node,))
 
 
 def below(level: Iterable[ast.AST]) -> list[ast.AST]:
-    """The nodes right below some, as `children` gives them, without a call and a list a node."""
+    """The nodes right below some, as `children` gives them."""
     found: list[ast.AST] = []
     for node in level:
         for name in _FIELDS[type(node)]:

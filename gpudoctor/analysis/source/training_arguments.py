@@ -81,18 +81,14 @@ def training_arguments(patient: Patient) -> list[Setup]:
     return found
 
 
-@once
-def argument_calls(source: Source) -> tuple[tuple[Script, Call], ...]:
+def argument_calls(source: Source) -> Iterator[tuple[Script, Call]]:
     """Calls that build training arguments, of a subclass too, in the ordinary course of a script."""
-    return tuple(
-        (script, call)
-        for script in source.scripts
-        for call in script.calls
-        if (call.method[:1].isupper() or call.method in TRAINING_ARGUMENTS | EXTENDED)
-        and not call.name.startswith(("self.", "cls.", "super."))
-        and arguments_class(source, script, call)
-        and not switched_off(source, call)
-    )
+    for script in source.scripts:
+        for call in script.calls:
+            likely = call.method[:1].isupper() or call.method in TRAINING_ARGUMENTS | EXTENDED
+            own = likely and call.name.startswith(("self.", "cls.", "super."))
+            if likely and not own and arguments_class(source, script, call) and not switched_off(source, call):
+                yield script, call
 
 
 def arguments_class(source: Source, script: Script, call: Call) -> str:

@@ -186,12 +186,10 @@ class Event:
     @property
     def period(self) -> Value | None:
         """Passes between two runs: Known(1) unguarded, the period of its guard, None when it cannot be told."""
-        if self.every_pass:
-            return Known(value=1, origin="unguarded")
         thinning = [g for g in self.guards if g.kind is not GuardKind.RANK and not _always(g)]
         if len(thinning) == 1 and thinning[0].kind is GuardKind.PERIOD:
             return thinning[0].period
-        return None
+        return None if thinning else Known(value=1, origin="unguarded")
 
 
 def _always(guard: Guard) -> bool:
@@ -283,10 +281,6 @@ class Script:
     def calls_to(self, *names: str) -> Iterator[Call]:
         """Calls of one of the resolved names; a name that starts with a dot matches any such method."""
         index = remembered(self, "calls by name", self._calls_by_name)
-        if len(names) == 1:
-            for _, call in index.get(names[0], ()):
-                yield call
-            return
         found = {place: call for name in names for place, call in index.get(name, ())}
         for place in sorted(found):
             yield found[place]

@@ -11,13 +11,8 @@ _CHANGES = frozenset(["to", "cuda", "cpu", "append", "add", "insert", "appendlef
 """Methods that change the object, or what a name for it holds."""
 _LIBRARIES = ("torch", "lightning", "pytorch_lightning", "accelerate", "transformers", "deepspeed", "monai", "timm")
 COMPREHENSIONS = (ast.ListComp, ast.SetComp, ast.GeneratorExp, ast.DictComp)
-_SCOPES = frozenset((ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda, ast.ClassDef))
-_BINDS = frozenset(
-    (ast.Assign, ast.AnnAssign, ast.AugAssign, ast.NamedExpr, ast.For, ast.AsyncFor, ast.With, ast.AsyncWith, ast.Expr,
-     ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Delete, ast.Import, ast.ImportFrom, ast.Global,
-     ast.Nonlocal, ast.Return, ast.Yield, ast.YieldFrom, *COMPREHENSIONS)
-)  # fmt: skip
-"""Kinds of nodes of which `_bind` knows something."""
+_PLAIN = frozenset((ast.Name, ast.Constant, ast.Attribute, ast.Call, ast.keyword, ast.arg, ast.Subscript, ast.Tuple))
+"""Kinds of nodes that bind nothing."""
 
 
 def text_of(node: ast.AST | None) -> str:
@@ -40,9 +35,10 @@ def index(module: Module) -> list[ast.Import | ast.ImportFrom]:
         module.homes[node] = scope
         if isinstance(node, ast.Import | ast.ImportFrom):
             imports.append(node)
-        if type(node) in _BINDS:
+        inner = None
+        if type(node) not in _PLAIN:
             _bind(module, scope, node)
-        inner = _scope(module, scope, node) if type(node) in _SCOPES else None
+            inner = _scope(module, scope, node)
         inside = _inside(node) if inner is not None else frozenset()
         below = children(node)
         for child in reversed(below):
@@ -60,9 +56,10 @@ def _inside(node: ast.AST) -> frozenset[int]:
     return frozenset(map(id, getattr(node, "body", ())))
 
 
-def _scope(module: Module, outer: Scope, node: ast.AST) -> Scope:
-    """The scope that a definition makes."""
-    assert isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda | ast.ClassDef)
+def _scope(module: Module, outer: Scope, node: ast.AST) -> Scope | None:
+    """The scope that a node makes."""
+    if not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda | ast.ClassDef):
+        return None
     short = "<lambda>" if isinstance(node, ast.Lambda) else node.name
     scope = Scope(node, module, outer, f"{outer.name}.{short}" if outer.name else short)
     module.scopes[node] = scope

@@ -750,9 +750,8 @@ def _kind(bases: Sequence[AbstractValue]) -> str | None:
 def _stands_in(binding: Binding) -> bool:
     """Whether a binding only stands in for an import that failed."""
     module = binding.scope.module
-    if not module.stand_ins:
-        return False
-    above = [item.type for item in module.above(binding.node) if isinstance(item, ast.ExceptHandler)]
+    around = module.above(binding.node) if module.stand_ins else ()
+    above = [item.type for item in around if isinstance(item, ast.ExceptHandler)]
     return any(item is not None and re.search("ImportError|ModuleNotFound", ast.unparse(item)) for item in above)
 
 
