@@ -12,6 +12,7 @@ import re
 import shutil
 import sys
 from pathlib import Path
+from unittest.mock import patch
 
 from manual_markdown import index_markdown, page_markdown
 
@@ -73,13 +74,13 @@ def stale(wanted: dict[Path, str]) -> list[Path]:
 
 def _command_line() -> str:
     """The help of the program and of each command, at 80 columns whatever the terminal."""
-    os.environ |= {"COLUMNS": "80", "NO_COLOR": "1", "LC_ALL": "C"}
-    parser = build_parser()
-    lines = ["# The command line", "", *help_lines(parser)]
-    for action in parser._actions:
-        if isinstance(action, argparse._SubParsersAction):
-            for name, command in action.choices.items():
-                lines += [f"## gpudoctor {name}", "", *help_lines(command)]
+    with patch.dict(os.environ, {"COLUMNS": "80", "NO_COLOR": "1", "LC_ALL": "C"}):
+        parser = build_parser()
+        lines = ["# The command line", "", *help_lines(parser)]
+        for action in parser._actions:
+            if isinstance(action, argparse._SubParsersAction):
+                for name, command in action.choices.items():
+                    lines += [f"## gpudoctor {name}", "", *help_lines(command)]
     return "\n".join(lines).rstrip() + "\n"
 
 

@@ -97,7 +97,6 @@ def test_a_small_job_from_flags_to_report(tmp_path):
     assert report["run"]["steps"] >= 5 and report["run"]["throughput"]["tokens_per_second"] > 0
 
     assert report["findings"] == []
-    assert all(item["reason"].startswith("a synthetic job: ") for item in report["silenced"])
     script = Path(job["script"])
     assert script.parent == tmp_path / "rec" and "import gpudoctor" not in script.read_text()
     assert report["run"]["command"][:2] == [sys.executable, str(script)]
