@@ -1,14 +1,14 @@
 """The table of API facts: what libraries renamed, deprecated or removed, in which release, and what to write now."""
 
 import json
-from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
 
 from gpudoctor.model.cuda import numbers
+from gpudoctor.model.records import frozen
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class ApiFact:
     """One row; `about` in the table says what the columns mean. What a row leaves out is \"\", or false."""
 

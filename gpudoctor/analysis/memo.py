@@ -5,20 +5,20 @@ through a whole tree is made by the first that asks.
 """
 
 from collections.abc import Callable, Hashable
-from dataclasses import dataclass, field
 from functools import wraps
 from typing import Any, Concatenate, ParamSpec, TypeVar
 from weakref import WeakKeyDictionary
 
 from gpudoctor.model.memo import Remembers, remembered
 from gpudoctor.model.patient import Patient
+from gpudoctor.model.records import field, frozen
 
 P = ParamSpec("P")
 R = TypeVar("R")
 S = TypeVar("S", bound=Remembers | Patient)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen(kw_only=False)
 class _Beside:
     """The memory of what has none of its own."""
 

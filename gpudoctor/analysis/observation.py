@@ -5,13 +5,13 @@
 """
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from gpudoctor.lang.message import concatenated
 from gpudoctor.model.check import Check
 from gpudoctor.model.evidence import Evidence, Measurement, SourceSpan
 from gpudoctor.model.finding import Confidence, Cost, Detail, Finding, Severity, Whose
+from gpudoctor.model.records import frozen, replace
 from gpudoctor.model.unavailable import ReaderCrashed, Unavailable
 
 if TYPE_CHECKING:
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from gpudoctor.model.signs.recording import Recording
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class Recurrence:
     """How often something came that comes now and then."""
 
@@ -33,7 +33,7 @@ class Recurrence:
     """Between two of them; None where steps were not counted."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class Observation:
     """A share of the time, where it goes, and who saw it."""
 

@@ -3,8 +3,6 @@
 Shared by checks and rules that hold the machine against the job. What nobody says is None, never a guess.
 """
 
-from dataclasses import dataclass, replace
-
 from gpudoctor.analysis import of_run
 from gpudoctor.analysis.run.steady_run import processes
 from gpudoctor.analysis.source.device_tensors import Target, training_target
@@ -14,6 +12,7 @@ from gpudoctor.lang import say
 from gpudoctor.model.evidence import Evidence
 from gpudoctor.model.job_devices import ranks_here, without_gpus
 from gpudoctor.model.patient import Patient
+from gpudoctor.model.records import frozen, replace
 from gpudoctor.model.signs.job import Environment, Profile
 from gpudoctor.model.signs.source import Call, Known, Source
 from gpudoctor.model.unavailable import optional as optional
@@ -43,7 +42,7 @@ def training_loaders(patient: Patient) -> tuple[Loader, ...]:
     return tuple(item for item in found if item.ran is not None or made_to_train(patient.source, item))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class Workers:
     """Loader workers of one rank."""
 
@@ -57,7 +56,7 @@ class Workers:
     """The loader, when it is one in the source."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class Threads:
     """Threads of one rank for operations on the CPU."""
 

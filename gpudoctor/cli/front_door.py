@@ -5,12 +5,12 @@ import re
 import shlex
 import sys
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 from gpudoctor.errors import UsageError
 from gpudoctor.lang import say
 from gpudoctor.lang.message import concatenated
+from gpudoctor.model.records import frozen
 
 CHECK, RUN, WATCH = "check", "run", "watch"
 REPORT, AUTOPSY, EXPLAIN, COMPARE = "report", "autopsy", "explain", "compare"
@@ -21,7 +21,7 @@ _HEAD = 4096
 _NSIGHT = (".nsys-rep", ".qdrep")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class NamedThing:
     """Something that the user named."""
 

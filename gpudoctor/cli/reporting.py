@@ -4,13 +4,13 @@ import argparse
 import os
 import sys
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, TextIO
 
 from gpudoctor.cli.output import add_color_flag, add_format_flags, add_quiet_flag, deliver_text, look, tell
 from gpudoctor.errors import UsageError
 from gpudoctor.lang import template, tr
+from gpudoctor.model.records import frozen
 
 if TYPE_CHECKING:
     from gpudoctor.engine.examination import Request
@@ -95,7 +95,7 @@ def check_output(arguments: argparse.Namespace) -> None:
         raise UsageError("--output {path}: not writable by this user; choose another place", path=path)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class Rendered:
     """A report as it goes out."""
 

@@ -7,7 +7,6 @@ import sys
 import traceback
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -27,6 +26,7 @@ from gpudoctor.cli.time_limited import ASKED, Expired, Fault, limited
 from gpudoctor.errors import DoctorError
 from gpudoctor.lang import say, template, term
 from gpudoctor.lang.message import concatenated
+from gpudoctor.model.records import frozen
 from gpudoctor.text import duration, ranks
 
 if TYPE_CHECKING:
@@ -193,7 +193,7 @@ def _reported(
     return found
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class _Made:
     """All that is asked for after a run, ready to be written."""
 

@@ -5,7 +5,6 @@ import sys
 import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -14,6 +13,7 @@ from gpudoctor.cli.time_limited import Expired, limited
 from gpudoctor.errors import UsageError
 from gpudoctor.lang import say
 from gpudoctor.lang.message import concatenated
+from gpudoctor.model.records import frozen, replace
 
 if TYPE_CHECKING:
     from gpudoctor.engine.examination import Request
@@ -32,7 +32,7 @@ _REPLAY_SHARE = 0.4
 """Share of the time that is left which a replay may take."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class VerifyResult:
     """What came of it."""
 

@@ -5,12 +5,12 @@ yields what was not seen, a clause each; docs/verdicts.md says what each require
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, TypeAlias
 
 from gpudoctor.analysis.saved_gpus import not_held
 from gpudoctor.lang import say, template, term
 from gpudoctor.model import Crashed, Found, Outcome, Passed, Patient, PatientKind, Ranked, Severity, Skipped
+from gpudoctor.model.records import field, frozen
 from gpudoctor.model.signs.source import Source
 from gpudoctor.model.unavailable import optional
 from gpudoctor.text import capitalised, count, joined, percent
@@ -36,7 +36,7 @@ PRICED = ("data_wait", "transfer", "sync", "logging", "checkpoint", "evaluation"
 """Phases of a watched job that a cure could take away; the rest is the work itself."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class Examined:
     """An examination without a run."""
 
@@ -47,7 +47,7 @@ class Examined:
     """Whether a file could not be read, or a reader failed."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class Ran:
     """An examination of a run."""
 

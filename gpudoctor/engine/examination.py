@@ -2,7 +2,6 @@
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, TypeVar
 
 from gpudoctor import __version__
@@ -24,6 +23,7 @@ from gpudoctor.model.check import Crashed, Found, Outcome, Passed, Skipped
 from gpudoctor.model.finding import Code, Confidence, Finding, Severity
 from gpudoctor.model.log_message import LibraryDetail, LogDetail, LogSummary
 from gpudoctor.model.patient import Patient, PatientKind
+from gpudoctor.model.records import field, frozen, replace
 from gpudoctor.model.remedy import Applicability, Effect, EffectOrigin, Effort, Remedy
 from gpudoctor.model.report import Ranked, Report, Silenced, Subject, Summary
 from gpudoctor.model.rule import Rule
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class Request:
     """What to run and how; the patient comes apart."""
 

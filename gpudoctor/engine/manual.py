@@ -3,13 +3,13 @@
 import inspect
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
 from functools import lru_cache
 
 from gpudoctor.engine.selection import topic_of
 from gpudoctor.lang import ENGLISH, current_language, page_text, word
 from gpudoctor.model import Check, Code, Maturity, Named, Reads, Severity, Threshold
 from gpudoctor.model.check import TrackRecord, track_record
+from gpudoctor.model.records import frozen, replace
 
 HEADINGS = ("What it finds", "Why it hurts", "How it knows", "False alarms", "Remedies", "References")
 """The headings of every page, in this order."""
@@ -45,7 +45,7 @@ class ManualError(ValueError):
     """A docstring is no manual page; the text says what is missing."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class Manual:
     """A manual page."""
 
@@ -54,7 +54,7 @@ class Manual:
     """By heading, in the order of `HEADINGS`: without the indentation, paragraphs separated by blank lines."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class ManualPage:
     """A check as a reader sees it: its manual and the facts from its class."""
 

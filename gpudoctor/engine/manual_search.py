@@ -12,7 +12,6 @@ import math
 import re
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
 
@@ -21,6 +20,7 @@ from gpudoctor.engine.registry import Registry
 from gpudoctor.model import Check
 from gpudoctor.model.log_message import PLAIN
 from gpudoctor.model.message_cues import cues_of
+from gpudoctor.model.records import frozen
 
 _WORD = re.compile(r"[a-z0-9]+")
 _NOISE = """
@@ -41,7 +41,7 @@ _SATURATED = 1.5
 """Of the formula of BM25: the second mention of a word counts less than the first."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class Hit:
     """A check that a query may mean."""
 

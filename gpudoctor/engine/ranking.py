@@ -11,11 +11,11 @@ of its effect are set aside too: they would treat a symptom.
 
 from collections.abc import Iterable, Sequence
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass
 
 from gpudoctor.lang import say, term
 from gpudoctor.model.evidence import Measurement, Provenance
 from gpudoctor.model.finding import Code, Confidence, Finding, Resource, Severity
+from gpudoctor.model.records import frozen
 from gpudoctor.model.remedy import Applicability, Effect, Remedy
 from gpudoctor.model.report import Ranked, SetAside
 from gpudoctor.text import percent
@@ -32,7 +32,7 @@ _REPORT = "gpudoctor report "
 """What shows a number of a recording again."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class Case:
     """A finding with the remedies that its rules gave."""
 
@@ -40,13 +40,13 @@ class Case:
     remedies: tuple[Remedy, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen(kw_only=False)
 class _Gain:
     share: float
     words: str
 
 
-@dataclass(frozen=True, slots=True)
+@frozen(kw_only=False)
 class _Turned:
     """A knob that a better placed remedy turns; `place` is None for a knob of the whole job."""
 

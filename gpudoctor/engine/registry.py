@@ -2,7 +2,6 @@
 
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from functools import lru_cache
 from importlib.metadata import EntryPoint, entry_points
 from typing import TypeVar
@@ -10,6 +9,7 @@ from typing import TypeVar
 from gpudoctor.errors import IncompleteError
 from gpudoctor.lang import say
 from gpudoctor.model import Check, Code, LogMessage, Rule
+from gpudoctor.model.records import frozen
 
 CHECKS_GROUP = "gpudoctor.checks"
 RULES_GROUP = "gpudoctor.rules"
@@ -17,7 +17,7 @@ RULES_GROUP = "gpudoctor.rules"
 T = TypeVar("T", bound=Check | Rule)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class Registry:
     """Every check and rule that is installed."""
 
@@ -35,7 +35,7 @@ class Registry:
         return next((check for check in self.checks.values() if check.name == name), None)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen(kw_only=False)
 class LogMessages:
     """The messages of checks with their codes: they are read when somebody asks for one."""
 

@@ -2,7 +2,6 @@
 
 import json
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from difflib import SequenceMatcher
 from importlib.resources import files
 
@@ -10,6 +9,7 @@ from gpudoctor.engine.registry import Registry
 from gpudoctor.errors import UsageError
 from gpudoctor.lang import say
 from gpudoctor.model import Code
+from gpudoctor.model.records import frozen
 
 ALL = "ALL"
 _NEAR = 0.5
@@ -28,7 +28,7 @@ def nearest(word: str, choices: Iterable[str]) -> str:
     return say("; did you mean {best}?", best=best[1]) if best[0] >= _NEAR else ""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class Retired:
     """A check that is gone; its code stays reserved."""
 
@@ -68,7 +68,7 @@ def resolve(selector: str, registry: Registry, where: str) -> frozenset[Code]:
     return frozenset(codes)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class Selection:
     """What to run and what to silence."""
 

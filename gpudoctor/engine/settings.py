@@ -3,7 +3,6 @@
 import os
 import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TypeAlias
 
@@ -14,6 +13,7 @@ from gpudoctor.lang import say
 from gpudoctor.model import Code
 from gpudoctor.model.external_files import read_file, read_text
 from gpudoctor.model.read_limits import SETTINGS
+from gpudoctor.model.records import field, frozen
 
 Toml: TypeAlias = "str | int | float | bool | list[Toml] | dict[str, Toml] | object"
 
@@ -21,7 +21,7 @@ FAIL_ON = ("error", "warning", "note", "never")
 _KEYS = ("select", "ignore", "per-file-ignores", "fail-on", "thresholds", "baseline", "preview")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class Settings:
     """Validated settings; every field has its default when there is no file."""
 

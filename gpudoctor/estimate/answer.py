@@ -1,12 +1,12 @@
 """The answer of `gpudoctor estimate`: everything that a renderer shows, decided."""
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from gpudoctor.estimate.fit import Cut, Room, Search
 from gpudoctor.estimate.result import Device, Estimate, Verdict
 from gpudoctor.estimate.shapes import ModelShape
 from gpudoctor.lang import say, term
+from gpudoctor.model.records import frozen
 
 if TYPE_CHECKING:
     from gpudoctor.estimate.traced.traced_estimate import Traced
@@ -19,7 +19,7 @@ LABELS = {
 VERDICTS = (Verdict.FITS, Verdict.TIGHT, Verdict.DOES_NOT_FIT)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class Answer:
     """One question answered: a model, and a job or the usual three."""
 

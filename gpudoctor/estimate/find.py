@@ -2,7 +2,6 @@
 
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
 from typing import Any
 
 from gpudoctor.errors import UsageError
@@ -11,9 +10,10 @@ from gpudoctor.estimate.shapes import ModelShape
 from gpudoctor.lang import say
 from gpudoctor.model.external_files import load_json, read_file
 from gpudoctor.model.read_limits import CONFIG
+from gpudoctor.model.records import frozen, replace
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class FoundModel:
     """The model, and what was assumed to find it."""
 

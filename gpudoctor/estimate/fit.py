@@ -6,7 +6,6 @@ checkpointing, batch, quantisation.
 """
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
 from typing import Any
 
 from gpudoctor.errors import UsageError
@@ -14,6 +13,7 @@ from gpudoctor.estimate.api import estimate_job
 from gpudoctor.estimate.job import TrainingJob
 from gpudoctor.estimate.result import Device, Estimate, Verdict
 from gpudoctor.estimate.shapes import ModelShape
+from gpudoctor.model.records import frozen, replace
 
 METHODS = ("full", "lora", "qlora")
 LARGEST_BATCH = 1024
@@ -28,7 +28,7 @@ _CUTS: tuple[dict[str, Any], ...] = (
 """Single changes, in the order in which they are advised."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class Fit:
     """One configuration that fits."""
 
@@ -41,7 +41,7 @@ class Fit:
     """Bytes that the changes free at the batch that was asked for; negative where they take more."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class Room:
     """What a job leaves."""
 
@@ -51,7 +51,7 @@ class Room:
     """Longest sequence (in whole 256 tokens) that fits; None where none does."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class Search:
     """What `search` found."""
 
@@ -62,7 +62,7 @@ class Search:
     """For each method, how many of this card with fully sharded data parallelism; None = more than 256."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class Cut:
     """A change to a job, or several together, and what they give back."""
 

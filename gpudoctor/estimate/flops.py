@@ -6,15 +6,14 @@ too, as in PaLM's appendix B (arXiv 2204.02311). What checkpointing computes aga
 is not counted; norms, activations, softmax and the optimizer are left out, as everywhere.
 """
 
-from dataclasses import dataclass
-
 from gpudoctor.estimate.analytic.layout import adapter_count
 from gpudoctor.estimate.analytic.state import trained_share
 from gpudoctor.estimate.job import TrainingJob
 from gpudoctor.estimate.shapes import ModelShape
+from gpudoctor.model.records import frozen
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class StepFlops:
     """Operations of one optimizer step on one GPU."""
 

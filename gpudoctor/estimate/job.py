@@ -2,13 +2,13 @@
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, fields
 from string import Formatter
 from typing import Any
 
 from gpudoctor.errors import UsageError
 from gpudoctor.estimate.shapes import ModelShape
 from gpudoctor.lang import template
+from gpudoctor.model.records import fields, frozen
 
 METHODS = ("full", "lora", "qlora", "int8-lora", "gptq-lora", "freeze")
 DTYPES = ("bf16", "fp16", "fp32")
@@ -61,7 +61,7 @@ _COUNTS = (
 )  # fmt: skip
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class TrainingJob:
     """How a model is trained or served. Field names are the command's flags and keys of its
     `--set`; the defaults are stated in its output."""

@@ -2,13 +2,13 @@
 
 import difflib
 import re
-from dataclasses import dataclass
 from functools import cache, lru_cache
 
 from gpudoctor.errors import UsageError
 from gpudoctor.estimate.shapes import FIELDS, ModelShape, shape_of
 from gpudoctor.estimate.tables import read_table
 from gpudoctor.lang import say
+from gpudoctor.model.records import frozen
 
 SIZES: dict[str, str] = read_table("names.json")["sizes"]
 """What a bare size is taken for; the answer says so."""
@@ -20,7 +20,7 @@ _TUNED = re.compile(
 )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class Preset:
     """A known model."""
 
@@ -34,7 +34,7 @@ class Preset:
     notes: str = ""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class Lookup:
     """The answer to a name."""
 

@@ -1,14 +1,14 @@
 """What an estimate says: named instants, each a sum of lines, and what the card will show."""
 
-from dataclasses import dataclass, field
 from enum import Enum
 
 from gpudoctor.estimate.job import TrainingJob
 from gpudoctor.estimate.shapes import ModelShape
 from gpudoctor.model import Provenance
+from gpudoctor.model.records import field, frozen
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class Line:
     """One term of the memory at an instant, on one GPU."""
 
@@ -29,7 +29,7 @@ def line(kind: str, amount: float, formula: str, source: str) -> Line:
     return Line(kind=kind, bytes=round(amount), formula=formula, source=source)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class Instant:
     """One moment of the run at which the memory may peak."""
 
@@ -57,7 +57,7 @@ class Verdict(Enum):
     """Its allocated peak and what surrounds it are beyond the card."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class Device:
     """One kind of GPU."""
 
@@ -68,7 +68,7 @@ class Device:
     """Compute capability; None for what is not NVIDIA's or is not known."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class CardReading:
     """What the card will show while the job runs, and whether it holds it."""
 
@@ -90,7 +90,7 @@ class CardReading:
     """The verdict's reason in one clause with its numbers; "" without a card."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class Estimate:
     """The memory of one job on its fullest GPU."""
 

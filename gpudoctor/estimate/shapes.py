@@ -4,12 +4,12 @@ The counts agree with the Hugging Face classes built on the meta device (`preset
 test compares all of them).
 """
 
-from dataclasses import dataclass, fields
 from functools import lru_cache
 from typing import Any, Literal
 
 from gpudoctor.errors import UsageError
 from gpudoctor.lang import template
+from gpudoctor.model.records import fields, frozen
 
 Kind = Literal["decoder", "encoder", "encoder-decoder", "vision"]
 Norm = Literal["rmsnorm", "layernorm", "layernorm-without-bias", "plain"]
@@ -19,7 +19,7 @@ LARGEST = 10**14
 """Parameters beyond which a shape is taken for a mistake: fifty times the largest model published."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class Latent:
     """Multi-head latent attention (DeepSeek-V2 and later): low-rank queries, keys and values."""
 
@@ -35,7 +35,7 @@ class Latent:
     """Head width of the values."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class Linear:
     """All copies of one linear layer of the body: `count` matrices of `rows` x `columns`."""
 
@@ -61,7 +61,7 @@ class Linear:
         return self.rows * self.columns * self.count
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class ParameterCounts:
     """Exact parameter counts of a model by part; tied matrices are counted once."""
 
@@ -86,7 +86,7 @@ class ParameterCounts:
         return self.embedding + self.head + self.linear + self.norms + self.biases + self.positions + self.others
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class ModelShape:
     """The architecture of one model, enough to count its parameters and its activations."""
 

@@ -2,11 +2,11 @@
 
 import json
 import os
-from dataclasses import dataclass
 from functools import cache, lru_cache
 from typing import Any
 
 from gpudoctor.errors import UsageError
+from gpudoctor.model.records import frozen
 
 _FOLDER = os.path.join(os.path.dirname(__file__), "data")
 
@@ -21,7 +21,7 @@ def read_table(name: str) -> Any:
 # Whose code runs: constants that belong to releases of the libraries, from `data/stacks.json`.
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class Stack:
     """One set of libraries in the releases that were used together."""
 

@@ -3,20 +3,20 @@
 import codecs
 import io
 import tokenize
-from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
 
 from gpudoctor.lang import SpokenError
 from gpudoctor.model.external_files import read_file as _door
 from gpudoctor.model.read_limits import SCRIPT
+from gpudoctor.model.records import dataclass, frozen
 
 
 class CannotMend(SpokenError):
     """An edit or a file that cannot be mended; the text is a clause for a person."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class FileText:
     """A file as it was read."""
 

@@ -4,16 +4,16 @@ import ast
 import difflib
 import json
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
 from pathlib import Path
 
 from gpudoctor.lang import say
 from gpudoctor.mend.file_text import CannotMend, FileText, Splice, offset, read_file, splice
 from gpudoctor.mend.python_edits import PythonFile
 from gpudoctor.model import Applicability, Edit, ImportEdit, KeywordEdit, Ranked, Remedy, Report, TextEdit
+from gpudoctor.model.records import frozen, replace
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class Applied:
     """One remedy that a file's new text carries."""
 
@@ -23,7 +23,7 @@ class Applied:
     """1-based line of the finding in the old text, 0 when it has none."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class Left:
     """A remedy with an edit that was not applied."""
 
@@ -32,7 +32,7 @@ class Left:
     reason: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class FileMend:
     """One file's new text."""
 
@@ -67,7 +67,7 @@ def _quoted(name: str) -> str:
 _ESCAPES = {9: "\\t", 10: "\\n", 13: "\\r", 34: '\\"', 92: "\\\\"}
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class EditPlan:
     """Everything that would be written."""
 
@@ -80,7 +80,7 @@ class EditPlan:
         return "".join(item.diff() for item in self.files)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen(kw_only=False)
 class _Choice:
     remedy: Remedy
     line: int

@@ -2,7 +2,6 @@
 
 import os
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from gpudoctor.errors import UsageError
@@ -11,13 +10,14 @@ from gpudoctor.model import Applicability, Edit, Effort, ImportEdit, KeywordEdit
 from gpudoctor.model.external_files import load_json, read_text
 from gpudoctor.model.plain_data import from_plain
 from gpudoctor.model.read_limits import REPORT
+from gpudoctor.model.records import frozen
 
 SCHEMA = "gpudoctor.report/1"
 PROVEN = ("proven", "cured")
 """Conclusions of a trial after which `verify --keep` writes an edit."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class SavedRemedies:
     """What a saved report says of its remedies."""
 

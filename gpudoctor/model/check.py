@@ -4,7 +4,6 @@ import json
 import sys
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
 from enum import Enum
 from functools import lru_cache
 from importlib.resources import files
@@ -14,6 +13,7 @@ from gpudoctor.lang import say, term
 from gpudoctor.model.evidence import Evidence, SourceSpan
 from gpudoctor.model.finding import Code, Confidence, Cost, Detail, Finding, Resource, Severity, Trait
 from gpudoctor.model.log_message import LibraryWarning, LogMessage
+from gpudoctor.model.records import frozen, replace
 
 if TYPE_CHECKING:
     from gpudoctor.model.patient import Patient
@@ -22,7 +22,7 @@ OWN_CHOICE = say("convention: gpudoctor's own choice, no published figure is kno
 """The source of a number that has no other one."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen(kw_only=False)
 class Threshold:
     """One number that a check compares with, overridable in `[tool.gpudoctor.thresholds]`."""
 
@@ -78,7 +78,7 @@ _LEAST = 0.75
 was the aim of Bessey et al., "A Few Billion Lines of Code Later", CACM 53(2), 2010. This is the middle."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class TrackRecord:
     """How often what a check found in source or config alone was right on public code (docs/accuracy.md).
 
@@ -267,7 +267,7 @@ class Check(ABC):
 # How the examination of one check ended: four ways, always shown.
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class Passed:
     """The check looked and found nothing that is not silenced."""
 
@@ -276,7 +276,7 @@ class Passed:
     judges: str = ""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class Found:
     """The check found the ailment, once or more often."""
 
@@ -285,7 +285,7 @@ class Found:
     judges: str = ""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class Skipped:
     """The check could not look: a sign is missing, or the user deselected it."""
 
@@ -297,7 +297,7 @@ class Skipped:
     """True when what it suspects waits for `--preview`; no gap either."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class Crashed:
     """The check or a reader failed; a result like the others, and the rest goes on."""
 

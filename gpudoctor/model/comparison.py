@@ -1,8 +1,8 @@
 """Two runs side by side, as `compare` shows them. Seconds, bytes and ratios are plain numbers."""
 
-from dataclasses import dataclass
 from enum import Enum
 
+from gpudoctor.model.records import frozen
 from gpudoctor.model.run import RunSummary
 
 
@@ -15,7 +15,7 @@ class Change(Enum):
     UNKNOWN = "not comparable"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class Ratio:
     """The second run over the first, with a 95 % interval over blocks of steps."""
 
@@ -24,7 +24,7 @@ class Ratio:
     high: float
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class Row:
     """One quantity in both runs; None where it was not known."""
 
@@ -41,7 +41,7 @@ class Row:
         return self.after / self.before
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class Comparison:
     """What changed from one run to another."""
 

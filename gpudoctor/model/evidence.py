@@ -1,8 +1,9 @@
 """What proves a finding: typed values with a unit, an origin and a way to see them by hand."""
 
-from dataclasses import dataclass
 from enum import Enum
 from typing import TypeAlias
+
+from gpudoctor.model.records import frozen
 
 
 class Provenance(Enum):
@@ -18,7 +19,7 @@ class Provenance(Enum):
     """Read from the machine or from a real run."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen(kw_only=False)
 class Measurement:
     """One quantity."""
 
@@ -33,7 +34,7 @@ class Measurement:
     """A shell command that shows the value by hand, where there is one."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class SourceSpan:
     """A place in a file: the guilty call or argument."""
 
@@ -47,7 +48,7 @@ class SourceSpan:
     text: str = ""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class Setting:
     """A declared setting: a key of a config file, an environment variable, a kernel parameter."""
 
@@ -65,7 +66,7 @@ class Setting:
     """A shell command that shows it by hand."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class LogLine:
     """A line of a log that somebody else wrote: the kernel, a rank, the scheduler."""
 

@@ -1,12 +1,12 @@
 """A finding: one ailment, on one patient, with its evidence, its severity and its price."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields, replace
 from enum import Enum
-from typing import NewType, TypeVar
+from typing import Any, NewType, TypeVar, cast
 
 from gpudoctor.lang import say
 from gpudoctor.model.evidence import Evidence, SourceSpan
+from gpudoctor.model.records import field, fields, frozen, replace
 
 # How bad a finding is for the job, and how sure we are of it.
 
@@ -77,7 +77,6 @@ GROWTH = frozenset({Trait.DEVICE_MEMORY_GROWS, Trait.HOST_MEMORY_GROWS})
 # What a check hands to its rule beside the evidence.
 
 
-@dataclass(frozen=True, slots=True)
 class Detail:
     """Base of a check's detail: a frozen dataclass with slots in the check's module, its name ends in `Detail`.
 
@@ -85,16 +84,19 @@ class Detail:
     nobody looked: what the source knows of it stays when a run confirms a suspicion (`over`).
     """
 
+    __slots__ = ()
+
     def over(self, other: "Detail | None") -> "Detail":
         """This detail, with the other's values where it has None; an other kind of detail is left out."""
         if other is None or type(other) is not type(self):
             return self
-        known = {item.name: getattr(self, item.name) for item in fields(self)}
-        return replace(other, **{name: value for name, value in known.items() if value is not None})
+        known = {item.name: getattr(self, item.name) for item in fields(cast("Any", self))}
+        merged: Detail = replace(cast("Any", other), **{name: known[name] for name in known if known[name] is not None})
+        return merged
 
     def placeholders(self) -> Mapping[str, object]:
         """The values that a row of advice may name in braces: the fields."""
-        return {item.name: getattr(self, item.name) for item in fields(self)}
+        return {item.name: getattr(self, item.name) for item in fields(cast("Any", self))}
 
 
 Code = NewType("Code", str)
@@ -123,7 +125,7 @@ class Whose(Enum):
     """Whole steps, or the time outside of them: known without a look at the device."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class Cost:
     """What a finding costs; None is "not known", never zero."""
 
@@ -142,7 +144,7 @@ class Cost:
         return self.host_share if self.step_share is None else self.step_share
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class Finding:
     """One ailment found."""
 

@@ -1,8 +1,9 @@
 """Time by stack: what a flame graph is drawn from, of a recording or of a watched process."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import NamedTuple
+
+from gpudoctor.model.records import frozen
 
 
 class FlameFrame(NamedTuple):
@@ -15,7 +16,7 @@ class FlameFrame(NamedTuple):
     """1-based; 0 where it is not known."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class FlameProfile:
     """One thread's time."""
 

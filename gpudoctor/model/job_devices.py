@@ -1,12 +1,12 @@
 """What a job uses of the machine: its GPUs, and the CPUs and memory of each rank."""
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, replace
 
 from gpudoctor.lang import say
 from gpudoctor.model.evidence import Measurement
 from gpudoctor.model.finding import Cost, Detail, Finding, Severity
 from gpudoctor.model.patient import Patient
+from gpudoctor.model.records import frozen, replace
 from gpudoctor.model.signs.gpu import DriverState, Gpu, GpuSurvey, LostGpu
 from gpudoctor.model.unavailable import Unavailable, known, optional
 from gpudoctor.model.visible_devices import ListedGpu, UnknownCards, Visible, visible
@@ -52,7 +52,7 @@ def _ranks(ranks: int) -> str:
 # The detail of findings about graphics cards.
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class CardsDetail(Detail):
     """Which cards a finding is about."""
 

@@ -2,12 +2,12 @@
 
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from enum import Enum
 
 from gpudoctor.lang import say
 from gpudoctor.lang.message import optional_template
 from gpudoctor.model.finding import Confidence, Detail, Severity
+from gpudoctor.model.records import frozen
 
 
 class Bearing(Enum):
@@ -29,7 +29,7 @@ PLAIN = "exception"
 """The kind of an exception that no wording knows: the one check that lists it answers for all of them."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class LogMessage:
     """One wording. A check lists those of its ailment in `Check.log_messages`."""
 
@@ -70,7 +70,7 @@ class LogMessage:
     """A thread, or the file of the library that prints it."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class LibraryWarning(LogMessage):
     """A warning of a library that says what ails the training; it is never the cause of a death."""
 
@@ -83,7 +83,7 @@ class LibraryWarning(LogMessage):
     """Whether it says no more than the check's own finding: it is left out beside one."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen(kw_only=False)
 class LogDetail(Detail):
     """What a rule reads of a finding that was read in a log."""
 
@@ -95,7 +95,7 @@ class LogDetail(Detail):
         return {"kind": self.kind, **dict(self.values)}
 
 
-@dataclass(frozen=True, slots=True)
+@frozen(kw_only=False)
 class LibraryDetail(LogDetail):
     """Of a finding that a library's own warning shows."""
 
@@ -121,7 +121,7 @@ def filled(text: str, values: Mapping[str, str]) -> str:
 # The story of a death as a report carries it: every message that matters, with its role and place.
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class LogMoment:
     """One message of the time line."""
 
@@ -142,7 +142,7 @@ class LogMoment:
     text: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class LogSummary:
     """What was read and what it says."""
 

@@ -1,12 +1,12 @@
 """The patient: one training job, whose signs are taken when first asked for, once."""
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from enum import Enum
 from threading import Lock
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from gpudoctor.lang import say
+from gpudoctor.model.records import field, frozen
 from gpudoctor.model.signs.configs import Configs
 from gpudoctor.model.signs.gpu import Gpu, GpuSurvey
 from gpudoctor.model.signs.host import Host
@@ -103,7 +103,7 @@ def _no(name: str, reason: str) -> Any:
     return field(default_factory=lambda: Sign.missing(name, reason))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class Signs:
     """Every sign a patient can have. A field left out is one that this patient does not have."""
 

@@ -6,12 +6,13 @@ cards before Ampere. Where a data sheet prints only the figure for 2:4 sparse ma
 
 import json
 import re
-from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
+from gpudoctor.model.records import frozen
 
-@dataclass(frozen=True, slots=True)
+
+@frozen(kw_only=False)
 class Peak:
     """The most that a card computes, in FLOPs a second."""
 

@@ -1,11 +1,11 @@
 """What trials prove: pairs of bounded runs, the replay of a step with NaN."""
 
-from dataclasses import dataclass, field
 from enum import Enum
 
 from gpudoctor.lang import say
 from gpudoctor.model.evidence import SourceSpan
 from gpudoctor.model.finding import Detail
+from gpudoctor.model.records import field, frozen
 
 
 class LeakKind(Enum):
@@ -19,7 +19,7 @@ class LeakKind(Enum):
     OBJECTS = "objects"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class LeakDetail(Detail):
     """What a check with one of the traits `GROWTH` knows of the memory."""
 
@@ -51,7 +51,7 @@ class Cause(Enum):
     UNKNOWN = "unknown"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class Replay:
     """One bad step, run again under a look at every operation."""
 
@@ -81,7 +81,7 @@ class Replay:
     seconds: float = 0.0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class BadStepDetail(Detail):
     """What a check with the trait `FIRST_BAD_STEP` knows of the step, and what its replay added."""
 
@@ -136,7 +136,7 @@ class Conclusion(Enum):
     """The same, and it died or did not come to its end."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class Cure:
     """Whether an ailment's own sign is gone in a run with the remedy."""
 
@@ -155,7 +155,7 @@ class Cure:
     unit: str = ""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class Proof:
     """One change, measured."""
 
@@ -183,7 +183,7 @@ class Proof:
     """Of a remedy of something else than speed: whether that is gone with it."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class TrialPair:
     """Two runs one right after the other; seconds a step, or a sample where the batches differ."""
 
@@ -195,7 +195,7 @@ class TrialPair:
     """Whether it does not count, because something outside stalled one of the runs."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class TrialRow:
     """One change that was tried, or why it was not."""
 
@@ -218,7 +218,7 @@ class TrialRow:
     """In the order in which they ran."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class TrialSummary:
     """Everything that was tried on one command."""
 

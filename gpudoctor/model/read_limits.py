@@ -4,14 +4,13 @@ Every door (a script, a config, a recording, a log) asks for its own budget by n
 or left out with a sentence that names the file and the limit (`ReadLimit.words`).
 """
 
-from dataclasses import dataclass
-
 from gpudoctor.lang import say
+from gpudoctor.model.records import frozen
 
 _KIB, _MIB, _GIB = 1 << 10, 1 << 20, 1 << 30
 
 
-@dataclass(frozen=True, slots=True)
+@frozen(kw_only=False)
 class ReadLimit:
     """One budget."""
 

@@ -1,10 +1,10 @@
 """A remedy: what to do about a finding, what it is worth and whether a machine may do it."""
 
-from dataclasses import dataclass, field
 from enum import Enum
 from typing import TYPE_CHECKING, TypeAlias
 
 from gpudoctor.model.finding import Resource
+from gpudoctor.model.records import field, frozen
 
 if TYPE_CHECKING:
     from gpudoctor.model.proof import Proof
@@ -50,7 +50,7 @@ class EffectOrigin(Enum):
     """A trial here."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class Effect:
     """An expected effect: a range, never a point."""
 
@@ -63,7 +63,7 @@ class Effect:
     provenance: EffectOrigin
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class KeywordEdit:
     """Set keyword arguments of the call that stands at a place in a Python file."""
 
@@ -77,7 +77,7 @@ class KeywordEdit:
     """Last name of the called function, which tells the calls of a chain apart: `f` and `g` of `f(x).g(y)`."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class TextEdit:
     """Replace a span of text in a file; lines and columns are 1-based, the end is exclusive."""
 
@@ -91,7 +91,7 @@ class TextEdit:
     """What stands there now; an editor that finds something else must refuse."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class ImportEdit:
     """Make sure that a Python file imports a module, after its docstring and its other imports."""
 
@@ -103,7 +103,7 @@ class ImportEdit:
 Edit: TypeAlias = KeywordEdit | TextEdit | ImportEdit
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class Remedy:
     """One thing to do about one finding."""
 

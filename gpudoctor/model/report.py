@@ -1,10 +1,10 @@
 """The report: everything a reporter needs, decided already."""
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeAlias
 
 from gpudoctor.model.check import Outcome
 from gpudoctor.model.finding import Code, Finding
+from gpudoctor.model.records import frozen
 from gpudoctor.model.remedy import Remedy
 
 if TYPE_CHECKING:
@@ -18,7 +18,7 @@ SCHEMA = "gpudoctor.report/1"
 Json: TypeAlias = "None | bool | int | float | str | list[Json] | dict[str, Json]"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class SetAside:
     """A remedy that ranking took out, with the reason."""
 
@@ -26,7 +26,7 @@ class SetAside:
     reason: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class Ranked:
     """A finding in its place."""
 
@@ -41,7 +41,7 @@ class Ranked:
     """Why it stands here, one clause."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class Silenced:
     """A finding that the user silenced; counted, not ranked."""
 
@@ -52,7 +52,7 @@ class Silenced:
     """The user's reason, when one was given."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class Named:
     """A check as reports name it."""
 
@@ -64,7 +64,7 @@ class Named:
     """The rest of its manual page in Markdown, for reporters that carry it along (SARIF)."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class Summary:
     """The verdict and the counts."""
 
@@ -88,7 +88,7 @@ class Summary:
     crashed: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class Subject:
     """Who was examined."""
 
@@ -104,7 +104,7 @@ class Subject:
     """Label and value of a few facts for the heading: driver, torch, CPUs, memory."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class Excerpt:
     """Lines around a place that the report names."""
 
@@ -117,7 +117,7 @@ class Excerpt:
     lines: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class Report:
     """One examination, ready to render."""
 

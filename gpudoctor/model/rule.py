@@ -2,7 +2,6 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, replace
 from string import Formatter
 from typing import TYPE_CHECKING, ClassVar, TypeAlias, TypeVar
 
@@ -10,6 +9,7 @@ from gpudoctor.lang import say
 from gpudoctor.lang.message import row_template
 from gpudoctor.model.finding import Code, Detail, Finding, Resource
 from gpudoctor.model.log_message import LogDetail
+from gpudoctor.model.records import frozen, replace
 from gpudoctor.model.remedy import Applicability, Effort, Remedy
 
 if TYPE_CHECKING:
@@ -37,7 +37,7 @@ Condition: TypeAlias = Callable[[Finding], bool]
 Prescriber: TypeAlias = Callable[..., Iterator[Remedy]]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class Advice:
     """A row: a remedy whose texts are the same on every machine. `advise` makes it."""
 

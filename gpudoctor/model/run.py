@@ -1,11 +1,12 @@
 """What a run says in numbers: the `run` and `synthetic` of a report. Seconds, bytes, shares: plain numbers."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from typing import Any
 
+from gpudoctor.model.records import field, frozen
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+
+@frozen
 class Spread:
     """A quantity over the steps (or over windows) of a run."""
 
@@ -18,7 +19,7 @@ class Spread:
     p90: float
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class RunThroughput:
     """Means over the steady steps, all ranks together; a None was not counted."""
 
@@ -31,7 +32,7 @@ class RunThroughput:
     """By the first three names, over windows of the steady time; empty for a run too short for several."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class RunMemory:
     """Highest bytes of the run; a None was not seen."""
 
@@ -49,7 +50,7 @@ class RunMemory:
     machine_limit: int | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class RunGpu:
     """One GPU in steady state; a None was not told by the driver."""
 
@@ -70,7 +71,7 @@ class RunGpu:
     """Watts."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class LineShare:
     """A line of the user's code and its share of the main thread's time."""
 
@@ -80,7 +81,7 @@ class LineShare:
     share: float
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class Warned:
     """A warning that Python or a library gave during the run."""
 
@@ -95,7 +96,7 @@ class Warned:
     line: int | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class RunSeries:
     """One quantity over the run, thinned out for drawing."""
 
@@ -110,7 +111,7 @@ class RunSeries:
     """Number of the step that ended at each point; empty for what is not sampled by step."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class StepTimes:
     """How many steady steps took how long: a histogram."""
 
@@ -121,7 +122,7 @@ class StepTimes:
     """Steps that took longer than the last edge."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class RunSummary:
     """A run as reports show it."""
 
@@ -192,7 +193,7 @@ class RunSummary:
 # A synthetic job as reports show it: estimated beside measured memory, and how fast it ran. Bytes, seconds.
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class MemoryRow:
     """One instant of a step."""
 
@@ -210,7 +211,7 @@ class MemoryRow:
         return self.estimated / self.measured if self.measured else float("inf")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class SyntheticSummary:
     """A job that was made from a model's configuration."""
 

@@ -1,10 +1,10 @@
 """Absence has a name: a sign that cannot be taken, and a single reading that is not there."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import TypeAlias, TypeVar
 
 from gpudoctor.lang import SpokenError, say
+from gpudoctor.model.records import frozen
 
 
 class Unavailable(SpokenError):
@@ -23,7 +23,7 @@ class NoFailureLogged(Unavailable):
     """A command failed, and its output was read and names no failure."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen(kw_only=False)
 class Absent:
     """One reading of a sign that was taken: the card, the driver or the system does not answer it."""
 

@@ -5,9 +5,9 @@ Standard library only: the sampler's child reads it too.
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from gpudoctor.lang import SpokenError, say
+from gpudoctor.model.records import frozen
 
 _NUMBER = re.compile(r"\+?\d+")
 _NONE = frozenset({"-1", "NoDevFiles", "none"})
@@ -19,7 +19,7 @@ class UnknownCards(SpokenError):
     """The driver does not say what the variable asks for, with the reason as its text."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class ListedGpu:
     """A GPU as NVML lists it."""
 
@@ -30,7 +30,7 @@ class ListedGpu:
     mig: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class Visible:
     """What CUDA makes of the value."""
 

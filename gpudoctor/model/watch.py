@@ -1,12 +1,11 @@
 """One tick of a watch: what was seen and what it means. The screen is a pure function of it."""
 
-from dataclasses import dataclass
-
+from gpudoctor.model.records import frozen
 from gpudoctor.model.report import Report
 from gpudoctor.model.signs.process import ProcessWindow
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class Tick:
     """What a screen, a line of a log or a file shows."""
 
@@ -16,7 +15,7 @@ class Tick:
     number: int = 0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class FoundJob:
     """One training job on this machine."""
 

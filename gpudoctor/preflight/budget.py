@@ -1,12 +1,12 @@
 """How long each stage may take, and how much it measures, by mode."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 
+from gpudoctor.model.records import frozen
 from gpudoctor.model.signs.preflight import Stage
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class Budget:
     """Limits and sizes of one mode. Seconds, bytes."""
 
@@ -78,7 +78,7 @@ BUDGETS = {
 """By mode."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class Wishes:
     """What the user asked for beside the mode."""
 

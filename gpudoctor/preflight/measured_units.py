@@ -1,12 +1,12 @@
 """What an examination measures on each node: its cards, or its CPUs, and the rank that works each of them."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 
+from gpudoctor.model.records import frozen
 from gpudoctor.preflight.rank_connections import ArrivedRank
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class MeasuredUnit:
     """A card, or the CPUs of a node, and the rank that measures it."""
 

@@ -2,11 +2,11 @@
 
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from hashlib import sha256
 
 from gpudoctor.errors import UsageError
 from gpudoctor.lang import say
+from gpudoctor.model.records import frozen
 
 DEFAULT_PORT = 29400
 """The port of the coordinator unless something says another one; the default of torchrun's rendezvous too."""
@@ -14,7 +14,7 @@ _FIRST_OF_JOBS, _PORTS_OF_JOBS = 20_000, 10_000
 """Ports for jobs of a scheduler, below the range from which Linux takes ports for outgoing connections."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class RankPlace:
     """An agent's place among the others."""
 
@@ -31,7 +31,7 @@ class RankPlace:
     """`torchrun`, `srun`, `mpirun`, `flags`, `RANK and WORLD_SIZE`, or `alone`."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class PlaceFlags:
     """What the command line says of an agent's place."""
 
@@ -41,7 +41,7 @@ class PlaceFlags:
     port: int | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class _Said:
     """Rank and world size as one source says them."""
 

@@ -8,7 +8,6 @@ import os
 import shutil
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
 from datetime import datetime
 from fnmatch import fnmatchcase
 from pathlib import Path
@@ -18,6 +17,7 @@ from gpudoctor.lang import say, term
 from gpudoctor.lang.message_data import message_of, template_object
 from gpudoctor.model.external_files import load_json, read_file
 from gpudoctor.model.read_limits import MANIFEST as MANIFEST_LIMIT
+from gpudoctor.model.records import frozen
 from gpudoctor.recorder.folder import END, MACHINE, MANIFEST, state_folder, write_json
 
 VERDICT = "verdict.json"
@@ -26,7 +26,7 @@ _ALIVE = 30.0
 """Seconds since the last sample of the machine up to which a recording without an end is being written."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class KeptRecording:
     """One recording of the state folder."""
 

@@ -3,13 +3,13 @@
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from gpudoctor.errors import DoctorError
 from gpudoctor.model.external_files import load_json, read_text
 from gpudoctor.model.read_limits import SMALL_JSON
+from gpudoctor.model.records import field, frozen
 
 if TYPE_CHECKING:
     from gpudoctor.model.signs.recording import Process
@@ -20,7 +20,7 @@ _STALE = 10.0
 """Seconds without a new live file after which a step time is of the past."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class RankNow:
     """One rank at its last live file."""
 
@@ -36,7 +36,7 @@ class RankNow:
     """Seconds since it was written."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class Now:
     """The run at one moment."""
 
@@ -79,7 +79,7 @@ def look(folder: Path) -> Now:
 # Whether a run stands still, and where each rank stands then: `--hang-after`.
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class RankStanding:
     """Ranks that stand at the same place."""
 

@@ -7,11 +7,11 @@ import signal
 import subprocess
 import time
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from gpudoctor.lang import say
+from gpudoctor.model.records import field, frozen
 from gpudoctor.model.redaction import mask_cut
 from gpudoctor.model.unavailable import optional
 from gpudoctor.recorder.folder import CommandEnd, write_end, write_manifest
@@ -66,7 +66,7 @@ _HOW = say("(SIGTERM, {last:g} s later SIGKILL; --grace S does it S seconds afte
 Handler = Callable[[int, Any], None]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class RunPlan:
     """What to run and when to stop."""
 

@@ -2,13 +2,13 @@
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from statistics import median
 
 from gpudoctor.analysis.preflight.named_nodes import unit_name
 from gpudoctor.analysis.preflight.peers import LOWER_IS_BETTER
 from gpudoctor.lang import rendered, say, term, tr
 from gpudoctor.lang.message import concatenated
+from gpudoctor.model.records import frozen
 from gpudoctor.model.signs.preflight import Figure, Preflight, Quantity, Stage
 from gpudoctor.text import chained, count, duration, quantity
 
@@ -31,7 +31,7 @@ _TITLES = {
 _WHERE = {Stage.NODE: say("in a node"), Stage.PAIRS: say("of two nodes"), Stage.GROUP: say("of a group")}
 
 
-@dataclass(frozen=True, slots=True)
+@frozen(kw_only=False)
 class FigureRow:
     """One quantity over all who measured it."""
 

@@ -10,9 +10,9 @@ import re
 import socket
 from collections.abc import Iterable
 from contextlib import suppress
-from dataclasses import dataclass, replace
 
 from gpudoctor.model import Evidence, LogLine, Report, Setting, SourceSpan
+from gpudoctor.model.records import frozen, replace
 from gpudoctor.report.printable import printable
 from gpudoctor.report.strings import rewrite, texts
 
@@ -81,7 +81,7 @@ _IPV6 = re.compile(
 )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class HiddenNames:
     """Names to take out besides those that the report itself gives away."""
 

@@ -5,10 +5,10 @@ the gap to the first that failed. The fastest is confirmed in pairs against the 
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
 
 from gpudoctor.lang import say
 from gpudoctor.model.proof import TIME_RAN_OUT, Conclusion, TrialRow
+from gpudoctor.model.records import frozen
 from gpudoctor.model.signs.recording import Recording
 from gpudoctor.trial.session import TrialSession
 from gpudoctor.trial.trial_runner import BASELINE, Arm
@@ -28,7 +28,7 @@ _GRAIN = 8
 """Batches between powers of two are multiples of it: tensor cores want that."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class Try:
     """One batch, run once."""
 

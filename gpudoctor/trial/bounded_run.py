@@ -15,11 +15,11 @@ import sys
 import time
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, nullcontext, suppress
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from gpudoctor.lang import say
+from gpudoctor.model.records import field, frozen
 from gpudoctor.recorder.ending import end_all
 from gpudoctor.recorder.folder import CommandEnd, write_end, write_manifest
 from gpudoctor.recorder.machine import GpuReadings, MachineSampler
@@ -43,7 +43,7 @@ _FLUSH = 3.0
 """Seconds for a process that was told that it is enough: it looks at the end of its step."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class RunSpec:
     """What to run, and where it ends."""
 
@@ -68,7 +68,7 @@ class RunSpec:
     """Whether the machine beside it is sampled."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class RunOutcome:
     """How it ended."""
 

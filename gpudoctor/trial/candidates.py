@@ -2,13 +2,13 @@
 
 import os
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from gpudoctor.lang import say
 from gpudoctor.mend.plan import EditPlan, make_plan
 from gpudoctor.model import Applicability, Ranked, Remedy
+from gpudoctor.model.records import frozen, replace
 from gpudoctor.trial.override_table import OVERRIDES, is_known
 from gpudoctor.trial.trial_runner import Arm
 
@@ -19,7 +19,7 @@ _WATCHES = "every"
 without --unsafe."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class Candidate:
     """A remedy that can be tried."""
 
@@ -30,7 +30,7 @@ class Candidate:
     """Whether the arm is the remedy's own edit."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class Untried:
     """A remedy that was asked for, or comes first, and cannot be tried."""
 

@@ -2,7 +2,6 @@
 
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
 from statistics import median
 from typing import Any
 
@@ -11,6 +10,7 @@ from gpudoctor.analysis.run.line_costs import relative
 from gpudoctor.lang import say
 from gpudoctor.model import Finding, Measurement, Ranked, SourceSpan, Trait
 from gpudoctor.model.proof import BadStepDetail, Cause, Replay
+from gpudoctor.model.records import frozen, replace
 from gpudoctor.model.signs.recording import Process, Recording
 from gpudoctor.text import duration
 from gpudoctor.trial.trial_runner import Arm, TrialRunner
@@ -23,7 +23,7 @@ _SLOWER, _SPARE = 2.0, 20.0
 """A replay may take so many times the seconds until the bad step, and so many more."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class BadStep:
     """What is to be replayed."""
 

@@ -4,7 +4,6 @@ import math
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
 from pathlib import Path
 
 from gpudoctor.analysis.run.memory_growth import may_grow
@@ -14,6 +13,7 @@ from gpudoctor.errors import IncompleteError
 from gpudoctor.lang import say
 from gpudoctor.model import GROWTH, Applicability, Ranked, Unavailable
 from gpudoctor.model.proof import Conclusion, TrialRow
+from gpudoctor.model.records import dataclass, field, frozen
 from gpudoctor.model.signs.recording import Recording
 from gpudoctor.text import duration
 from gpudoctor.trial.candidates import Candidate, Untried, candidates, joined
@@ -63,7 +63,7 @@ class Attempt:
         return decision.ratio if decision and self.tried.conclusion() is Conclusion.PROVEN else None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class LapTime:
     """What one run of the trials takes."""
 

@@ -5,11 +5,11 @@ import math
 import time
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
-from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from gpudoctor.lang import say
+from gpudoctor.model.records import field, frozen, replace
 from gpudoctor.model.signs.recording import Recording
 from gpudoctor.text import duration
 from gpudoctor.trial.bounded_run import Enough, RunOutcome, RunSpec, Watching, in_copy, run_bounded, unwatched
@@ -19,7 +19,7 @@ from gpudoctor.vitals.recording.reader import read_recording
 # An arm of a trial: the user's command with one change, or with none.
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class Arm:
     """What differs from the command as the user gave it."""
 
@@ -72,7 +72,7 @@ EDITS = "edits.json"
 """A run's file with what it edits: the path, where that lies in the run, the new text."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class Protection:
     """How a run is kept away from the user's files."""
 
@@ -85,7 +85,7 @@ class Protection:
     """The copy that the run works in, and the folder that it is of."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class TrialRun:
     """One run of an arm."""
 

@@ -9,9 +9,9 @@ import stat
 import time
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 
 from gpudoctor.lang import say
+from gpudoctor.model.records import frozen
 from gpudoctor.trial.scratch import inside
 
 FILES, SECONDS = 50_000, 3.0
@@ -21,7 +21,7 @@ _SHOWN = 5
 Signature = tuple[object, ...]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class SecondLook:
     """What a second look has shown."""
 

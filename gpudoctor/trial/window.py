@@ -2,11 +2,11 @@
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from itertools import pairwise
 from statistics import median
 
 from gpudoctor.analysis.run.steady_state import cold_steps, steady
+from gpudoctor.model.records import field, frozen
 from gpudoctor.model.signs.recording import Process, Recording
 
 FENCES = "trial.fences"
@@ -20,7 +20,7 @@ _SHARE = 0.01
 _OCCASIONAL = ("evaluation", "checkpoint", "profiler", "logging", "data_wait")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class TrialWindow:
     """One run, as a pair needs it."""
 

@@ -4,7 +4,6 @@ import glob
 import os
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -12,6 +11,7 @@ from gpudoctor.errors import UsageError
 from gpudoctor.lang import say
 from gpudoctor.lang.message import concatenated
 from gpudoctor.model import LogMessage, Patient, PatientKind, Sign, Signs, Unavailable
+from gpudoctor.model.records import record
 from gpudoctor.model.signs.job_log import JobLog
 from gpudoctor.model.unavailable import Unread
 from gpudoctor.text import count
@@ -35,7 +35,7 @@ _MOST_FILES = 10_000
 _WILD = set("*?[")
 
 
-@dataclass(frozen=True, slots=True)
+@record(kw_only=False)
 class LeftBehind:
     """What a job left behind, sorted out."""
 

@@ -5,13 +5,13 @@ import re
 import shutil
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
 from pathlib import Path
 from threading import Thread
 from typing import TYPE_CHECKING, TypeVar
 
 from gpudoctor.lang import say
 from gpudoctor.model import LogMessage, Patient, PatientKind, Sign, Signs, Unavailable
+from gpudoctor.model.records import field, frozen, replace
 from gpudoctor.model.signs.job import Environment, Job, Profile
 from gpudoctor.text import duration
 from gpudoctor.vitals.file_kinds import LEFT, FileKind
@@ -73,7 +73,7 @@ FILES_LIMIT = 20.0
 """Seconds for readers of files, which only a hung network mount can use up."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class PatientRequest:
     """How a patient is to be examined."""
 

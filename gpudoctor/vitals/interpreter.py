@@ -5,12 +5,12 @@ import re
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 
 from gpudoctor.model import Unavailable
 from gpudoctor.model.external_files import read_text
 from gpudoctor.model.read_limits import PACKAGE_FILE
+from gpudoctor.model.records import frozen
 
 ASK_SECONDS = 10.0
 """Longest wait for an interpreter that has to be asked; a cold start on a network disk takes seconds."""
@@ -18,7 +18,7 @@ ASK_SECONDS = 10.0
 _QUESTION = "import sys,platform;print(sys.prefix,sys.base_prefix,sys.executable,platform.python_version(),sep=chr(10))"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class Interpreter:
     """One Python environment, by its layout."""
 

@@ -3,13 +3,13 @@
 import os
 import shlex
 from collections.abc import Sequence
-from dataclasses import dataclass
 from difflib import get_close_matches
 from pathlib import Path
 
 from gpudoctor.errors import UsageError
 from gpudoctor.lang import SpokenError, say, template
 from gpudoctor.model.external_files import read_head
+from gpudoctor.model.records import frozen
 from gpudoctor.vitals.file_kinds import CONFIGS, JOBS, SCRIPTS, FileKind, kind_of
 
 _READABLE = SCRIPTS | JOBS | CONFIGS | {".json"}
@@ -19,7 +19,7 @@ _SNAPSHOT_KEYS = (b"segments", b"device_traces")
 _OF_REPORT = (FileKind.TRACE, FileKind.READINGS, FileKind.SURVEY)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class NamedTarget:
     """One thing the user named."""
 
@@ -28,7 +28,7 @@ class NamedTarget:
     kind: FileKind
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class Targets:
     """Everything the user named, sorted out."""
 

@@ -1,7 +1,6 @@
 """CFG009: a setting that newer versions have renamed or dropped."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
 
 from gpudoctor.analysis.source.built_classes import built, declared_names
 from gpudoctor.analysis.source.declared_settings import Setup, Written, from_entry, from_keyword
@@ -11,6 +10,7 @@ from gpudoctor.analysis.source.target_versions import argument_fields, installed
 from gpudoctor.analysis.source.training_arguments import in_a_test, read_by, training_arguments
 from gpudoctor.lang import say
 from gpudoctor.model import Check, Code, Cost, Detail, Finding, Patient, Reads, Severity
+from gpudoctor.model.records import record, replace
 from gpudoctor.model.signs.configs import ConfigFile, ConfigKind
 from gpudoctor.model.signs.source import Call, Script, Source
 from gpudoctor_checks.api_facts import ApiFact, facts, reached
@@ -21,7 +21,7 @@ MAJOR = "5"
 FILES = {ConfigKind.DEEPSPEED: "deepspeed", ConfigKind.ACCELERATE: "accelerate", ConfigKind.AXOLOTL: "axolotl"}
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class DeprecatedKeyDetail(Detail):
     """What the rule reads."""
 

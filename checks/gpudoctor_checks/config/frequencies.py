@@ -1,7 +1,6 @@
 """CFG006: a declared period of logging, evaluation or saving is out of band."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import NamedTuple
 
 from gpudoctor.analysis.source.control_flow import switched_off
@@ -9,6 +8,7 @@ from gpudoctor.analysis.source.trainer_periods import HF_CONFIGS, number
 from gpudoctor.lang import say
 from gpudoctor.model import Check, Code, Detail, Finding, Patient, Reads, Severity, Threshold
 from gpudoctor.model.evidence import Measurement, Provenance, Setting, SourceSpan
+from gpudoctor.model.records import frozen
 from gpudoctor.model.signs.configs import ConfigFile, Configs
 from gpudoctor.model.signs.source import Call, Known, Script, Source
 
@@ -55,7 +55,7 @@ class _Declared(NamedTuple):
     """Micro-batches to a step."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class FrequenciesDetail(Detail):
     """What the rule reads."""
 

@@ -3,15 +3,15 @@
 import json
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from difflib import get_close_matches
 from functools import cache
 from importlib.resources import files
 
+from gpudoctor.model.records import record
 from gpudoctor.model.signs.configs import ConfigKind
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class KeyTable:
     """The keys of one tool."""
 

@@ -2,7 +2,6 @@
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 from gpudoctor.analysis.source.config_links import links
 from gpudoctor.analysis.source.control_flow import never_runs
@@ -11,6 +10,7 @@ from gpudoctor.analysis.source.pretrained_models import COMMON, family
 from gpudoctor.analysis.source.training_arguments import in_a_test
 from gpudoctor.lang import say, template
 from gpudoctor.model import Check, Code, Finding, Patient, Reads, Severity, Threshold
+from gpudoctor.model.records import frozen
 from gpudoctor.model.signs.configs import ConfigFile, ConfigKind
 from gpudoctor.model.signs.source import Known, Source
 from gpudoctor_checks.config.disagreement import sentence, settings_finding
@@ -19,7 +19,7 @@ ALL = frozenset({"all", "all-linear", "all_linear"})
 """Words for every linear layer."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class Adapter:
     """One adapter's settings, wherever they are written."""
 

@@ -1,7 +1,6 @@
 """CFG005: a key that the reader of its file does not know."""
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 
 from gpudoctor.analysis.source.built_classes import built, declared_names
 from gpudoctor.analysis.source.target_versions import argument_fields
@@ -14,6 +13,7 @@ from gpudoctor.analysis.source.training_arguments import (
 )
 from gpudoctor.lang import say
 from gpudoctor.model import Check, Code, Cost, Detail, Finding, Patient, Reads, Setting, Severity
+from gpudoctor.model.records import record
 from gpudoctor.model.signs.configs import ConfigFile, ConfigKind, Entry, Section
 from gpudoctor.model.signs.source import Call, Script, Source
 from gpudoctor_checks.api_facts import facts
@@ -37,7 +37,7 @@ SMALL = 4
 CALLS = {"LoraConfig": "peft-lora", "BitsAndBytesConfig": "bitsandbytes"}
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class UnknownKeyDetail(Detail):
     """What the rule reads."""
 

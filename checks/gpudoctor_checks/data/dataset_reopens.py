@@ -2,7 +2,6 @@
 
 import ast
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 from gpudoctor.analysis import of_run
 from gpudoctor.analysis.run.steady_run import Run, judged
@@ -10,6 +9,7 @@ from gpudoctor.analysis.source.control_flow import bound_to
 from gpudoctor.analysis.source.syntax import names_in, walk
 from gpudoctor.lang import say
 from gpudoctor.model import Check, Code, Detail, Finding, Patient, Reads, Severity, Threshold
+from gpudoctor.model.records import frozen
 from gpudoctor.model.signs.source import Call, Script
 from gpudoctor.text import percent
 
@@ -36,7 +36,7 @@ _OPENERS = {
 """Calls that open or load a whole file by its path."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class DatasetReopensDetail(Detail):
     """What the rule reads."""
 

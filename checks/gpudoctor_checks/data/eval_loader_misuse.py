@@ -3,12 +3,12 @@
 import ast
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 from gpudoctor.analysis.source.control_flow import loop_node, never_runs
 from gpudoctor.analysis.source.loaders import Loader, LoaderRole, every_loader
 from gpudoctor.lang import say
 from gpudoctor.model import Check, Code, Detail, Finding, Patient, Reads, Severity
+from gpudoctor.model.records import frozen
 from gpudoctor.model.signs.source import Known, LoopRole
 from gpudoctor.text import chained
 
@@ -18,7 +18,7 @@ _EVALUATION = re.compile(
 _TRAINING = re.compile(r"train|fit")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class EvalLoaderMisuseDetail(Detail):
     """What the rule reads."""
 

@@ -1,7 +1,6 @@
 """DATA001 loader-bound."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from statistics import median
 
 from gpudoctor.analysis import of_run
@@ -13,6 +12,7 @@ from gpudoctor.analysis.source.sample_cost import ItemWork, item_work
 from gpudoctor.analysis.workload import training_loaders
 from gpudoctor.lang import say
 from gpudoctor.model import Check, Code, Detail, Finding, Measurement, Patient, Reads, Severity, Threshold
+from gpudoctor.model.records import frozen
 from gpudoctor.model.signs.source import Known, Source
 from gpudoctor.text import count, duration, percent
 
@@ -33,7 +33,7 @@ _IN_MEMORY = frozenset({"TensorDataset"})
 """Data sets whose items are rows of tensors in memory: a worker would copy them twice."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class LoaderBoundDetail(Detail):
     """What the rule reads."""
 

@@ -1,17 +1,17 @@
 """DATA010 loader-dead."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 from gpudoctor.analysis import of_run
 from gpudoctor.analysis.run.steady_run import measured, spot, watched
 from gpudoctor.lang import say
 from gpudoctor.model import Check, Code, Confidence, Cost, Detail, Finding, Patient, Reads, Severity, Threshold
 from gpudoctor.model.evidence import LogLine, Measurement
+from gpudoctor.model.records import frozen
 from gpudoctor.text import capitalised, count, duration
 
 
-@dataclass(frozen=True, slots=True)
+@frozen(kw_only=False)
 class LoaderDeadDetail(Detail):
     """What the rule reads."""
 

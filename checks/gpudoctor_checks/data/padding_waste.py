@@ -3,7 +3,6 @@
 import ast
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 from gpudoctor.analysis import of_run
 from gpudoctor.analysis.observation import suspicions
@@ -13,6 +12,7 @@ from gpudoctor.analysis.source.declared_settings import as_number
 from gpudoctor.analysis.source.entry_points import Program, training_programs
 from gpudoctor.lang import say
 from gpudoctor.model import Check, Code, Detail, Finding, Patient, Reads, Severity, Threshold, Whose
+from gpudoctor.model.records import frozen
 from gpudoctor.model.signs.source import Call, Known, Script
 from gpudoctor.text import percent
 
@@ -27,7 +27,7 @@ _FIXED_SHAPES = frozenset({"torch_xla", "diffusers", "optimum", "tensorflow", "j
 """Packages of programs that need one shape (TPUs) or a text encoder's fixed length (diffusion models)."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class PaddingWasteDetail(Detail):
     """What the rule reads."""
 

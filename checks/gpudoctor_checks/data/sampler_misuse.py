@@ -4,7 +4,6 @@ import ast
 import math
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
 
 from gpudoctor.analysis import of_run
 from gpudoctor.analysis.memo import once
@@ -17,6 +16,7 @@ from gpudoctor.analysis.source.syntax import FunctionNode, keyword_value, walk, 
 from gpudoctor.lang import say
 from gpudoctor.model import Check, Code, Cost, Detail, Finding, Patient, Reads, Severity, Threshold
 from gpudoctor.model.evidence import SourceSpan
+from gpudoctor.model.records import frozen, replace
 from gpudoctor.model.signs.source import Call, Known, Loop, LoopRole, Script, Source
 
 _WRAPS = frozenset(
@@ -58,7 +58,7 @@ _TORCH_SAMPLERS = ("RandomSampler", "SequentialSampler", "SubsetRandomSampler", 
                    "DistributedSampler")  # fmt: skip
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class SamplerMisuseDetail(Detail):
     """What the rule reads."""
 

@@ -3,7 +3,6 @@
 import ast
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 from gpudoctor.analysis import of_run
 from gpudoctor.analysis.observation import suspicions
@@ -14,6 +13,7 @@ from gpudoctor.analysis.source.sample_cost import ItemWork, item_work
 from gpudoctor.analysis.source.syntax import is_method_call, walk
 from gpudoctor.lang import say
 from gpudoctor.model import Check, Code, Detail, Finding, Patient, Reads, Severity, Threshold
+from gpudoctor.model.records import frozen
 from gpudoctor.model.signs.source import Known, LoopRole, Source
 from gpudoctor.text import duration, percent
 
@@ -26,7 +26,7 @@ _HOT = 0.1
 """Share of the making of items from which on a line is named."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen(kw_only=False)
 class SlowPreprocessingDetail(Detail):
     """What the rule reads."""
 

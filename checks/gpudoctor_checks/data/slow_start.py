@@ -3,7 +3,6 @@
 import ast
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 from gpudoctor.analysis import of_run
 from gpudoctor.analysis.observation import best_match, confirmed, suspicions
@@ -13,6 +12,7 @@ from gpudoctor.analysis.source.entry_points import only_evaluates
 from gpudoctor.analysis.source.syntax import keyword_value, last_name, nodes
 from gpudoctor.lang import say
 from gpudoctor.model import Check, Code, Cost, Detail, Finding, Patient, Reads, Severity, Threshold, Whose
+from gpudoctor.model.records import frozen
 from gpudoctor.model.signs.source import Call, Known, Script, Source
 from gpudoctor.text import duration, percent
 
@@ -29,7 +29,7 @@ _MOST = 0.5
 """Share of a run that ended by itself from which on its start is what it mostly did."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class SlowStartDetail(Detail):
     """What the rule reads."""
 

@@ -2,7 +2,6 @@
 
 import ast
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 from gpudoctor.analysis import of_run
 from gpudoctor.analysis.observation import suspicions
@@ -15,6 +14,7 @@ from gpudoctor.analysis.source.syntax import walk
 from gpudoctor.analysis.source.syntax_places import lines_at
 from gpudoctor.lang import say, template
 from gpudoctor.model import Check, Code, Detail, Finding, Patient, Reads, Severity, Threshold
+from gpudoctor.model.records import frozen
 from gpudoctor.model.signs.source import Known, LoopRole, Source
 from gpudoctor.text import duration, percent
 
@@ -48,7 +48,7 @@ _WORDS = {
 """What a copy lacks, by `UnpinnedTransferDetail.kind`."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class UnpinnedTransferDetail(Detail):
     """What the rule reads."""
 

@@ -1,7 +1,6 @@
 """DATA003 workers-misfit."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 from gpudoctor.analysis import of_run
 from gpudoctor.analysis.observation import suspicions
@@ -13,12 +12,13 @@ from gpudoctor.lang import say
 from gpudoctor.model import Check, Code, Confidence, Cost, Detail, Finding, Patient, Reads, Severity, Threshold
 from gpudoctor.model.evidence import Measurement, Provenance
 from gpudoctor.model.job_devices import cpus_per_rank, without_gpus
+from gpudoctor.model.records import frozen
 from gpudoctor.model.signs.source import Known
 from gpudoctor.model.unavailable import Unavailable
 from gpudoctor.text import count, duration, percent
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class WorkersMisfitDetail(Detail):
     """What the rule reads."""
 

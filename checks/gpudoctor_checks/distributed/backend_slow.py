@@ -3,7 +3,6 @@
 import ast
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 from gpudoctor.analysis import of_run
 from gpudoctor.analysis.memo import once
@@ -15,6 +14,7 @@ from gpudoctor.analysis.source.entry_points import Program, training_programs
 from gpudoctor.analysis.source.parallelism import DDP, SHARDED
 from gpudoctor.lang import say
 from gpudoctor.model import Check, Code, Detail, Finding, Patient, Reads, Severity
+from gpudoctor.model.records import record
 from gpudoctor.model.signs.source import Call, Known, Script
 
 _KEYWORDS = {
@@ -27,7 +27,7 @@ _SLOW = frozenset({"gloo", "mpi", "cpu:gloo,cuda:gloo"})
 _PLATFORM = re.compile(r"win|nt\b|platform|darwin|cpu|is_available|nccl", re.IGNORECASE)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class BackendSlowDetail(Detail):
     """What the rule reads."""
 

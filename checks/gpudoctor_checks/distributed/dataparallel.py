@@ -3,7 +3,6 @@
 import ast
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 from gpudoctor.analysis import of_run
 from gpudoctor.analysis.observation import confirmed, suspicions
@@ -18,6 +17,7 @@ from gpudoctor.analysis.source.syntax_places import lines_at
 from gpudoctor.lang import say
 from gpudoctor.model import Check, Code, Detail, Finding, Patient, Reads, Severity, Threshold
 from gpudoctor.model.job_devices import VARIABLE, job_gpus
+from gpudoctor.model.records import frozen
 from gpudoctor.model.signs.source import Call, GuardKind, Known, Script, Source
 from gpudoctor.model.unavailable import optional
 from gpudoctor.model.visible_devices import entries
@@ -33,7 +33,7 @@ _OPTION = re.compile(r"(?:str\()?\w+\.(\w+)\)?")
 _NAMES = ("torch.nn.DataParallel", "torch.nn.parallel.data_parallel")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class DataparallelDetail(Detail):
     """What the rule reads."""
 

@@ -3,7 +3,6 @@
 import math
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 
 from gpudoctor.analysis import of_run
 from gpudoctor.analysis.job_log.flight_verdict import flight_verdict
@@ -15,6 +14,7 @@ from gpudoctor.lang import say
 from gpudoctor.lang.message import concatenated
 from gpudoctor.model import Check, Code, Confidence, Cost, Detail, Finding, Patient, Reads, Severity, Threshold, Trait
 from gpudoctor.model.evidence import Measurement
+from gpudoctor.model.records import frozen
 from gpudoctor.model.signs.job_log import JobLog
 from gpudoctor.model.unavailable import Unavailable, optional
 from gpudoctor.text import capitalised, count, duration
@@ -30,7 +30,7 @@ _STILL_SECONDS = 60.0
 """WATCH-PREFLIGHT: the same stack for a minute; long evaluations and saves have their own limit."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen(kw_only=False)
 class HangDetail(Detail):
     """What the rule reads."""
 

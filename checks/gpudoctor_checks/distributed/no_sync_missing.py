@@ -2,7 +2,6 @@
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 from gpudoctor.analysis import of_run
 from gpudoctor.analysis.observation import confirmed, suspicions
@@ -12,13 +11,14 @@ from gpudoctor.analysis.source.parallelism import DDP, wrappers
 from gpudoctor.analysis.source.syntax_places import line_at
 from gpudoctor.lang import say
 from gpudoctor.model import Check, Code, Detail, Finding, Patient, Reads, Severity, Threshold
+from gpudoctor.model.records import record
 from gpudoctor.model.signs.source import Event, Known, Loop, Script
 
 _ENGINES = frozenset({"accelerate", "deepspeed", "lightning", "pytorch_lightning"})
 _SWITCHES = ("require_backward_grad_sync", "no_sync", "set_requires_gradient_sync", "no_backward_sync")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class NoSyncMissingDetail(Detail):
     """What the rule reads."""
 

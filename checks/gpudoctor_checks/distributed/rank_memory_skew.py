@@ -1,18 +1,18 @@
 """DIST009 rank-memory-skew."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from statistics import median
 
 from gpudoctor.analysis import of_run
 from gpudoctor.analysis.run.steady_run import demanded
 from gpudoctor.lang import say
 from gpudoctor.model import Check, Code, Confidence, Cost, Detail, Finding, Patient, Reads, Threshold
+from gpudoctor.model.records import frozen
 from gpudoctor.model.unavailable import Unavailable
 from gpudoctor.text import percent, size
 
 
-@dataclass(frozen=True, slots=True)
+@frozen(kw_only=False)
 class RankMemorySkewDetail(Detail):
     """What the rule reads."""
 

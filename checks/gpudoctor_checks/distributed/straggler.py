@@ -1,7 +1,6 @@
 """DIST001 straggler."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from statistics import median
 
 from gpudoctor.analysis import of_run
@@ -9,11 +8,12 @@ from gpudoctor.analysis.run.steady_run import Run, demanded, spot, watched
 from gpudoctor.lang import say
 from gpudoctor.model import Check, Code, Detail, Finding, Patient, Reads, Threshold, Whose
 from gpudoctor.model.evidence import SourceSpan
+from gpudoctor.model.records import frozen
 from gpudoctor.model.unavailable import Unavailable
 from gpudoctor.text import capitalised, duration, percent
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class StragglerDetail(Detail):
     """What the rule reads."""
 

@@ -1,18 +1,18 @@
 """ENV007 cpu-budget."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 from gpudoctor.analysis.workload import Threads, Workers, has_purpose, optional, read_threads, read_workers, runs_here
 from gpudoctor.lang import say
 from gpudoctor.model import Check, Code, Confidence, Detail, Finding, Patient, Reads, Resource, Severity, Threshold
 from gpudoctor.model.evidence import Evidence, Measurement, Provenance, Setting
 from gpudoctor.model.job_devices import ranks_here
+from gpudoctor.model.records import frozen
 from gpudoctor.model.unavailable import Unavailable
 from gpudoctor.text import count
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class CpuBudgetDetail(Detail):
     """What the rule reads."""
 

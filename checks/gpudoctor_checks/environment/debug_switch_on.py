@@ -2,7 +2,6 @@
 
 import json
 from collections.abc import Iterator
-from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
 from typing import Any
@@ -10,6 +9,7 @@ from typing import Any
 from gpudoctor.analysis.source.environment_assignments import assignments
 from gpudoctor.lang import say
 from gpudoctor.model import Check, Code, Confidence, Detail, Evidence, Finding, Patient, Reads, Severity
+from gpudoctor.model.records import frozen
 from gpudoctor_checks.environment.variables import environment_and_source
 
 _OFF = {"", "0", "false", "off", "no"}
@@ -31,7 +31,7 @@ def _is_on(on: list[str] | str, value: str) -> bool:
     return bool(text) if on == "set" else text.lower() not in _OFF
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class DebugSwitchOnDetail(Detail):
     """What the rule reads."""
 

@@ -1,12 +1,12 @@
 """ENV011 disk-too-small."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 from gpudoctor.analysis.workload import has_purpose, runs_here
 from gpudoctor.lang import say
 from gpudoctor.model import Check, Code, Confidence, Detail, Finding, Patient, Reads, Resource, Threshold
 from gpudoctor.model.evidence import Measurement
+from gpudoctor.model.records import frozen
 from gpudoctor.model.signs.host import Disk
 from gpudoctor.model.unavailable import Unavailable
 from gpudoctor.text import size
@@ -15,7 +15,7 @@ _OUTPUTS = ("output", say("working folder"))
 _CACHES = (say("Hugging Face cache"), say("Hugging Face data sets"), say("torch extension cache"))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class DiskTooSmallDetail(Detail):
     """What the rule reads."""
 

@@ -2,7 +2,6 @@
 
 import json
 from collections.abc import Iterator
-from dataclasses import dataclass
 from functools import cache
 from importlib import resources
 
@@ -10,6 +9,7 @@ from gpudoctor.lang import say
 from gpudoctor.model import Check, Code, Confidence, Cost, Detail, Finding, Patient, Reads, Severity
 from gpudoctor.model.cuda import dotted, is_jetson, numbers
 from gpudoctor.model.evidence import Measurement
+from gpudoctor.model.records import frozen
 from gpudoctor.model.unavailable import Absent, Unavailable, known
 from gpudoctor_checks.environment.torch_reading import of_torch
 
@@ -35,7 +35,7 @@ def _drivers(cuda: str) -> tuple[str | None, str]:
     return own if version[0] < 11 else _table()["floors"].get(str(version[0])), own or ""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class DriverTooOldDetail(Detail):
     """What the rule reads."""
 

@@ -1,12 +1,12 @@
 """ENV001 driver-unreachable."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 from gpudoctor.lang import say
 from gpudoctor.lang.message import concatenated
 from gpudoctor.model import Check, Code, Confidence, Cost, Detail, Finding, Patient, Reads, Severity
 from gpudoctor.model.evidence import Evidence, Measurement
+from gpudoctor.model.records import frozen
 from gpudoctor.model.signs.gpu import DriverState, GpuSurvey
 from gpudoctor.model.unavailable import known, optional
 from gpudoctor.text import count
@@ -26,7 +26,7 @@ _STATES = {
 """The cause as the detail has it, and the words of a message."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class DriverUnreachableDetail(Detail):
     """What the rule reads."""
 

@@ -1,18 +1,18 @@
 """ENV009 host-memory-tight."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 from gpudoctor.analysis.workload import has_purpose, optional, read_workers, runs_here
 from gpudoctor.lang import say
 from gpudoctor.model import Check, Code, Confidence, Cost, Detail, Finding, Patient, Reads, Resource, Threshold
 from gpudoctor.model.evidence import Measurement, Provenance
 from gpudoctor.model.job_devices import ranks_here
+from gpudoctor.model.records import frozen
 from gpudoctor.model.unavailable import Absent
 from gpudoctor.text import count, size
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class HostMemoryTightDetail(Detail):
     """What the rule reads."""
 

@@ -1,19 +1,19 @@
 """ENV008 limits-too-low."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 from gpudoctor.analysis.workload import Workers, optional, read_threads, read_workers, runs_here
 from gpudoctor.lang import say
 from gpudoctor.model import Check, Code, Confidence, Detail, Finding, Patient, Reads, Threshold
 from gpudoctor.model.evidence import Measurement
 from gpudoctor.model.job_devices import ranks_here
+from gpudoctor.model.records import frozen
 from gpudoctor.model.signs.host import Host
 from gpudoctor.model.unavailable import Unavailable
 from gpudoctor.text import count, size
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class LimitsTooLowDetail(Detail):
     """What the rule reads."""
 

@@ -1,12 +1,12 @@
 """ENV012 nccl-hobbled."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 from gpudoctor.analysis.workload import optional, runs_here
 from gpudoctor.lang import say
 from gpudoctor.model import Check, Code, Confidence, Detail, Finding, Patient, Reads, Severity
 from gpudoctor.model.job_devices import ranks_here
+from gpudoctor.model.records import frozen
 from gpudoctor.model.signs.gpu import GpuSurvey
 from gpudoctor.model.unavailable import Absent
 from gpudoctor_checks.environment.variables import environment_and_source, given
@@ -24,7 +24,7 @@ _SWITCHES: dict[str, tuple[str, tuple[str, ...], str]] = {
 """Variables that take a path away from NCCL: which, the values that do it (none: any number but 0), the effect."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class NcclHobbledDetail(Detail):
     """What the rule reads."""
 

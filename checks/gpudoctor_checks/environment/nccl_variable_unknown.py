@@ -3,7 +3,6 @@
 import json
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
 from typing import Any, NamedTuple
@@ -11,6 +10,7 @@ from typing import Any, NamedTuple
 from gpudoctor.analysis.source.environment_assignments import assignments
 from gpudoctor.lang import say
 from gpudoctor.model import Check, Code, Confidence, Cost, Detail, Evidence, Finding, Patient, Reads, Severity
+from gpudoctor.model.records import frozen
 from gpudoctor.model.signs.source import Source
 from gpudoctor.model.unavailable import optional
 from gpudoctor_checks.config.known_keys import meant
@@ -31,7 +31,7 @@ _PLACES = ("_HOME", "_ROOT", "_LOCATION", "_PREFIX", "_BIN")
 """Names that end so say to a build script where NCCL or its tests are (NCCL_TEST_HOME)."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class VariableTable:
     """What is known of all of them."""
 
@@ -140,7 +140,7 @@ def release(version: str) -> tuple[int, int]:
     return (numbers[0], numbers[1]) if len(numbers) == 2 else (0, 0)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class NcclVariableUnknownDetail(Detail):
     """What the rule reads."""
 

@@ -5,7 +5,6 @@ import re
 from collections import defaultdict
 from collections.abc import Iterator
 from contextlib import suppress
-from dataclasses import dataclass, replace
 from typing import Any
 
 from gpudoctor.analysis import of_run
@@ -16,6 +15,7 @@ from gpudoctor.lang.message import concatenated
 from gpudoctor.model import Check, Code, Confidence, Cost, Detail, Finding, Patient, Reads, Severity, Threshold
 from gpudoctor.model.cuda import numbers
 from gpudoctor.model.evidence import Measurement, Provenance, Setting
+from gpudoctor.model.records import frozen, replace
 from gpudoctor.model.signs.packages import Distribution, Packages, TorchBuild
 from gpudoctor.model.signs.project import Asked
 from gpudoctor.model.unavailable import Absent, Unavailable, optional
@@ -27,7 +27,7 @@ _NAMED = 4
 _NVIDIA = re.compile(r"nvidia-(.+)-cu(\d{2})")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class PackageConflictDetail(Detail):
     """What the rule reads."""
 

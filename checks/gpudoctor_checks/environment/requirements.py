@@ -2,11 +2,11 @@
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 from gpudoctor.lang import say
 from gpudoctor.model import Severity
 from gpudoctor.model.cuda import numbers
+from gpudoctor.model.records import frozen
 from gpudoctor.model.signs.packages import Distribution, Packages
 
 STACK = frozenset(
@@ -27,7 +27,7 @@ _COMPANIONS = frozenset({"torchvision", "torchaudio"})
 """Compiled against one release of torch: another series has other symbols."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class Broken:
     """One package that does not meet what others of the stack require of it."""
 

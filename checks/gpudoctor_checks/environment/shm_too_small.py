@@ -1,7 +1,6 @@
 """ENV006 shm-too-small."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 from gpudoctor.analysis.workload import Workers, has_purpose, optional, read_workers, runs_here
 from gpudoctor.lang import say
@@ -20,11 +19,12 @@ from gpudoctor.model import (
 )
 from gpudoctor.model.evidence import Measurement, Provenance
 from gpudoctor.model.job_devices import ranks_here
+from gpudoctor.model.records import frozen
 from gpudoctor.model.unavailable import Absent, Unavailable
 from gpudoctor.text import count, size
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class _Room:
     """Shared memory that the job will have; bytes."""
 
@@ -33,7 +33,7 @@ class _Room:
     evidence: Measurement
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class ShmTooSmallDetail(Detail):
     """What the rule reads."""
 

@@ -2,7 +2,6 @@
 
 import ast
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 from gpudoctor.analysis.memo import once
 from gpudoctor.analysis.source.environment_assignments import assigned
@@ -12,6 +11,7 @@ from gpudoctor.analysis.workload import loaders_as_run, optional
 from gpudoctor.lang import say
 from gpudoctor.model import Check, Code, Detail, Finding, Patient, Reads, Severity
 from gpudoctor.model.cuda import numbers
+from gpudoctor.model.records import frozen
 from gpudoctor.model.signs.source import Call, Known, Script, Source
 from gpudoctor_checks.environment.variables import given
 
@@ -21,7 +21,7 @@ _OFF = {"0", "false", "off", "no", "n", "f"}
 _ITEM_METHODS = {"__getitem__", "__getitems__", "__iter__"}
 
 
-@dataclass(frozen=True, slots=True)
+@frozen(kw_only=False)
 class TokenizerForkDetail(Detail):
     """What the rule reads."""
 

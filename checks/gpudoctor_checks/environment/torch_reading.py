@@ -1,11 +1,10 @@
 """A fact about the installed torch as evidence, and what the rules read of a build that does not fit its cards."""
 
-from dataclasses import dataclass
-
 from gpudoctor.model import Detail, Measurement, Patient, Provenance
+from gpudoctor.model.records import frozen
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class TorchBuildDetail(Detail):
     """What the rules of ENV002 and ENV004 read."""
 

@@ -1,13 +1,13 @@
 """ENV013 visible-devices-wrong."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 from gpudoctor.analysis.workload import in_allocation, optional, runs_here
 from gpudoctor.lang import say
 from gpudoctor.model import Check, Code, Confidence, Cost, Detail, Finding, Patient, Reads, Severity, Unavailable
 from gpudoctor.model.evidence import Evidence, Measurement, Provenance
 from gpudoctor.model.job_devices import VARIABLE, ranks_here, seen_with, without_gpus
+from gpudoctor.model.records import frozen
 from gpudoctor.model.signs.gpu import GpuSurvey
 from gpudoctor.model.signs.job import Job
 from gpudoctor.model.visible_devices import Visible, entries
@@ -17,7 +17,7 @@ from gpudoctor_checks.environment.variables import Given, given
 _FLAG = "--gpus"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class VisibleDevicesWrongDetail(Detail):
     """What the rule reads."""
 

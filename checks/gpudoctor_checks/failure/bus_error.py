@@ -1,17 +1,17 @@
 """FAIL005 bus-error."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 from gpudoctor.analysis.run.steady_run import measured
 from gpudoctor.lang import say
 from gpudoctor.model import Check, Code, Confidence, Cost, Detail, Finding, Patient, Reads, Severity, Threshold
+from gpudoctor.model.records import frozen
 from gpudoctor.model.unavailable import known, optional
 from gpudoctor.text import size
 from gpudoctor_checks.failure.told_death import told_death
 
 
-@dataclass(frozen=True, slots=True)
+@frozen(kw_only=False)
 class BusErrorDetail(Detail):
     """What the rule reads."""
 

@@ -1,7 +1,6 @@
 """FAIL018 cause-not-in-log."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 from gpudoctor.analysis.job_log.failing_rank import evidence_needed
 from gpudoctor.analysis.job_log.findings import log_evidence
@@ -9,10 +8,11 @@ from gpudoctor.analysis.job_log.first_cause import LogRole, first_cause
 from gpudoctor.analysis.job_log.unexplained import decided_elsewhere
 from gpudoctor.lang import say
 from gpudoctor.model import Check, Code, Cost, Detail, Finding, Patient, Reads, Severity
+from gpudoctor.model.records import record
 from gpudoctor.text import count
 
 
-@dataclass(frozen=True, slots=True)
+@record(kw_only=False)
 class CauseNotInLogDetail(Detail):
     """What the rule reads."""
 

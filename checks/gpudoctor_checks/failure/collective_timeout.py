@@ -1,7 +1,6 @@
 """FAIL004 collective-timeout."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
 
 from gpudoctor.analysis import of_run
 from gpudoctor.analysis.job_log.beside import in_named_script
@@ -27,6 +26,7 @@ from gpudoctor.model import (
     Threshold,
 )
 from gpudoctor.model.evidence import LogLine, SourceSpan
+from gpudoctor.model.records import frozen, replace
 from gpudoctor.model.signs.flight_recorder import FlightRecords
 from gpudoctor.model.signs.job_log import JobLog
 from gpudoctor.model.unavailable import optional
@@ -38,7 +38,7 @@ _TIMEOUTS = frozenset({"watchdog", "gloo-timeout", "store-get", "heartbeat", "hc
 """Wordings that do not say which rank was missing."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen(kw_only=False)
 class CollectiveTimeoutDetail(Detail):
     """What the rule reads."""
 

@@ -1,15 +1,15 @@
 """FAIL003 device-assert."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 from gpudoctor.lang import say
 from gpudoctor.model import Check, Code, Confidence, Cost, Detail, Finding, Patient, Reads, Severity
+from gpudoctor.model.records import frozen
 from gpudoctor_checks.failure.exception_causes import beyond
 from gpudoctor_checks.failure.told_death import told_death
 
 
-@dataclass(frozen=True, slots=True)
+@frozen(kw_only=False)
 class DeviceAssertDetail(Detail):
     """What the rule reads."""
 

@@ -1,19 +1,19 @@
 """FAIL001 exception."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
 
 from gpudoctor.analysis import of_run
 from gpudoctor.analysis.job_log.first_cause import first_cause
 from gpudoctor.lang import say
 from gpudoctor.model import Check, Code, Confidence, Cost, Detail, Finding, Patient, Reads, Severity
+from gpudoctor.model.records import frozen, replace
 from gpudoctor.model.unavailable import optional
 from gpudoctor.text import capitalised, count
 from gpudoctor_checks.failure.exception_causes import CauseClass, cause_of
 from gpudoctor_checks.failure.told_death import ToldDeath, told_death
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class ExceptionDetail(Detail):
     """What the rule reads."""
 

@@ -1,13 +1,13 @@
 """Known classes of exceptions: what their words mean, and what cures them."""
 
 import re
-from dataclasses import dataclass, replace
 
 from gpudoctor.analysis import of_run
 from gpudoctor.lang import say
+from gpudoctor.model.records import frozen, replace
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class CauseClass:
     """A class of causes."""
 

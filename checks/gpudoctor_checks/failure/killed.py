@@ -1,17 +1,17 @@
 """FAIL002 killed."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 from gpudoctor.analysis import of_run
 from gpudoctor.analysis.run.steady_run import measured
 from gpudoctor.lang import say
 from gpudoctor.model import Check, Code, Confidence, Cost, Detail, Finding, LogLine, Patient, Reads, Severity, Threshold
+from gpudoctor.model.records import frozen
 from gpudoctor.text import capitalised, size
 from gpudoctor_checks.failure.told_death import told_death
 
 
-@dataclass(frozen=True, slots=True)
+@frozen(kw_only=False)
 class KilledDetail(Detail):
     """What the rule reads."""
 

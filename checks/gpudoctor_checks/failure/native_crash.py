@@ -1,16 +1,16 @@
 """FAIL006 native-crash."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 from gpudoctor.analysis import of_run
 from gpudoctor.lang import say
 from gpudoctor.model import Check, Code, Confidence, Cost, Detail, Finding, LogLine, Patient, Reads, Severity
+from gpudoctor.model.records import frozen
 from gpudoctor.text import capitalised
 from gpudoctor_checks.failure.told_death import told_death
 
 
-@dataclass(frozen=True, slots=True)
+@frozen(kw_only=False)
 class NativeCrashDetail(Detail):
     """What the rule reads."""
 

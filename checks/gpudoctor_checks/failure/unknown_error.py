@@ -1,15 +1,15 @@
 """FAIL019 unknown-error."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 from gpudoctor.analysis.job_log.findings import log_evidence
 from gpudoctor.analysis.job_log.unexplained import unexplained_error
 from gpudoctor.lang import say
 from gpudoctor.model import Check, Code, Cost, Detail, Finding, LogLine, Patient, Reads, Severity
+from gpudoctor.model.records import record
 
 
-@dataclass(frozen=True, slots=True)
+@record(kw_only=False)
 class UnknownErrorDetail(Detail):
     """What the rule reads."""
 

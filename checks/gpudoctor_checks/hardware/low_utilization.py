@@ -1,7 +1,6 @@
 """GPU001 low-utilization."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from statistics import mean
 
 from gpudoctor.analysis import of_run
@@ -9,6 +8,7 @@ from gpudoctor.analysis.run.steady_run import demanded, watched
 from gpudoctor.lang import say
 from gpudoctor.lang.message import concatenated
 from gpudoctor.model import Check, Code, Confidence, Detail, Finding, Measurement, Patient, Reads, Severity, Threshold
+from gpudoctor.model.records import frozen
 from gpudoctor.model.unavailable import Unavailable
 from gpudoctor.text import joined, percent
 
@@ -21,7 +21,7 @@ _IDLING = {
 """Phases of a watched host that leave a device idle."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen(kw_only=False)
 class LowUtilizationDetail(Detail):
     """What the rule reads."""
 

@@ -1,13 +1,13 @@
 """GPU003 memory-errors."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import NamedTuple
 
 from gpudoctor.lang import say
 from gpudoctor.model import Absent, Check, Code, Confidence, Cost, Finding, Patient, Reads, Severity, Threshold
 from gpudoctor.model.evidence import Measurement
 from gpudoctor.model.job_devices import CardsDetail, demoted, left_out
+from gpudoctor.model.records import frozen
 from gpudoctor.model.signs.gpu import Gpu, list_gpus, name_gpus
 from gpudoctor.model.unavailable import Unavailable, known
 from gpudoctor_checks.hardware.card_findings import listed
@@ -22,7 +22,7 @@ class _Symptom(NamedTuple):
     words: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class MemoryErrorsDetail(CardsDetail):
     """What the rule reads."""
 

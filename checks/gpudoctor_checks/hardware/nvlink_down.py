@@ -2,12 +2,12 @@
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 from gpudoctor.lang import say
 from gpudoctor.lang.message import concatenated
 from gpudoctor.model import Absent, Check, Code, Finding, Patient, Reads, Severity, Unavailable
 from gpudoctor.model.job_devices import CardsDetail, demoted, left_out
+from gpudoctor.model.records import frozen
 from gpudoctor.model.signs.gpu import Gpu, NvLink, name_gpus
 from gpudoctor.model.unavailable import known
 from gpudoctor_checks.hardware.card_findings import on_cards
@@ -18,7 +18,7 @@ _BOARD = re.compile(r"\bSXM|\bHGX\b", re.IGNORECASE)
 _NO_SWITCH = re.compile(r"PCIe|\bNVL\b|GH200|GB10\b", re.IGNORECASE)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class NvlinkDownDetail(CardsDetail):
     """What the rule reads."""
 

@@ -1,13 +1,13 @@
 """GPU007 occupied."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 from gpudoctor.analysis import of_run
 from gpudoctor.analysis.run.steady_run import watched
 from gpudoctor.lang import say
 from gpudoctor.model import Absent, Check, Code, Finding, Patient, PatientKind, Reads, Resource, Severity, Threshold
 from gpudoctor.model.job_devices import CardsDetail, job_gpus, ranks_here
+from gpudoctor.model.records import frozen
 from gpudoctor.model.signs.gpu import Gpu, GpuProcess, GpuSurvey, name_gpus
 from gpudoctor.model.unavailable import known, optional
 from gpudoctor.text import size
@@ -19,7 +19,7 @@ _MEMORY = frozenset({Resource.DEVICE_MEMORY})
 _SERVICES = ("nvidia-cuda-mps", "nv-hostengine", "nvidia-persiste", "dcgm")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class OccupiedDetail(CardsDetail):
     """What the rule reads."""
 

@@ -1,7 +1,6 @@
 """GPU005 pcie-degraded."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 
 from gpudoctor.analysis import of_run
 from gpudoctor.analysis.run.steady_run import recorded
@@ -9,6 +8,7 @@ from gpudoctor.lang import say
 from gpudoctor.lang.message import concatenated
 from gpudoctor.model import Check, Code, Finding, Patient, Reads, Severity, Threshold, Unavailable
 from gpudoctor.model.job_devices import CardsDetail, job_gpus
+from gpudoctor.model.records import frozen
 from gpudoctor.model.signs.gpu import Gpu, answering, is_grace, is_server_card
 from gpudoctor.model.unavailable import known
 from gpudoctor.text import percent
@@ -22,7 +22,7 @@ _ALWAYS = 0.95
 _QUERIES = {"width": "pcie.link.width", "generation": "pcie.link.gen"}
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class PcieDegradedDetail(CardsDetail):
     """What the rule reads."""
 

@@ -1,18 +1,18 @@
 """GPU010 power-limited."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 from gpudoctor.lang import say
 from gpudoctor.lang.message import concatenated
 from gpudoctor.model import Check, Code, Finding, Patient, Reads, Severity, Threshold
 from gpudoctor.model.job_devices import CardsDetail, job_gpus
+from gpudoctor.model.records import frozen
 from gpudoctor.model.signs.gpu import Gpu, answering, name_gpus
 from gpudoctor.text import percent
 from gpudoctor_checks.hardware.card_findings import on_cards
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class PowerLimitedDetail(CardsDetail):
     """What the rule reads."""
 

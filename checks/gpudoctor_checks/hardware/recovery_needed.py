@@ -1,12 +1,12 @@
 """GPU008 recovery-needed."""
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from typing import TypeVar
 
 from gpudoctor.lang import say
 from gpudoctor.model import Check, Code, Finding, Patient, Reads, Severity, Unavailable
 from gpudoctor.model.job_devices import CardsDetail, demoted, left_out
+from gpudoctor.model.records import frozen
 from gpudoctor.model.signs.gpu import Gpu, GpuSurvey, LostGpu, answering, name_gpus
 from gpudoctor_checks.hardware.card_findings import on_cards
 
@@ -30,7 +30,7 @@ _LOST = {
 }
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class RecoveryNeededDetail(CardsDetail):
     """What the rule reads."""
 

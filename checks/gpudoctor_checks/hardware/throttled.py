@@ -1,7 +1,6 @@
 """GPU002 throttled."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from functools import reduce
 from operator import or_
 from typing import Any
@@ -12,6 +11,7 @@ from gpudoctor.lang import say
 from gpudoctor.lang.message import concatenated
 from gpudoctor.model import Check, Code, Confidence, Finding, Measurement, Patient, Reads, Threshold, Unavailable
 from gpudoctor.model.job_devices import CardsDetail, job_gpus
+from gpudoctor.model.records import frozen
 from gpudoctor.model.signs.gpu import Gpu, answering
 from gpudoctor.text import percent
 from gpudoctor_checks.hardware.card_findings import listed, on_cards, on_recorded_cards
@@ -26,7 +26,7 @@ _REASONS = {
 }
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class ThrottledDetail(CardsDetail):
     """What the rule reads."""
 

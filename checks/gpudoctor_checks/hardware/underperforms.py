@@ -1,18 +1,18 @@
 """GPU009 underperforms."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from statistics import median
 
 from gpudoctor.analysis import of_run
 from gpudoctor.analysis.run.steady_run import demanded
 from gpudoctor.lang import say
 from gpudoctor.model import Check, Code, Confidence, Cost, Detail, Finding, Patient, Reads, Threshold, Whose
+from gpudoctor.model.records import frozen
 from gpudoctor.model.unavailable import Unavailable
 from gpudoctor.text import percent
 
 
-@dataclass(frozen=True, slots=True)
+@frozen(kw_only=False)
 class UnderperformsDetail(Detail):
     """What the rule reads."""
 

@@ -3,7 +3,6 @@
 import json
 import re
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from functools import cache
 
 from gpudoctor.analysis.run.steady_run import watched
@@ -11,6 +10,7 @@ from gpudoctor.lang import say, term
 from gpudoctor.model import Check, Code, Confidence, Cost, Finding, LogDetail, Patient, Reads, Severity, Threshold
 from gpudoctor.model.evidence import LogLine, Measurement
 from gpudoctor.model.job_devices import CardsDetail
+from gpudoctor.model.records import frozen
 from gpudoctor.model.signs.gpu import GpuSurvey
 from gpudoctor.model.signs.kernel_log import KernelLog, KernelMessage
 from gpudoctor.model.unavailable import Unavailable, optional
@@ -26,7 +26,7 @@ _FATAL = re.compile(r"\b(non-?fatal|fatal)\b", re.IGNORECASE)
 _RECOVERY = re.compile(r"changed from 0x[0-9a-fA-F]+ \(([^)]*)\) to 0x([0-9a-fA-F]+) \(([^)]*)\)")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class XidEvent:
     """One event of the driver (or of an NVSwitch) in the kernel log."""
 
@@ -47,7 +47,7 @@ class XidEvent:
         return self.recovery is not None and self.recovery.strip().lower() == "none"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class XidMeaning:
     """A row of the table."""
 
@@ -147,7 +147,7 @@ _BY_NUMBER = frozenset({"off-the-bus", "xid", "xid-program", "nvlink"})
 _OF_NVIDIA = re.compile(r"NVRM|nvidia-nvswitch")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class XidDetail(CardsDetail):
     """What the rule reads."""
 

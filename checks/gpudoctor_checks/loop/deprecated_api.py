@@ -2,7 +2,6 @@
 
 import ast
 from collections.abc import Iterator
-from dataclasses import dataclass
 from itertools import chain
 
 from gpudoctor.analysis.source.control_flow import enclosing, holds, may_run, never_reached, never_runs
@@ -13,6 +12,7 @@ from gpudoctor.analysis.source.trainer_periods import HF_CONFIGS
 from gpudoctor.lang import say, template
 from gpudoctor.model import Check, Code, Cost, Detail, Finding, Patient, Reads, Severity, Unavailable
 from gpudoctor.model.evidence import SourceSpan
+from gpudoctor.model.records import frozen
 from gpudoctor.model.signs.source import Call, GuardKind, Known, Script, Source
 from gpudoctor_checks.api_facts import ApiFact, facts, reached
 
@@ -20,7 +20,7 @@ _Place = tuple[str, ApiFact, SourceSpan]
 """What a message calls it, its row, and where it stands."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class _Use:
     row: ApiFact
     what: str
@@ -32,7 +32,7 @@ class _Use:
     """Whether all of it stands behind conditions that the source does not decide."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class DeprecatedApiDetail(Detail):
     """What the rule reads."""
 

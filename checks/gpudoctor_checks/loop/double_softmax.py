@@ -2,7 +2,6 @@
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 from gpudoctor.analysis import of_run
 from gpudoctor.analysis.observation import confirmed
@@ -10,6 +9,7 @@ from gpudoctor.analysis.run.steady_run import Run, demanded, spots
 from gpudoctor.analysis.source.probabilities import maker
 from gpudoctor.lang import say
 from gpudoctor.model import Check, Code, Cost, Detail, Finding, Patient, Reads, Severity, Threshold, Unavailable
+from gpudoctor.model.records import frozen
 
 _MAKERS = {
     "softmax": ("torch.nn.Softmax", "torch.nn.Softmax2d"),
@@ -36,7 +36,7 @@ EVALUATES = re.compile(
 )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class DoubleSoftmaxDetail(Detail):
     """What the rule reads."""
 

@@ -1,7 +1,6 @@
 """LOOP009: a long run saves nothing, or nothing that it could be resumed from."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 from gpudoctor.analysis.source.checkpoints import Saved, Saving, launched, saving
 from gpudoctor.analysis.source.entry_points import Program
@@ -10,6 +9,7 @@ from gpudoctor.analysis.workload import optional
 from gpudoctor.lang import say
 from gpudoctor.model import Check, Code, Detail, Finding, Patient, Reads, Severity, Threshold
 from gpudoctor.model.evidence import Evidence, Measurement, Provenance
+from gpudoctor.model.records import frozen
 from gpudoctor.model.signs.configs import Configs
 from gpudoctor.model.signs.job import Job
 from gpudoctor.model.signs.source import Known
@@ -23,7 +23,7 @@ _SEVERITIES = {
 }
 
 
-@dataclass(frozen=True, slots=True)
+@frozen(kw_only=False)
 class _Length:
     origin: str
     """What says so: a key of `_SEVERITIES`."""
@@ -32,7 +32,7 @@ class _Length:
     seconds: float = 0.0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class NoCheckpointDetail(Detail):
     """What the rule reads."""
 

@@ -3,11 +3,11 @@
 import ast
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 from gpudoctor.analysis.source.syntax import nodes
 from gpudoctor.lang import say, template
 from gpudoctor.model import Check, Code, Cost, Detail, Finding, Patient, Reads, Severity
+from gpudoctor.model.records import frozen
 from gpudoctor.model.signs.source import Script
 
 _FETCHES = re.compile(r"pre_?load|pre_?fetch|fetch_next|load_next|_fetch|advance", re.IGNORECASE)
@@ -37,7 +37,7 @@ _MESSAGES = {
 """Message, what breaks, and what is to stand there."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class PrefetcherBrokenDetail(Detail):
     """What the rule reads."""
 

@@ -3,7 +3,6 @@
 import ast
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 from gpudoctor.analysis.memo import once
 from gpudoctor.analysis.source.demo_programs import rehearses
@@ -13,6 +12,7 @@ from gpudoctor.analysis.source.syntax_places import extent
 from gpudoctor.analysis.workload import optional
 from gpudoctor.lang import say
 from gpudoctor.model import Check, Code, Detail, Finding, Measurement, Patient, Provenance, Reads, Severity
+from gpudoctor.model.records import frozen
 from gpudoctor.model.signs.source import Loop, Script
 
 _SEEDS = re.compile(r"seed|determinis|reproduc", re.IGNORECASE)
@@ -23,7 +23,7 @@ _SEEDED_ENGINES = (
 """Engines that set a seed by themselves."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class SeedlessDetail(Detail):
     """What the rule reads."""
 

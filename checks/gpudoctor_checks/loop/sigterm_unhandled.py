@@ -2,13 +2,13 @@
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 from gpudoctor.analysis.source.checkpoints import launched
 from gpudoctor.analysis.source.entry_points import Program
 from gpudoctor.lang import say
 from gpudoctor.model import Check, Code, Detail, Finding, Patient, Reads, Severity, Threshold
 from gpudoctor.model.evidence import Measurement, Provenance
+from gpudoctor.model.records import frozen
 from gpudoctor.model.signs.job import Job, Profile
 from gpudoctor.model.signs.source import Known
 from gpudoctor.text import duration
@@ -24,7 +24,7 @@ _OWN = ("lightning.", "composer.", "nemo.")
 _NAMES = re.compile(r"sigterm|sigusr|preempt|signal_handler|requeue", re.IGNORECASE)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class SigtermUnhandledDetail(Detail):
     """What the rule reads."""
 

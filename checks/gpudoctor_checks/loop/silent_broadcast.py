@@ -1,15 +1,15 @@
 """LOOP012 silent-broadcast."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 from gpudoctor.analysis import of_run
 from gpudoctor.analysis.run.steady_run import measured, spots
 from gpudoctor.lang import say
 from gpudoctor.model import Check, Code, Confidence, Cost, Detail, Finding, Patient, Reads, Severity, Threshold
+from gpudoctor.model.records import frozen
 
 
-@dataclass(frozen=True, slots=True)
+@frozen(kw_only=False)
 class SilentBroadcastDetail(Detail):
     """What the rule reads."""
 

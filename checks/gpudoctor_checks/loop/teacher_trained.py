@@ -3,7 +3,6 @@
 import ast
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 
 from gpudoctor.analysis import of_run
 from gpudoctor.analysis.observation import confirmed, suspicions
@@ -14,6 +13,7 @@ from gpudoctor.analysis.source.syntax import nodes
 from gpudoctor.analysis.source.train_eval_mode import forwards, model_of
 from gpudoctor.lang import say
 from gpudoctor.model import Check, Code, Detail, Finding, Patient, Reads, Severity, Threshold
+from gpudoctor.model.records import frozen
 from gpudoctor.model.signs.source import Event, Source
 from gpudoctor.text import percent
 
@@ -22,7 +22,7 @@ _FREEZES = re.compile(r"freeze|requires_grad|detach_model", re.IGNORECASE)
 _OPTIMIZERS = re.compile(r"^(torch\.optim\.(?!lr_scheduler)[A-Z]\w*|.*\.(Adam\w*|SGD|Lion|Adafactor))$")
 
 
-@dataclass(frozen=True, slots=True)
+@frozen(kw_only=False)
 class TeacherTrainedDetail(Detail):
     """What the rule reads."""
 

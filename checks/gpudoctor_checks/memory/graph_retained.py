@@ -3,7 +3,6 @@
 import ast
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 
 from gpudoctor.analysis import of_run
 from gpudoctor.analysis.observation import confirmed
@@ -14,6 +13,7 @@ from gpudoctor.lang import say, template
 from gpudoctor.model import Check, Code, Cost, Finding, Patient, Reads, Severity, Threshold, Trait
 from gpudoctor.model.evidence import SourceSpan
 from gpudoctor.model.proof import LeakDetail, LeakKind
+from gpudoctor.model.records import frozen
 from gpudoctor.model.signs.source import Event, Loop, Source
 from gpudoctor.text import size
 
@@ -26,7 +26,7 @@ EMPTIES = {"clear", "pop", "popleft", "popitem", "reset"}
 """Methods that take values out again."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class GraphRetainedDetail(LeakDetail):
     """What is kept, and where it stands."""
 

@@ -2,7 +2,6 @@
 
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
 
 from gpudoctor.analysis import of_run
 from gpudoctor.analysis.job_log.first_cause import first_cause
@@ -14,6 +13,7 @@ from gpudoctor.model import Code, Confidence, Cost, Detail, Finding, Patient, Re
 from gpudoctor.model.check import Check, Reads, Threshold
 from gpudoctor.model.evidence import LogLine
 from gpudoctor.model.log_message import LogDetail
+from gpudoctor.model.records import frozen, replace
 from gpudoctor.model.signs.memory_snapshot import DeviceMemory, MemorySnapshot
 from gpudoctor.model.unavailable import Unavailable
 from gpudoctor.text import capitalised, count, joined, size
@@ -24,7 +24,7 @@ _LOADS = re.compile(r"\b(?:model|net|network|unet|vae|pipe\w*|module)\.(?:to|cud
 """The line of the program that puts a model onto the device."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen(kw_only=False)
 class OutOfMemoryDetail(Detail):
     """What the rule reads."""
 

@@ -1,18 +1,18 @@
 """NUM010 constant-output."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 from gpudoctor.analysis import of_run
 from gpudoctor.analysis.observation import confirmed
 from gpudoctor.analysis.run.steady_run import Run, demanded, measured, spots
 from gpudoctor.lang import say
 from gpudoctor.model import Check, Code, Confidence, Cost, Detail, Finding, Patient, Reads, Severity, Threshold
+from gpudoctor.model.records import frozen
 
 _NO_GRADIENT = say("the layers that compute the score get no gradient and never learn")
 
 
-@dataclass(frozen=True, slots=True)
+@frozen(kw_only=False)
 class ConstantOutputDetail(Detail):
     """What the rule reads."""
 

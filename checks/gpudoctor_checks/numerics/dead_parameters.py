@@ -1,17 +1,17 @@
 """NUM005 dead-parameters."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 from gpudoctor.analysis import of_run
 from gpudoctor.analysis.run.steady_run import demanded, spot
 from gpudoctor.lang import say
 from gpudoctor.model import Check, Code, Confidence, Cost, Detail, Finding, Patient, Reads, Severity, Threshold
+from gpudoctor.model.records import frozen
 from gpudoctor.model.unavailable import Unavailable
 from gpudoctor.text import joined, percent
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class DeadParametersDetail(Detail):
     """What the rule reads."""
 

@@ -2,7 +2,6 @@
 
 import ast
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 
 from gpudoctor.analysis import of_run
 from gpudoctor.analysis.memo import once
@@ -17,6 +16,7 @@ from gpudoctor.analysis.source.training_arguments import argument_calls, trainin
 from gpudoctor.lang import say
 from gpudoctor.model import Check, Code, Confidence, Cost, Detail, Finding, Patient, Reads, Severity, Threshold, Whose
 from gpudoctor.model.evidence import Evidence, Setting, SourceSpan
+from gpudoctor.model.records import frozen
 from gpudoctor.model.signs.configs import ConfigFile, ConfigKind
 from gpudoctor.model.signs.source import Call, Event, Known, Loop, Script, Source, Unknown
 from gpudoctor.text import percent
@@ -32,7 +32,7 @@ BACKWARD = frozenset({"torch.Tensor.backward", "?.backward"})
 STEP = frozenset({"torch.optim.Optimizer.step", "?.step"})
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class Fp16UnsafeDetail(Detail):
     """What the rule reads."""
 

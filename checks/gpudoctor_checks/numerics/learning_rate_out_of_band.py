@@ -3,7 +3,6 @@
 import ast
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
 from math import isfinite
 
 from gpudoctor.analysis import of_run
@@ -13,6 +12,7 @@ from gpudoctor.analysis.source.syntax import nodes
 from gpudoctor.analysis.workload import optional
 from gpudoctor.lang import say, template
 from gpudoctor.model import Check, Code, Cost, Detail, Finding, Patient, Reads, Severity, SourceSpan, Threshold
+from gpudoctor.model.records import frozen
 from gpudoctor.model.signs.source import Script, Source
 
 REINFORCED = re.compile(
@@ -30,7 +30,7 @@ _NOTHING = say("the model learns nothing")
 _SCHEDULE = re.compile(r"torch\.optim\.lr_scheduler\.[A-Z]|transformers\.get_\w*schedule")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class LearningRateOutOfBandDetail(Detail):
     """What the rule reads."""
 
@@ -208,7 +208,7 @@ class LearningRateOutOfBand(Check):
         )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class _Spent:
     """The steps of a run that were made with too low a rate."""
 

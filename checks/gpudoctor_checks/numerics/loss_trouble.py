@@ -1,17 +1,17 @@
 """NUM007 loss-trouble."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 from gpudoctor.analysis import of_run
 from gpudoctor.analysis.run.steady_run import Run, demanded, spots
 from gpudoctor.lang import say
 from gpudoctor.model import Check, Code, Confidence, Cost, Detail, Finding, Patient, Reads, Severity, Threshold
+from gpudoctor.model.records import frozen
 from gpudoctor.model.unavailable import Unavailable
 from gpudoctor.text import figure
 
 
-@dataclass(frozen=True, slots=True)
+@frozen(kw_only=False)
 class LossTroubleDetail(Detail):
     """What the rule reads."""
 

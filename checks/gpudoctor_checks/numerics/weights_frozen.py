@@ -1,7 +1,6 @@
 """NUM008: the optimizer does not hold the parameters that are trained."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 
 from gpudoctor.analysis import of_run
 from gpudoctor.analysis.observation import confirmed
@@ -9,6 +8,7 @@ from gpudoctor.analysis.run.steady_run import Run, demanded, measured, processes
 from gpudoctor.lang import say, template
 from gpudoctor.model import Check, Code, Confidence, Cost, Detail, Finding, Patient, Reads, Severity, Threshold
 from gpudoctor.model.evidence import Measurement, SourceSpan
+from gpudoctor.model.records import frozen
 from gpudoctor.text import joined, percent
 
 _NO_WEIGHTS = say("the weights do not learn")
@@ -16,7 +16,7 @@ _ALL = 0.95
 """Share of unmoved elements that nobody leaves alone on purpose."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class WeightsFrozenDetail(Detail):
     """What the rule reads."""
 

@@ -2,7 +2,6 @@
 
 import ast
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 from gpudoctor.analysis import of_run
 from gpudoctor.analysis.observation import Observation, suspicions
@@ -10,6 +9,7 @@ from gpudoctor.analysis.run.steady_run import judged_by_share, watched
 from gpudoctor.analysis.source.call_frequency import TrainingCall, calls_in_training, full_batch, often, option_of
 from gpudoctor.lang import say
 from gpudoctor.model import OWN_CHOICE, Check, Code, Detail, Finding, Patient, Reads, Severity, Threshold
+from gpudoctor.model.records import record
 from gpudoctor.model.signs.source import Call, Event, Source
 from gpudoctor_checks.declared import measured
 
@@ -34,7 +34,7 @@ _METHODS = frozenset({"save_pretrained", "save_checkpoint", "save_weights"})
 _WHOLE = ("state_dict", "model", "net", "ckpt", "checkpoint", "state", "params", "weights")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class CheckpointTooOftenDetail(Detail):
     """What the rule reads."""
 

@@ -3,7 +3,6 @@
 import ast
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 from gpudoctor.analysis import of_run
 from gpudoctor.analysis.observation import suspicions
@@ -13,11 +12,12 @@ from gpudoctor.analysis.source.control_flow import bound, switched_off, trains_w
 from gpudoctor.lang import say
 from gpudoctor.model import Check, Code, Detail, Finding, Patient, Reads, Severity, Threshold, Trait, Whose
 from gpudoctor.model.evidence import Measurement, Provenance
+from gpudoctor.model.records import frozen
 from gpudoctor.model.signs.source import Call, Event, Known, Loop, Script, Source
 from gpudoctor.text import percent
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class _Facility:
     """One debugging facility and how a call of it is read."""
 
@@ -86,7 +86,7 @@ WINDOWS = {
 """Windows of a recording: pattern of the name, the call, what it does, whether it is known to cost 5 %."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class DebugModeOnDetail(Detail):
     """What the rule reads."""
 

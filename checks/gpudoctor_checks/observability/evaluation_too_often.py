@@ -2,7 +2,6 @@
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
 
 from gpudoctor.analysis import of_run
 from gpudoctor.analysis.observation import Observation, suspicions
@@ -12,6 +11,7 @@ from gpudoctor.analysis.source.control_flow import bound
 from gpudoctor.lang import say
 from gpudoctor.model import Check, Code, Detail, Finding, Patient, Reads, Severity, Threshold, Trait, Whose
 from gpudoctor.model.evidence import SourceSpan
+from gpudoctor.model.records import record, replace
 from gpudoctor.model.signs.source import Event, Loop, LoopRole, Source
 from gpudoctor_checks.declared import measured
 
@@ -19,7 +19,7 @@ _EVALUATES = re.compile(r"eval|valid|test|(^|[_.])val(_|$)", re.IGNORECASE)
 """In the function or the loader of a loop that evaluates; others may be a part of the step."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class EvaluationTooOftenDetail(Detail):
     """What the rule reads."""
 

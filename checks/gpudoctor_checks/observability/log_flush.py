@@ -3,7 +3,6 @@
 import ast
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 from gpudoctor.analysis import of_run
 from gpudoctor.analysis.observation import suspicions
@@ -11,6 +10,7 @@ from gpudoctor.analysis.run.steady_run import Run, judged
 from gpudoctor.analysis.source.call_frequency import TrainingCall, calls_in_training, full_batch, often
 from gpudoctor.lang import say
 from gpudoctor.model import Check, Code, Detail, Finding, Patient, Reads, Severity, Threshold
+from gpudoctor.model.records import frozen
 from gpudoctor.model.signs.source import Call, Known, Source
 from gpudoctor.text import count
 
@@ -20,7 +20,7 @@ _FILE = re.compile(r"(?:^|[._])(?:f|fp|fh|file|log|logs|out|output|csv|writer|tb
 _PRINTS = frozenset({"print", "builtins.print"})
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class LogFlushDetail(Detail):
     """What the rule reads."""
 

@@ -3,7 +3,6 @@
 import ast
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 
 from gpudoctor.analysis import of_run
 from gpudoctor.analysis.observation import suspicions
@@ -13,6 +12,7 @@ from gpudoctor.analysis.source.demo_programs import only_rehearsed
 from gpudoctor.lang import say
 from gpudoctor.model import Check, Code, Detail, Finding, Patient, Reads, Severity, Threshold
 from gpudoctor.model.evidence import SourceSpan
+from gpudoctor.model.records import record
 from gpudoctor.model.signs.source import Guard, GuardKind, Known, Loop, Source
 from gpudoctor.text import duration
 from gpudoctor_checks.declared import measured
@@ -53,7 +53,7 @@ FILES = {"write", "writelines", "writerow", "writerows"}
 """Methods of files and csv writers."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class LoggingTooOftenDetail(Detail):
     """What the rule reads."""
 

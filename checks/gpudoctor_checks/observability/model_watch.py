@@ -3,7 +3,6 @@
 import ast
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 from gpudoctor.analysis import of_run
 from gpudoctor.analysis.observation import suspicions
@@ -13,6 +12,7 @@ from gpudoctor.analysis.source.control_flow import switched_off
 from gpudoctor.lang import say
 from gpudoctor.model import Check, Code, Detail, Finding, Patient, Reads, Severity, Threshold, Trait
 from gpudoctor.model.evidence import Evidence, Setting
+from gpudoctor.model.records import frozen
 from gpudoctor.model.signs.configs import Configs
 from gpudoctor.model.signs.source import Call, Known, Source
 
@@ -22,7 +22,7 @@ _WATCHERS = {"wandb.watch": 1000, "wandb.Run.watch": 1000, "lightning.loggers.Wa
 """Calls that hook histograms into a model, and the log_freq that they have when none is given."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class ModelWatchDetail(Detail):
     """What the rule reads."""
 

@@ -3,7 +3,6 @@
 import math
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 
 from gpudoctor.analysis import of_run
 from gpudoctor.analysis.observation import suspicions
@@ -13,6 +12,7 @@ from gpudoctor.analysis.source.control_flow import bound, switched_off, trains_w
 from gpudoctor.lang import say
 from gpudoctor.model import Check, Code, Detail, Finding, Patient, Reads, Severity, Threshold, Trait, Whose
 from gpudoctor.model.evidence import SourceSpan
+from gpudoctor.model.records import frozen
 from gpudoctor.model.signs.configs import CanonicalValue, ConfigFile
 from gpudoctor.model.signs.source import Call, Known, Loop, Script, Source
 from gpudoctor.text import percent
@@ -42,7 +42,7 @@ _PLACES = 3
 """Lines shown of those inside which a profiler works."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class ProfilerInLoopDetail(Detail):
     """What the rule reads."""
 

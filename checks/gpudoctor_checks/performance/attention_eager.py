@@ -2,7 +2,6 @@
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 from gpudoctor.analysis import of_run
 from gpudoctor.analysis.observation import confirmed, suspicions
@@ -11,6 +10,7 @@ from gpudoctor.analysis.source.device_tensors import Target
 from gpudoctor.analysis.source.entry_points import Program, training_programs
 from gpudoctor.lang import say
 from gpudoctor.model import Check, Code, Detail, Finding, Patient, Reads, Severity, Threshold
+from gpudoctor.model.records import frozen
 from gpudoctor.model.signs.configs import ConfigFile, ConfigKind, Configs, Entry
 from gpudoctor.model.signs.source import Known
 from gpudoctor.text import percent
@@ -22,7 +22,7 @@ _EAGER = "eager_attention_forward"
 _WANTS_SCORES = re.compile(r"output_attentions|need_weights=True|return_attn|attn_maps|attention_maps")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class AttentionEagerDetail(Detail):
     """What the rule reads."""
 

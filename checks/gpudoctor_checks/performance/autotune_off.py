@@ -2,7 +2,6 @@
 
 import ast
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 from gpudoctor.analysis import of_run
 from gpudoctor.analysis.memo import once
@@ -13,6 +12,7 @@ from gpudoctor.analysis.source.entry_points import training_programs
 from gpudoctor.analysis.source.syntax import is_attribute, nodes
 from gpudoctor.lang import say
 from gpudoctor.model import Check, Code, Detail, Finding, Patient, Reads, Severity, SourceSpan, Threshold
+from gpudoctor.model.records import frozen
 from gpudoctor.model.signs.source import Script
 from gpudoctor_checks.performance.batch_shapes import stable_network
 
@@ -21,7 +21,7 @@ _DETERMINISTIC = frozenset(
 )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class AutotuneOffDetail(Detail):
     """What the rule reads."""
 

@@ -3,7 +3,6 @@
 import ast
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 from gpudoctor.analysis import of_run
 from gpudoctor.analysis.memo import once
@@ -18,6 +17,7 @@ from gpudoctor.lang import say
 from gpudoctor.model import Check, Code, Detail, Finding, Patient, Reads, Severity, Threshold
 from gpudoctor.model.cuda import numbers
 from gpudoctor.model.job_devices import lowest_capability
+from gpudoctor.model.records import frozen
 from gpudoctor.model.signs.source import Script
 from gpudoctor_checks.performance.batch_shapes import stable_network
 
@@ -30,7 +30,7 @@ _OTHERS = frozenset(
 )  # fmt: skip
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class CompileOffDetail(Detail):
     """What the rule reads."""
 

@@ -2,7 +2,6 @@
 
 import ast
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 from gpudoctor.analysis import of_run
 from gpudoctor.analysis.observation import confirmed, suspicions
@@ -13,6 +12,7 @@ from gpudoctor.analysis.source.syntax import nodes
 from gpudoctor.lang import say
 from gpudoctor.model import Check, Code, Detail, Finding, Patient, Reads, Severity, Threshold
 from gpudoctor.model.evidence import Measurement, SourceSpan
+from gpudoctor.model.records import frozen
 from gpudoctor.model.signs.gpu import Gpu
 from gpudoctor.model.signs.source import Source
 from gpudoctor.text import count
@@ -25,7 +25,7 @@ _HELPERS = frozenset(
 )  # fmt: skip
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class GpuUnusedDetail(Detail):
     """What the rule reads."""
 

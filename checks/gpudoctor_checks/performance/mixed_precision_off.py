@@ -2,7 +2,6 @@
 
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 
 from gpudoctor.analysis import of_run
 from gpudoctor.analysis.observation import confirmed, suspicions
@@ -25,6 +24,7 @@ from gpudoctor.lang import say
 from gpudoctor.model import Check, Code, Detail, Evidence, Finding, Patient, Reads, Severity, Threshold
 from gpudoctor.model.cuda import numbers
 from gpudoctor.model.job_devices import lowest_capability
+from gpudoctor.model.records import frozen
 from gpudoctor.model.signs.configs import ConfigFile, ConfigKind, Configs, Entry
 from gpudoctor.model.signs.source import Known
 from gpudoctor.text import chained, percent
@@ -45,7 +45,7 @@ _AUTOCAST = "1.6"
 _TRL_KEYS = ("use_peft", "dataset_name", "packing", "beta", "max_prompt_length", "assistant_only_loss")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class MixedPrecisionOffDetail(Detail):
     """What the rule reads."""
 

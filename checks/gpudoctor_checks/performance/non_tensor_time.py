@@ -7,10 +7,10 @@ while the device waits; and what it works out often depends on the input alone.
 import re
 from collections import defaultdict
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 from gpudoctor.analysis import of_run
 from gpudoctor.analysis.memo import once
+from gpudoctor.model.records import frozen
 
 _FORWARD = "forward"
 _PASSES = (_FORWARD, "evaluation")
@@ -25,7 +25,7 @@ _PYTHON = re.compile(
 """Modules of Python's own that compute; those that wait, or wrap calls, are none of them."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class Foreign:
     """What packages without tensors take in the forward passes of a rank."""
 
@@ -49,7 +49,7 @@ def foreign(state: "of_run.Steady") -> Foreign | None:
     return Foreign(share=share, packages=seen.packages, lines=seen.lines)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class _Looks:
     """What the sampler saw in steady state."""
 

@@ -1,7 +1,6 @@
 """PERF005 optimizer-unfused."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 from gpudoctor.analysis import of_run
 from gpudoctor.analysis.memo import once
@@ -14,11 +13,12 @@ from gpudoctor.analysis.source.syntax_places import lines_at
 from gpudoctor.lang import say
 from gpudoctor.model import Check, Code, Detail, Finding, Patient, Reads, Severity, Threshold, Whose
 from gpudoctor.model.cuda import numbers
+from gpudoctor.model.records import frozen
 from gpudoctor.model.signs.source import Call, Script
 from gpudoctor.text import percent
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class OptimizerUnfusedDetail(Detail):
     """What the rule reads."""
 

@@ -2,7 +2,6 @@
 
 from array import array
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from itertools import repeat
 from operator import sub
 
@@ -10,6 +9,7 @@ from gpudoctor.analysis import of_run
 from gpudoctor.analysis.run.steady_run import demanded, spot
 from gpudoctor.lang import say
 from gpudoctor.model import Check, Code, Detail, Finding, Patient, Reads, Severity, Threshold, Whose
+from gpudoctor.model.records import frozen
 from gpudoctor.text import duration
 
 _SURE = 1e-3
@@ -23,7 +23,7 @@ _OWNED = ("evaluation", "checkpoint")
 _EPISODES = say(", which gathers experience: longer episodes and more decisions are not a fault")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class Drift:
     """A step time that rises."""
 
@@ -50,7 +50,7 @@ class Drift:
         return max(0.0, 1.0 - self.first / middle)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen(kw_only=False)
 class StepTimeDriftDetail(Detail):
     """What the rule reads."""
 

@@ -1,7 +1,6 @@
 """PERF002 tf32-off."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 from gpudoctor.analysis import of_run
 from gpudoctor.analysis.observation import confirmed, suspicions
@@ -15,11 +14,12 @@ from gpudoctor.lang import say
 from gpudoctor.model import Check, Code, Confidence, Detail, Finding, Patient, Reads, Severity, Threshold, Unavailable
 from gpudoctor.model.evidence import Evidence
 from gpudoctor.model.job_devices import lowest_capability
+from gpudoctor.model.records import frozen
 from gpudoctor.model.signs.configs import Configs
 from gpudoctor.text import percent
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class Tf32OffDetail(Detail):
     """What the rule reads."""
 

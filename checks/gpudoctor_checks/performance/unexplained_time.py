@@ -1,13 +1,13 @@
 """PERF014 unexplained-time."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from statistics import median
 
 from gpudoctor.analysis import of_run
 from gpudoctor.analysis.run.steady_run import Run, demanded, spot, watched
 from gpudoctor.lang import say
 from gpudoctor.model import OWN_CHOICE, Check, Code, Detail, Finding, Patient, Reads, Severity, Threshold, Trait
+from gpudoctor.model.records import frozen
 from gpudoctor.text import duration, joined, percent
 from gpudoctor_checks.performance.non_tensor_time import foreign
 
@@ -21,7 +21,7 @@ _COMMON = 0.5
 """Of the greatest share, what the other ranks must have of it for it to be the job's and not one rank's."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class UnexplainedTimeDetail(Detail):
     """What the rule reads."""
 

@@ -1,7 +1,6 @@
 """SYNC002 allocator-flush-in-loop."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 from gpudoctor.analysis import of_run
 from gpudoctor.analysis.observation import suspicions
@@ -9,6 +8,7 @@ from gpudoctor.analysis.run.steady_run import Run, judged, ran_on_cpu
 from gpudoctor.analysis.source.call_frequency import TrainingCall, calls_in_training, often
 from gpudoctor.lang import say
 from gpudoctor.model import Check, Code, Detail, Finding, Patient, Reads, Severity, Threshold
+from gpudoctor.model.records import frozen
 from gpudoctor.model.signs.source import Source
 from gpudoctor.text import duration
 
@@ -30,7 +30,7 @@ _FLUSHES = frozenset(
 )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class AllocatorFlushInLoopDetail(Detail):
     """What the rule reads."""
 

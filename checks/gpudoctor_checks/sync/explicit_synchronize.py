@@ -1,7 +1,6 @@
 """SYNC003 explicit-synchronize."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 from gpudoctor.analysis import of_run
 from gpudoctor.analysis.observation import suspicions
@@ -10,6 +9,7 @@ from gpudoctor.analysis.source.call_frequency import TrainingCall, calls_in_trai
 from gpudoctor.analysis.source.control_flow import bound
 from gpudoctor.lang import say
 from gpudoctor.model import Check, Code, Detail, Finding, Patient, Reads, Severity, Threshold
+from gpudoctor.model.records import frozen
 from gpudoctor.model.signs.source import Call, Source
 from gpudoctor.text import count
 
@@ -26,7 +26,7 @@ _STREAMS = ("torch.cuda.current_stream(", "torch.cuda.default_stream(", "torch.a
 _CLOCKS = frozenset({"time.time", "time.perf_counter", "time.monotonic", "time.time_ns", "time.perf_counter_ns"})
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class ExplicitSynchronizeDetail(Detail):
     """What the rule reads."""
 

@@ -3,7 +3,6 @@
 import ast
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
 
 from gpudoctor.analysis import of_run
 from gpudoctor.analysis.observation import suspicions
@@ -17,6 +16,7 @@ from gpudoctor.lang import say
 from gpudoctor.lang.message import concatenated
 from gpudoctor.model import OWN_CHOICE, Check, Code, Detail, Finding, Patient, Reads, Severity, Threshold
 from gpudoctor.model.evidence import SourceSpan
+from gpudoctor.model.records import frozen, replace
 from gpudoctor.model.signs.source import Event, Known, Loop, Script, Source
 from gpudoctor.text import capitalised, percent
 from gpudoctor_checks.sync.device_queue import Queue
@@ -28,7 +28,7 @@ _FEWER = 0.9
 """Waits below this share of the reads are told beside them."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class _Read:
     """One read of the device, or all those of one place."""
 
@@ -46,7 +46,7 @@ class _Read:
     """Reads with the same number follow each other with no work for the device between them: one wait."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class HostSyncInLoopDetail(Detail):
     """What the rule reads."""
 

@@ -1,7 +1,6 @@
 """SYNC004 per-sample-metrics."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 from gpudoctor.analysis import of_run
 from gpudoctor.analysis.observation import Observation, suspicions
@@ -12,12 +11,13 @@ from gpudoctor.analysis.source.device_tensors import DeviceTensors, training_tar
 from gpudoctor.analysis.source.metrics import is_metric, samples_around
 from gpudoctor.lang import say
 from gpudoctor.model import Check, Code, Detail, Finding, Patient, Reads, Severity, SourceSpan, Threshold
+from gpudoctor.model.records import frozen
 from gpudoctor.model.signs.source import Source
 from gpudoctor.text import joined
 from gpudoctor_checks.sync.device_reads import read_word
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class PerSampleMetricsDetail(Detail):
     """What the rule reads."""
 

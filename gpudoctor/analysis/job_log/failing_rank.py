@@ -8,7 +8,6 @@ rank ended. What only fits several ranks names nobody.
 import re
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from enum import Enum
 
 from gpudoctor.analysis.job_log.consequences import ABORTED, PEER, UNHEEDED
@@ -17,6 +16,7 @@ from gpudoctor.analysis.memo import once
 from gpudoctor.lang import say
 from gpudoctor.lang.message import concatenated
 from gpudoctor.model import LogLine
+from gpudoctor.model.records import frozen
 from gpudoctor.model.signs.job_log import JobLog, LogEvent, RankExit
 from gpudoctor.text import capitalised, ranks
 
@@ -58,7 +58,7 @@ class RankSign(Enum):
     """It waited at another place than the others."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen(kw_only=False)
 class FailingRank:
     """Which ranks failed first, and what shows it."""
 

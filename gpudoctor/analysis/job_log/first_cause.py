@@ -8,7 +8,6 @@ another one explains it. Where nothing explains the death, what a rank said befo
 
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
 from enum import Enum
 from typing import NamedTuple
 
@@ -16,6 +15,7 @@ from gpudoctor.analysis.job_log.consequences import OF_A_GOOD_END, PEER, UNHEEDE
 from gpudoctor.analysis.job_log.overcome import TO_END, is_last, last_death, overcome, same_failure
 from gpudoctor.analysis.memo import once
 from gpudoctor.model.log_message import PLAIN, Bearing
+from gpudoctor.model.records import frozen, replace
 from gpudoctor.model.signs.job_log import JobLog, LogEvent
 
 _HALF_A_DAY, _SAME_MOMENT = 43_200.0, 90.0
@@ -61,7 +61,7 @@ class LogRole(Enum):
     HARMLESS = "harmless"
 
 
-@dataclass(frozen=True, slots=True)
+@frozen(kw_only=False)
 class FirstCause:
     """The verdict on a log."""
 

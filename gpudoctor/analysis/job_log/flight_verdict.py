@@ -5,7 +5,6 @@ if it has not entered an operation that others are in, or has another one under 
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from enum import Enum
 
 from gpudoctor.analysis.job_log.group_positions import (
@@ -21,6 +20,7 @@ from gpudoctor.analysis.memo import once
 from gpudoctor.lang import say
 from gpudoctor.lang.message import concatenated
 from gpudoctor.model import Confidence, LogLine, SourceSpan
+from gpudoctor.model.records import frozen
 from gpudoctor.model.signs.flight_recorder import CallSite, FlightRecords, GroupOperation, GroupTrace, RankDump
 from gpudoctor.text import capitalised, count, ranks
 
@@ -48,7 +48,7 @@ class FlightKind(Enum):
     """Everybody entered, and it does not complete."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class FlightVerdict:
     """What the dumps prove of a job that stood still."""
 

@@ -7,9 +7,9 @@ as ranks enqueue ahead of their devices: only what has waited long counts.
 
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
 
 from gpudoctor.analysis.memo import once
+from gpudoctor.model.records import record, replace
 from gpudoctor.model.signs.flight_recorder import CollectiveEntry, FlightRecords, GroupTrace
 
 STUCK_SECONDS = 10.0
@@ -22,7 +22,7 @@ _NEARLY = 0.9
 """Share of its timeout after which an operation counts as timed out: a dump may be written a little before."""
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@record(kw_only=False, eq=False)
 class ProcessGroup:
     """A process group over the dumps of all its ranks."""
 
@@ -45,7 +45,7 @@ class ProcessGroup:
         return self.description == "default_pg"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Wait:
     """A collective, send or receive of a group that does not complete."""
 
@@ -74,7 +74,7 @@ class Wait:
         return self.launch.sequence
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class CollectiveMismatch:
     """Ranks of a group that have different operations under one number."""
 

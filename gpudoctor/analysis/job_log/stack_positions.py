@@ -1,7 +1,6 @@
 """Where the ranks stood by stack dumps that a job left behind, and who stood elsewhere than the others."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from gpudoctor.analysis.job_log.first_cause import first_cause
 from gpudoctor.analysis.live.rank_positions import WAITS
@@ -11,6 +10,7 @@ from gpudoctor.analysis.run.rank_positions import WAITING, RankPosition, odd_one
 from gpudoctor.lang import say
 from gpudoctor.lang.message import concatenated
 from gpudoctor.model import LogLine, SourceSpan
+from gpudoctor.model.records import frozen
 from gpudoctor.model.signs.job_log import JobLog, RankStack
 from gpudoctor.text import ranks
 
@@ -22,7 +22,7 @@ _BY_A_PERSON = frozenset({"cancelled", "interrupted"})
 """Kinds of ends by a person, who may have seen that the job hung."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen(kw_only=False)
 class Standing:
     """Processes at one place."""
 

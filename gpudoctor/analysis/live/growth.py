@@ -1,13 +1,12 @@
 """What only grows in a watched job: memory, and the time of a step."""
 
-from dataclasses import dataclass
-
 from gpudoctor.analysis.run.trends import Trend, trend
 from gpudoctor.lang import say
 from gpudoctor.model.check import Check
 from gpudoctor.model.evidence import Measurement
 from gpudoctor.model.finding import Confidence, Cost, Finding, Resource, Severity
 from gpudoctor.model.proof import LeakDetail, LeakKind
+from gpudoctor.model.records import frozen
 from gpudoctor.model.signs.process import ProcessWindow, Rank, Series
 from gpudoctor.model.unavailable import Unavailable
 from gpudoctor.text import duration, forecast, size
@@ -22,7 +21,7 @@ SURE = 1e-3
 _RISING = 0.6
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class Growing:
     """A quantity that rose all the time."""
 

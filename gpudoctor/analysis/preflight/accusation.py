@@ -1,9 +1,9 @@
 """Whom tests of several nodes accuse of what, and how sure that is."""
 
-from dataclasses import dataclass
 from enum import Enum
 
 from gpudoctor.model.finding import Confidence
+from gpudoctor.model.records import frozen
 from gpudoctor.model.signs.preflight import LinkTest
 
 
@@ -33,7 +33,7 @@ class Accused(Enum):
     """Nodes that are good in pairs and bad in a large group: the one that was found, or all candidates."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class Accusation:
     """Whom tests accuse of what, with the tests that do."""
 
@@ -60,7 +60,7 @@ class Accusation:
     """What more tests would have to decide, a sentence; "" if nothing."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class Judgement:
     """What the tests so far say."""
 

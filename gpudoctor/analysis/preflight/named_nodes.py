@@ -1,7 +1,6 @@
 """Who is accused, as findings name it: nodes by host name, units by node and card."""
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 
 from gpudoctor.analysis.memo import once
 from gpudoctor.analysis.preflight.accusation import Accusation, Accused, Judgement
@@ -11,6 +10,7 @@ from gpudoctor.lang import say
 from gpudoctor.model.evidence import Measurement
 from gpudoctor.model.finding import Detail
 from gpudoctor.model.patient import Patient
+from gpudoctor.model.records import frozen
 from gpudoctor.model.signs.preflight import LinkTest, Preflight, Unit
 from gpudoctor.text import joined
 
@@ -18,7 +18,7 @@ _FEW = 6
 """Names in one sentence; more of them are counted."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class NodesDetail(Detail):
     """What the rules of the topic NODE read."""
 

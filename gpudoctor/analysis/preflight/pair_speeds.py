@@ -7,13 +7,13 @@ a share and by several standard deviations.
 import math
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from functools import cached_property
 from statistics import median, median_high
 
 from gpudoctor.analysis.preflight.accusation import Aspect
 from gpudoctor.analysis.preflight.node_domains import domains, natural_order
 from gpudoctor.analysis.preflight.search_plan import Plan
+from gpudoctor.model.records import frozen
 from gpudoctor.model.signs.preflight import Figure, LinkTest, PreflightNode, Quantity, Stage
 
 FLOOR: Mapping[Aspect, float] = {Aspect.BANDWIDTH: 0.02, Aspect.LATENCY: 0.06}
@@ -50,7 +50,7 @@ LEAST_AGAIN = 5
 """Fewer segments sent again in a test are chance."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen(kw_only=False)
 class PairTest:
     """A test of two nodes."""
 
@@ -70,7 +70,7 @@ class PairTest:
         return self.b if node == self.a else self.a
 
 
-@dataclass(frozen=True, slots=True)
+@frozen(kw_only=False)
 class NormalSpeed:
     """What pairs of one kind reach."""
 

@@ -6,11 +6,11 @@ noisy quantity puts healthy cards far from the median.
 """
 
 from collections.abc import Hashable, Iterable, Mapping
-from dataclasses import dataclass
 from statistics import median
 from typing import Generic, TypeVar
 
 from gpudoctor.model.finding import Confidence
+from gpudoctor.model.records import frozen
 from gpudoctor.model.signs.preflight import Figure, Quantity, Unit
 
 Key = TypeVar("Key", bound=Hashable)
@@ -28,7 +28,7 @@ FEW = 5
 LOWER_IS_BETTER = frozenset({Quantity.LATENCY, Quantity.RETRANSMITTED, Quantity.TEMPERATURE})
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class PeerComparison(Generic[Key]):
     """One unit or node beside its peers."""
 

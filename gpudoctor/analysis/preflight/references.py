@@ -5,12 +5,12 @@ algorithm, so a figure is compared with rows of its own kind only. No row stands
 """
 
 import json
-from dataclasses import dataclass
 from enum import Enum
 from functools import cache
 from pathlib import Path
 
 from gpudoctor.model.peaks import names_card
+from gpudoctor.model.records import frozen
 from gpudoctor.model.signs.preflight import Figure, Quantity
 
 
@@ -23,7 +23,7 @@ class ReferenceKind(Enum):
     """A tool or an operator rejects hardware below it."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class Reference:
     """One figure that a card or its links reached, or must reach, elsewhere."""
 

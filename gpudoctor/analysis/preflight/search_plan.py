@@ -1,13 +1,13 @@
 """How much a search for bad nodes may test in each mode, and what it calls bad."""
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, replace
 
 from gpudoctor.analysis.preflight.accusation import Aspect
+from gpudoctor.model.records import field, frozen, replace
 from gpudoctor.model.signs.preflight import Stage, Unit
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class Plan:
     """How much a search may test, and what it calls bad."""
 
@@ -49,7 +49,7 @@ def plan_for(mode: str, units: Iterable[Unit]) -> Plan:
     return replace(PLANS.get(mode, PLANS["standard"]), kinds=kinds)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class NodeGroup:
     """Nodes to test together; the groups of one round are disjoint and can run at once."""
 

@@ -2,7 +2,6 @@
 
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 
 from gpudoctor.analysis.preflight.named_nodes import NodesDetail, hosts, node_names, unit_name
 from gpudoctor.analysis.preflight.peers import PeerComparison, unit_outliers
@@ -11,12 +10,13 @@ from gpudoctor.lang import say
 from gpudoctor.model.check import OWN_CHOICE, Check, Threshold
 from gpudoctor.model.evidence import Measurement, Provenance
 from gpudoctor.model.finding import Confidence, Finding
+from gpudoctor.model.records import frozen
 from gpudoctor.model.signs.preflight import Figure, Preflight, Quantity, Unit
 from gpudoctor.model.unavailable import Unavailable
 from gpudoctor.text import capitalised, count, percent, quantity
 
 
-@dataclass(frozen=True, slots=True)
+@frozen(kw_only=False)
 class UnitQuantity:
     """What a check asks of each unit."""
 

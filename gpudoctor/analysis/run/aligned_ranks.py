@@ -4,12 +4,12 @@ import math
 from array import array
 from bisect import bisect_left
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from statistics import median
 
 from gpudoctor.analysis.memo import once
 from gpudoctor.analysis.run.steady_state import OTHER, Steady, counts, steady
 from gpudoctor.analysis.run.trends import above_zero
+from gpudoctor.model.records import frozen
 from gpudoctor.model.signs.recording import PHASES, Recording
 
 LEAST_ALIGNED = 100
@@ -89,7 +89,7 @@ class Aligned:
         return array("d", (value if math.isfinite(value) else 0.0 for value in found))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class Straggler:
     """A rank for which the others wait."""
 

@@ -1,12 +1,12 @@
 """The machine's CPUs: what the run used of them and what other processes took beside it."""
 
-from dataclasses import dataclass
 from math import isfinite
 from statistics import fmean, median
 
 from gpudoctor.analysis.memo import once
 from gpudoctor.analysis.run.run_numbers import steady_window
 from gpudoctor.lang import say
+from gpudoctor.model.records import frozen
 from gpudoctor.model.signs.recording import Recording
 
 BESIDE_OTHERS = say("; other processes kept all CPUs busy, and each write gives them its CPU")
@@ -23,7 +23,7 @@ _PART = 0.25
 """Share of the samples with a crowd from which on it bears on the run's times."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class CpuContention:
     """Others that kept the CPUs busy while the run wanted them."""
 
@@ -35,7 +35,7 @@ class CpuContention:
     """Of so many."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class CpuUse:
     """CPUs in steady state, medians of a sample a second."""
 

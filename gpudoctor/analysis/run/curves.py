@@ -2,12 +2,12 @@
 
 import math
 from bisect import bisect_right
-from dataclasses import dataclass
 from statistics import median
 
 from gpudoctor.analysis.memo import once
 from gpudoctor.analysis.run.trends import Trend, trend
 from gpudoctor.lang import say
+from gpudoctor.model.records import frozen
 from gpudoctor.model.signs.recording import Process, Record
 
 _NEAR = 20
@@ -16,7 +16,7 @@ _CALM = 20
 """Finite losses after one that was not, by which the weights are known to be numbers still."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class Curve:
     """A quantity along the steps."""
 

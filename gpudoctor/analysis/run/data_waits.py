@@ -2,13 +2,13 @@
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from statistics import median
 
 from gpudoctor.analysis.memo import once
 from gpudoctor.analysis.run.line_costs import LineCost, LinePlace, lines, place_of, worker_lines
 from gpudoctor.analysis.run.run_numbers import sampled
 from gpudoctor.analysis.run.steady_state import Steady, steady
+from gpudoctor.model.records import frozen
 from gpudoctor.model.signs.recording import Process, Record, Recording
 
 _BURST = 10.0
@@ -22,7 +22,7 @@ _LEAST_BURST = 0.002
 """Seconds below which a wait is no start of processes: a fork takes longer."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class LoaderFacts:
     """A training loader as the run had it."""
 
@@ -36,7 +36,7 @@ class LoaderFacts:
     place: LinePlace | None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class BatchWait:
     """How a process waits for its batches."""
 
@@ -64,7 +64,7 @@ class BatchWait:
         return max(0.0, self.share - self.starts)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class WorkerActivity:
     """What loader workers did."""
 

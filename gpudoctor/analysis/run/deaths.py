@@ -7,12 +7,12 @@ is what came first and does not speak so.
 import re
 import signal
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from enum import Enum
 
 from gpudoctor.analysis.memo import once
 from gpudoctor.analysis.run.line_costs import LinePlace
 from gpudoctor.lang import say
+from gpudoctor.model.records import frozen
 from gpudoctor.model.signs.recording import EARLY_DEATH_FILE, Process, Record, Recording
 
 
@@ -30,7 +30,7 @@ class Death(Enum):
     SILENT = "without a word"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class DeathMessage:
     """The death of a run as it was told."""
 

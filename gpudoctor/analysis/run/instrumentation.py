@@ -2,19 +2,19 @@
 
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass
 from statistics import median
 
 from gpudoctor.analysis.memo import once
 from gpudoctor.analysis.run.line_costs import LineCost, LinePlace, line_costs, place_of
 from gpudoctor.analysis.run.steady_state import Steady, counts, steady
+from gpudoctor.model.records import frozen
 from gpudoctor.model.signs.recording import Process, Record
 
 _LONGER = 1.1
 """Times as long as the others from which on steps with it are called longer."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class Coverage:
     """Steps of a steady state during which something was on."""
 

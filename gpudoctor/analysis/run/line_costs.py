@@ -3,14 +3,14 @@
 import posixpath
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 
 from gpudoctor.analysis.memo import once
 from gpudoctor.analysis.run.steady_state import steady
+from gpudoctor.model.records import frozen
 from gpudoctor.model.signs.recording import Process, Record, Recording
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class LinePlace:
     """A line of the user's."""
 
@@ -20,7 +20,7 @@ class LinePlace:
     function: str = ""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class Site:
     """All calls of one thing from one place, over the whole run."""
 
@@ -40,7 +40,7 @@ class Site:
     """Whether the place is a function with all that it calls, and no line, as in a profiler's trace."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class LineCost:
     """What the sampler saw of one line."""
 
@@ -104,7 +104,7 @@ def lines(process: Process) -> tuple[LineCost, ...]:
     return _lines([item for item in records if not _after(item, stable.end)] if stable.rows else process.of("lines"))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class Way:
     """One way to a line, and how often the sampler saw it."""
 
@@ -142,7 +142,7 @@ def _after(record: Record, end: float) -> bool:
     return bool(record.get("open")) and record.t > end
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class Start:
     """What the user's own lines did before the first step."""
 

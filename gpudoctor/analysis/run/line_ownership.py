@@ -8,7 +8,6 @@ statement tells it without the source; where there is a source, its syntax tells
 import ast
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from enum import Enum
 
 from gpudoctor.analysis.run.line_costs import LineCost, LinePlace, Site, lines, sites
@@ -28,6 +27,7 @@ from gpudoctor.analysis.run.trainer_engines import engine_of
 from gpudoctor.analysis.source.metrics import is_metric
 from gpudoctor.model.memo import remembered
 from gpudoctor.model.patient import Patient
+from gpudoctor.model.records import frozen
 from gpudoctor.model.signs.source import Call, Script
 
 SAMPLE_READS = 4.0
@@ -97,7 +97,7 @@ _BY_EFFECT = {
 }
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class OwnedLine:
     """A line of the user's in the time that no hook claimed."""
 

@@ -2,7 +2,6 @@
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 from itertools import pairwise
 
 from gpudoctor.analysis.run.line_costs import LinePlace
@@ -10,6 +9,7 @@ from gpudoctor.analysis.run.run_numbers import started
 from gpudoctor.analysis.run.steady_state import steady
 from gpudoctor.analysis.run.trends import Trend, trend
 from gpudoctor.lang import say
+from gpudoctor.model.records import frozen
 from gpudoctor.model.signs.recording import Process, Recording
 from gpudoctor.text import forecast, size
 
@@ -35,7 +35,7 @@ _STILL_GROWING = 0.35
 """Slope of the second half against that of the whole: less is a quantity that comes to rest."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class MemoryGrowth:
     """A quantity of bytes that grows steadily with the steps."""
 
@@ -156,7 +156,7 @@ def _as_growth(found: Trend, xs: Sequence[float], times: Sequence[float]) -> Mem
     )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class GrowingObject:
     """A kind of object, or the tensors of one line, that grew between two readings."""
 

@@ -1,7 +1,6 @@
 """Room on the device in a recorded run: memory that stayed empty while the card had little to do."""
 
 import math
-from dataclasses import dataclass
 from statistics import mean
 
 from gpudoctor.analysis.run.run_numbers import GpuUse, RankMemory, rank_memory, run_numbers
@@ -9,6 +8,7 @@ from gpudoctor.analysis.run.steady_run import Run, measured
 from gpudoctor.lang import say
 from gpudoctor.model.evidence import Measurement
 from gpudoctor.model.finding import Detail
+from gpudoctor.model.records import frozen
 
 CAUSES = {
     "data_wait": say("waiting for data"),
@@ -32,7 +32,7 @@ _FILLED = 0.9
 """Of the device's memory, what a greater batch may take."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class MemoryHeadroom:
     """Memory that a greater micro batch could take, on the fullest rank."""
 
@@ -126,7 +126,7 @@ def room_evidence(found: MemoryHeadroom, run: Run) -> tuple[Measurement, ...]:
     )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class HeadroomDetail(Detail):
     """What rules read of it."""
 

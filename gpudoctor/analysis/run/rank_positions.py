@@ -3,7 +3,6 @@
 import re
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from gpudoctor.analysis.memo import once
 from gpudoctor.analysis.run.deaths import library
@@ -11,6 +10,7 @@ from gpudoctor.analysis.run.line_costs import LinePlace
 from gpudoctor.analysis.run.run_numbers import made_steps
 from gpudoctor.analysis.run.steady_state import OTHER
 from gpudoctor.lang import say
+from gpudoctor.model.records import frozen
 from gpudoctor.model.signs.recording import Process, Record, Recording
 
 _COLLECTIVE = "collective"
@@ -20,7 +20,7 @@ _PARALLELISM = re.compile(r"[/\\]torch[/\\](?:distributed|nn[/\\]parallel)[/\\]"
 """Files of torch that call collectives in whatever phase: DDP's forward broadcasts buffers, FSDP's gathers."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class RankPosition:
     """Where a rank is at the end of the recording."""
 

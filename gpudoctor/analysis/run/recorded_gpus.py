@@ -2,17 +2,17 @@
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from gpudoctor.analysis.memo import once
 from gpudoctor.analysis.run.run_numbers import gpu_use, steady_window
 from gpudoctor.lang import say
 from gpudoctor.model.peaks import peak_flops
+from gpudoctor.model.records import frozen
 from gpudoctor.model.signs.recording import Recording
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class SampledGpu:
     """One sampled GPU."""
 

@@ -1,12 +1,11 @@
 """Who makes the batches of a recorded run, by its source: the call that made a loader."""
 
-from dataclasses import dataclass, replace
-
 from gpudoctor.analysis.run.line_costs import LinePlace, place_of
 from gpudoctor.analysis.run.steady_run import processes, script_at, source_of, spot
 from gpudoctor.analysis.source.loaders import Loader, every_loader
 from gpudoctor.model.evidence import SourceSpan
 from gpudoctor.model.patient import Patient
+from gpudoctor.model.records import frozen, replace
 from gpudoctor.model.signs.recording import Record
 from gpudoctor.model.signs.source import Known, Value
 
@@ -65,7 +64,7 @@ def loader_spans(patient: Patient, place: LinePlace | None) -> list[SourceSpan]:
     return [spot(patient, place)] if place is not None else []
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class LoaderCall:
     """The call that makes a recorded loader; without a call that the source shows, nothing may be set."""
 

@@ -7,7 +7,6 @@ fault in it, whatever phase the hooks charge it to: a policy that acts in eval m
 import ast
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
 
 from gpudoctor.analysis.memo import once
 from gpudoctor.analysis.run.line_costs import LineCost, lines, ways
@@ -19,6 +18,7 @@ from gpudoctor.analysis.source.syntax import FunctionNode, is_attribute, nodes
 from gpudoctor.model.evidence import SourceSpan
 from gpudoctor.model.memo import remembered
 from gpudoctor.model.patient import Patient
+from gpudoctor.model.records import frozen
 from gpudoctor.model.signs.recording import Process
 from gpudoctor.model.signs.source import Call, ClassInfo, Script, Source
 
@@ -35,7 +35,7 @@ _MOSTLY = 0.5
 """Share of an evaluation on lines that act in an environment from which on it is none."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen(kw_only=False)
 class _Places:
     """Lines of one script, as ranges from first to last."""
 
@@ -45,7 +45,7 @@ class _Places:
     """The loops and functions around that, up to an update."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class Experience:
     """What gathering experience takes in a recorded run."""
 

@@ -4,12 +4,12 @@ import math
 import re
 from bisect import bisect_left
 from collections.abc import Sequence
-from dataclasses import dataclass
 from itertools import accumulate
 
 from gpudoctor.analysis.memo import once
 from gpudoctor.analysis.run.line_costs import LineCost, by_line, lines, relative
 from gpudoctor.analysis.run.steady_state import PARTS, Steady, counts, steady
+from gpudoctor.model.records import frozen
 from gpudoctor.model.run import Spread
 from gpudoctor.model.signs.recording import Process, Recording
 
@@ -17,7 +17,7 @@ _LINES = 20
 _GPU = re.compile(r"gpu(\d+)_\w+")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class Throughput:
     """What the whole job does in a second of steady state; None where it was not counted."""
 
@@ -29,7 +29,7 @@ class Throughput:
     """Of the model, as the probe counted them; over a device's peak it is the MFU."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class RankMemory:
     """Greatest memory of one rank in bytes; None where not known."""
 
@@ -42,7 +42,7 @@ class RankMemory:
     rss: float | None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class GpuUse:
     """What one GPU did while the run was recorded; None where it does not tell."""
 
@@ -60,7 +60,7 @@ class GpuUse:
     """Greatest, degrees Celsius."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class RunLine:
     """A line of the user's and its share of the time."""
 
@@ -70,7 +70,7 @@ class RunLine:
     share: float
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class RunNumbers:
     """One run in numbers."""
 

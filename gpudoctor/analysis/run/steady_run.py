@@ -2,7 +2,6 @@
 
 import math
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from statistics import median
 from typing import TYPE_CHECKING
 
@@ -10,6 +9,7 @@ from gpudoctor.analysis.memo import once
 from gpudoctor.lang import say
 from gpudoctor.model.evidence import Measurement, SourceSpan
 from gpudoctor.model.patient import Patient
+from gpudoctor.model.records import frozen
 from gpudoctor.model.signs.source import Script, Source
 from gpudoctor.model.unavailable import Unavailable, optional
 
@@ -30,7 +30,7 @@ _FEWEST_STEPS = 5
 """Steady steps before it is judged where one slow step more or less would not decide."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class Run:
     """A recording that is long enough to judge shares of time."""
 

@@ -6,11 +6,11 @@ stand for several steps (docs/recording.md, Size); all means are by step.
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 from statistics import median
 
 from gpudoctor.analysis.memo import once
 from gpudoctor.model.memo import remembered
+from gpudoctor.model.records import frozen
 from gpudoctor.model.signs.recording import DEVICE, PHASES, Process
 
 OTHER = "other"
@@ -34,7 +34,7 @@ _OWNED = ("evaluation", "checkpoint", "profiler")
 """Phases that make a step long on purpose."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class Steady:
     """Rows of a process in which it does what it does all the time."""
 

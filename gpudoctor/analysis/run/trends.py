@@ -7,15 +7,16 @@ independent witnesses.
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 from itertools import pairwise
 from statistics import median
+
+from gpudoctor.model.records import frozen
 
 BINS = 32
 """Bins of a series: 496 pairs, and a p-value of 1e-9 for a series that only rises."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class Trend:
     """How a quantity goes along another one."""
 

@@ -2,7 +2,6 @@
 
 import ast
 import re
-from dataclasses import dataclass
 
 from gpudoctor.analysis.run.curves import newest, numerics
 from gpudoctor.analysis.run.line_costs import place_of
@@ -10,6 +9,7 @@ from gpudoctor.analysis.run.recorded_statements import calls_on, statement_at
 from gpudoctor.analysis.run.steady_run import script_at, source_of
 from gpudoctor.analysis.source.control_flow import statement
 from gpudoctor.model.patient import Patient
+from gpudoctor.model.records import frozen
 from gpudoctor.model.signs.recording import Process, Record
 from gpudoctor.model.signs.source import Call, Source
 
@@ -31,7 +31,7 @@ _READINGS = 3
 """Comparisons of a weight before and after a step; that no optimizer holds it is known beside."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class Inner:
     """A part of the trained model that gets gradients, is in no optimizer, and is meant to stay as it is."""
 

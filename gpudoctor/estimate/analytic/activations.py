@@ -5,11 +5,10 @@ The counts were checked byte for byte against torch's saved-tensor hooks (transf
 the live figures against a run of the same blocks with every storage followed from creation to release.
 """
 
-from dataclasses import dataclass
-
 from gpudoctor.estimate.analytic.layout import Layout
 from gpudoctor.estimate.job import wanted
 from gpudoctor.estimate.shapes import ModelShape
+from gpudoctor.model.records import frozen
 
 SCALED_IN_FP32 = frozenset({"gemma", "gemma2", "gemma3_text", "olmo2"})
 """Families whose norms scale in fp32, so that the normalized tensor is kept in fp32 too."""
@@ -21,7 +20,7 @@ RELU = frozenset({"opt"})
 """Families with ReLU, which is differentiated from its result."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class BlockActivations:
     """Activations of one block, in bytes per token."""
 

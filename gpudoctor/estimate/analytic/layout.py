@@ -1,10 +1,9 @@
 """How a job lies on its GPUs: which share of the model one GPU holds and in which types."""
 
-from dataclasses import dataclass, replace
-
 from gpudoctor.estimate.job import TrainingJob, bare, wanted
 from gpudoctor.estimate.shapes import Linear, ModelShape, ParameterCounts
 from gpudoctor.estimate.tables import Stack, stack
+from gpudoctor.model.records import frozen, replace
 
 SIZE = {"fp32": 4, "bf16": 2, "fp16": 2}
 KBIT = {"nf4": 0.5 + 4 / 64, "fp4": 0.5 + 4 / 64, "int8": 1.0}
@@ -13,7 +12,7 @@ DOUBLE_QUANT = 0.5 + 1 / 64 + 4 / (64 * 256)
 """4-bit whose scales are 8-bit, with an fp32 scale of scales per 256 of them (QLoRA, arXiv 2305.14314)."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class Layout:
     """What one GPU, the fullest, holds of a job."""
 

@@ -1,16 +1,15 @@
 """What stays from step to step beside the optimizer: trained parts, weights, adapters, workspaces, buckets."""
 
-from dataclasses import dataclass
-
 from gpudoctor.estimate.analytic.layout import Layout, adapter_count, covered, kbit, quantized_head, scales
 from gpudoctor.estimate.job import TrainingJob
 from gpudoctor.estimate.result import Line, line
 from gpudoctor.estimate.shapes import ModelShape
+from gpudoctor.model.records import frozen
 
 # What is trained: how many parameters in which type, and over how many GPUs each of their parts is spread.
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class Group:
     """Trained parameters that are held alike."""
 

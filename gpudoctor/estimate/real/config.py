@@ -2,7 +2,6 @@
 
 import os
 from collections.abc import Hashable, Mapping, Sequence
-from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -13,11 +12,12 @@ from gpudoctor.estimate.presets import lookup
 from gpudoctor.estimate.shapes import ModelShape
 from gpudoctor.model.external_files import load_json, read_file
 from gpudoctor.model.read_limits import CONFIG
+from gpudoctor.model.records import frozen
 
 # Which kinds of blocks a model has in a row, and how few of them tell about all.
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class Pattern:
     """A row of blocks: some at the start, then a group that repeats, whole or cut off at the end."""
 

@@ -1,17 +1,17 @@
 """The DeepSpeed config of a synthetic job: that of `--parallel zero1` to `zero3`."""
 
-from dataclasses import dataclass
 from typing import Any
 
 from gpudoctor.estimate.job import TrainingJob
 from gpudoctor.estimate.shapes import ModelShape
 from gpudoctor.lang import say
+from gpudoctor.model.records import frozen
 
 ZERO = ("zero1", "zero2", "zero3")
 _MICRO, _ACCUMULATE = "train_micro_batch_size_per_gpu", "gradient_accumulation_steps"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class Engine:
     """A config as the engine gets it."""
 

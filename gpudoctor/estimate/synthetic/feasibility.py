@@ -3,7 +3,6 @@
 import importlib.util
 import sys
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 
 from gpudoctor.errors import DoctorError, IncompleteError, UsageError
 from gpudoctor.estimate.api import estimate_job
@@ -14,6 +13,7 @@ from gpudoctor.estimate.synthetic.deepspeed import ZERO, Engine, made
 from gpudoctor.estimate.synthetic.local_device import RunPlace
 from gpudoctor.estimate.synthetic.program_source import WRITTEN, needs_of
 from gpudoctor.lang import say, template
+from gpudoctor.model.records import frozen
 from gpudoctor.text import capitalised, size
 
 # What a synthetic job cannot be, each with what it may be.
@@ -94,7 +94,7 @@ def check_room(found: Estimate, place: RunPlace) -> None:
     )  # fmt: skip
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class Synthetic:
     """A job that can run here."""
 

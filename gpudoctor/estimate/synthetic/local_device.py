@@ -5,16 +5,16 @@ import os
 import platform
 import subprocess
 import sys
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from gpudoctor.errors import IncompleteError
 from gpudoctor.estimate.result import Device
 from gpudoctor.model.child_process import child_code
+from gpudoctor.model.records import frozen
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class RunPlace:
     """Where it would run."""
 

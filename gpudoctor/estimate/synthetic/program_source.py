@@ -5,12 +5,12 @@ it can be taken along and run by hand.
 """
 
 import textwrap
-from dataclasses import dataclass
 from importlib.resources import files
 from pprint import pformat
 from typing import Any
 
 from gpudoctor.estimate.job import TrainingJob
+from gpudoctor.model.records import frozen
 
 _WIDTH = 110
 _KEYWORDS_WIDTH = 84
@@ -34,7 +34,7 @@ WRITTEN = tuple(_OPTIMIZERS)
 """Optimizers that a synthetic job can have."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class ProgramSpec:
     """What a program is written from."""
 

@@ -5,7 +5,7 @@ import os
 import re
 import subprocess
 import sys
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +14,7 @@ from gpudoctor.errors import DoctorError, IncompleteError, UsageError
 from gpudoctor.estimate.synthetic.feasibility import Synthetic
 from gpudoctor.estimate.synthetic.program_source import ProgramSpec, program
 from gpudoctor.model.child_process import child_code
+from gpudoctor.model.records import frozen
 
 _SECONDS = 300.0
 """Transformers' import and a model without memory: seconds, on a slow disk a minute."""
@@ -24,7 +25,7 @@ QUIET = {
 """Variables of a child and of the runs: nothing is looked up, and libraries keep their hints to themselves."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class WrittenProgram:
     """A program that can be run."""
 

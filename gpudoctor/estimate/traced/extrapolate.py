@@ -2,16 +2,16 @@
 blocks, so two depths tell all."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 
 from gpudoctor.estimate.real.config import Pattern
 from gpudoctor.estimate.traced.ledger import Ledger, TracedPeak, TracedWindow
+from gpudoctor.model.records import field, frozen
 
 Role = tuple[str, str, int, int, int]
 """Phase, which end of the row of blocks (`first`, `last`, ""), which half, place from that end, micro batch."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class Depth:
     """What a trace of some blocks says."""
 
@@ -49,7 +49,7 @@ def _role(window: TracedWindow, pattern: Pattern, layers: int) -> Role | None:
     return (window.phase, "first", half, at, window.micro) if at < pattern.start else None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class Grown:
     """One number at the depth of the whole model, and how it came about."""
 

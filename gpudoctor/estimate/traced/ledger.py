@@ -3,8 +3,9 @@
 Standard library only: the tracker writes it, the extrapolation reads it.
 """
 
-from dataclasses import dataclass, field
 from typing import NamedTuple
+
+from gpudoctor.model.records import dataclass, field, frozen
 
 ROUND = 512
 """Bytes to which torch's CUDA allocator rounds a request (c10/cuda/CUDACachingAllocator.cpp, kMinBlockSize)."""
@@ -34,7 +35,7 @@ class Storage:
     """`weights`, `adapters`, `gradients`, `optimizer`, `batch`, `host` (not on the device); "": by birth."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class TracedPeak:
     """The worst moment of a window."""
 

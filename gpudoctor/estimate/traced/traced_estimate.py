@@ -1,13 +1,14 @@
 """What a trace says, as plain data between the child and us."""
 
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, field
 from typing import Any
 
 from gpudoctor.estimate.result import Instant, Line
 from gpudoctor.model import Provenance
+from gpudoctor.model.records import frozen
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class Traced:
     """The memory of a job as its own code allocates it."""
 

@@ -7,9 +7,10 @@ an estimate reads configs too, and in a fraction of a second.
 """
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
 from enum import Enum
 from typing import TYPE_CHECKING, TypeAlias
+
+from gpudoctor.model.records import field, frozen
 
 if TYPE_CHECKING:
     from gpudoctor.model.evidence import Setting
@@ -52,7 +53,7 @@ class ConfigKind(Enum):
         return self not in {ConfigKind.MODEL, ConfigKind.KUBERNETES, ConfigKind.UNKNOWN}
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class Entry:
     """One written key with a plain value or a list of plain values."""
 
@@ -90,7 +91,7 @@ class Entry:
         return self.value if isinstance(self.value, int | float) and not isinstance(self.value, bool) else None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class Section:
     """A mapping or a list of mappings in a config: a block that an edit may drop."""
 
@@ -100,7 +101,7 @@ class Section:
     end_line: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class Duplicate:
     """A key that stands twice in one mapping; the tools keep the last."""
 
@@ -111,7 +112,7 @@ class Duplicate:
     """1-based line of the one before it."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class CanonicalValue:
     """What one written key means, in words and units that are the same for every tool."""
 
@@ -135,7 +136,7 @@ class CanonicalValue:
         return self.value if isinstance(self.value, int | float) and not isinstance(self.value, bool) else None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class Said:
     """The reader's note of one meaning; `ConfigFile.meaning` turns it into a `CanonicalValue`."""
 
@@ -144,7 +145,7 @@ class Said:
     key: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+@frozen(eq=False)
 class ConfigFile:
     """One config file."""
 
@@ -230,7 +231,7 @@ class ConfigFile:
         )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class Configs:
     """The config files of one job, read together."""
 

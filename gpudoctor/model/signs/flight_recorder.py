@@ -6,15 +6,15 @@ collective times out. A dump is kept as numbers: an operation and a call site fo
 
 from array import array
 from collections.abc import Hashable, Mapping
-from dataclasses import dataclass, field
 from typing import Any
 
 from gpudoctor.lang import say
+from gpudoctor.model.records import field, frozen
 
 _MOST_PROBLEMS = 8
 
 
-@dataclass(frozen=True, slots=True)
+@frozen(kw_only=False)
 class CallSite:
     """Where an operation was called."""
 
@@ -26,7 +26,7 @@ class CallSite:
     """The innermost function of all: `all_reduce`."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen(kw_only=False)
 class GroupOperation:
     """What all ranks of a group must agree about, of one operation."""
 
@@ -39,7 +39,7 @@ class GroupOperation:
     """Shapes of the first rank that showed it; they are not compared."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen(kw_only=False)
 class CollectiveEntry:
     """One operation that a rank entered."""
 
@@ -61,7 +61,7 @@ class CollectiveEntry:
     """Of send and recv: source and destination, as positions in the group."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class GroupTrace:
     """What one rank did in one process group."""
 
@@ -91,7 +91,7 @@ class GroupTrace:
         return self.sites[sequence - self.first] if self.first <= sequence <= self.last else 0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class RankDump:
     """One file."""
 
@@ -108,7 +108,7 @@ class RankDump:
     """When the file was written, as far as the file system knows: nanoseconds since 1970."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class UnreadDump:
     """A file that should hold a rank's dump and does not."""
 
@@ -118,7 +118,7 @@ class UnreadDump:
     """A clause: `it is empty`."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class FlightRecords:
     """The dumps of one job."""
 

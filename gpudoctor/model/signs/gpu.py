@@ -2,12 +2,12 @@
 
 import re
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
 from enum import Enum
 from typing import TypeVar
 
 from gpudoctor.lang import say
 from gpudoctor.lang.message import concatenated
+from gpudoctor.model.records import frozen
 from gpudoctor.model.unavailable import Absent, Reading, Unavailable
 
 T = TypeVar("T")
@@ -33,7 +33,7 @@ class DriverState(Enum):
     CRASHED = "crashed"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class PciDevice:
     """An NVIDIA display or 3D controller on the PCI bus, whether or not a driver has it."""
 
@@ -43,7 +43,7 @@ class PciDevice:
     """The kernel driver bound to it: `nvidia`, `nouveau`, `vfio-pci`, or None."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class LostGpu:
     """A GPU that the driver counts but that does not answer."""
 
@@ -59,7 +59,7 @@ class LostGpu:
         return f"GPU {self.index}"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class GpuProcess:
     """A process that holds memory on a GPU."""
 
@@ -74,7 +74,7 @@ class GpuProcess:
     """True for this examination's own job (the target process and its children)."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class RowRemap:
     """Row remapping of HBM cards (Ampere and later)."""
 
@@ -83,7 +83,7 @@ class RowRemap:
     failure: bool
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class NvLink:
     """One NVLink port."""
 
@@ -91,7 +91,7 @@ class NvLink:
     active: bool
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class Gpu:
     """One GPU's readings at one moment. Bytes, watts, degrees Celsius, megahertz."""
 
@@ -179,7 +179,7 @@ def is_grace(name: str) -> bool:
     return bool(re.search(r"\bG[BH]\d+", name))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class GpuSurvey:
     """The driver, the bus and every GPU; always takeable, even where there is no GPU."""
 

@@ -1,11 +1,10 @@
 """The host as the job sees it: quotas and limits, not what the hardware could do."""
 
-from dataclasses import dataclass
-
+from gpudoctor.model.records import frozen
 from gpudoctor.model.unavailable import Reading
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class Disk:
     """The file system under a folder that matters to the job."""
 
@@ -22,7 +21,7 @@ class Disk:
     read_only: bool = False
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class SilentFolder:
     """A folder whose file system gave no answer: a hung network mount, no permission."""
 
@@ -32,7 +31,7 @@ class SilentFolder:
     """A clause: `no answer in 2 s`."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class Limit:
     """A resource limit; None is unlimited."""
 
@@ -40,7 +39,7 @@ class Limit:
     hard: int | None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class Host:
     """CPUs, memory, limits and disks."""
 

@@ -1,15 +1,15 @@
 """The launch of the job: its environment, what the scheduler granted, what the launch line asks for."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from enum import Enum
 
 from gpudoctor.model.evidence import Setting
+from gpudoctor.model.records import frozen
 
 # Environment variables of the job.
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class Environment:
     """The variables that the training process has or will have."""
 
@@ -54,7 +54,7 @@ class Profile(Enum):
     NONE = "none"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class Launch:
     """One launch line: `torchrun --nproc_per_node=4 train.py --lr 3e-4`."""
 
@@ -73,7 +73,7 @@ class Launch:
     text: str = ""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class Job:
     """What is known of the job's launch, from a job script, the scheduler's environment or flags."""
 

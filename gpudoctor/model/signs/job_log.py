@@ -1,17 +1,17 @@
 """What the logs of a job say of its end: messages that matter, with rank, time and step; where ranks stood."""
 
 from collections.abc import Hashable
-from dataclasses import dataclass, field
 from typing import Any
 
 from gpudoctor.lang import say
 from gpudoctor.model.log_message import Bearing
+from gpudoctor.model.records import dataclass, field, frozen
 from gpudoctor.model.signs.process import Frame
 
 # Where the ranks of a job stood: main threads of stack dumps that somebody or a timeout left behind.
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class DumpedThread:
     """One thread of a dump."""
 
@@ -30,7 +30,7 @@ class DumpedThread:
     """Innermost first."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class RankStack:
     """The main thread of a process, judged."""
 
@@ -48,7 +48,7 @@ class RankStack:
         return say("rank {rank}", rank=self.thread.rank) if self.thread.rank is not None else self.thread.process
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class LogFrame:
     """A line of the user's program in a traceback."""
 
@@ -149,7 +149,7 @@ class LogEvent:
         return len(self.seen)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class LogFile:
     """One file, or the standard input."""
 
@@ -164,7 +164,7 @@ class LogFile:
     """Its last line, if that stands behind the last step and is no step."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class RankWords:
     """What a rank printed last."""
 
@@ -179,7 +179,7 @@ class RankWords:
     stamp: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class RankExit:
     """How the process of a rank ended by what its launcher printed."""
 
@@ -195,7 +195,7 @@ class RankExit:
     """Whether the launcher says that it saw this end first."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class UnknownError:
     """A line at the end of a file that says that it is an error, and that no check knows."""
 
@@ -213,7 +213,7 @@ class UnknownError:
     """Whether it is the innermost frame of a traceback whose exception the log no longer has."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class JobLog:
     """All logs of one job."""
 

@@ -1,9 +1,9 @@
 """Messages of the kernel."""
 
-from dataclasses import dataclass
+from gpudoctor.model.records import frozen
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class KernelMessage:
     """One line of the kernel log."""
 
@@ -18,7 +18,7 @@ class KernelMessage:
     line: int | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class KernelLog:
     """What could be read of the kernel log."""
 

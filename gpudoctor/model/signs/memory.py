@@ -5,10 +5,10 @@ nobody wrote down is in `guessed`, and was taken at what needs the least memory.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from enum import Enum
 
 from gpudoctor.model.evidence import Setting, SourceSpan
+from gpudoctor.model.records import field, frozen
 
 Choice = int | float | str | bool
 """A field's value, in the words of `gpudoctor estimate`'s flags."""
@@ -24,7 +24,7 @@ class Holds(Enum):
     NOT = "does not fit"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class Projection:
     """The job with some fields changed."""
 
@@ -35,7 +35,7 @@ class Projection:
     holds: Holds
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class JobMemory:
     """The memory of one job, on one GPU of the machine that it is meant for."""
 

@@ -1,9 +1,9 @@
 """A snapshot of the device's allocator, as torch.cuda.memory._dump_snapshot writes it: who holds the memory."""
 
-from dataclasses import dataclass
+from gpudoctor.model.records import frozen
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class HeldBy:
     """Memory that one line of the user's holds."""
 
@@ -15,7 +15,7 @@ class HeldBy:
     blocks: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class Refused:
     """An allocation that the device had no memory for (an `oom` of the history)."""
 
@@ -29,7 +29,7 @@ class Refused:
     at: HeldBy
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class Kept:
     """What a line allocated in the steps of the history and is held at its end."""
 
@@ -41,7 +41,7 @@ class Kept:
     """Steps that were looked at: without the first ones, which make states, and the last, which is not over."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class DeviceMemory:
     """The allocator of one device at the moment of the snapshot. All sizes in bytes."""
 
@@ -61,7 +61,7 @@ class DeviceMemory:
     refused: tuple[Refused, ...] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class MemorySnapshot:
     """One file."""
 

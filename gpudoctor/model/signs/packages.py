@@ -1,12 +1,12 @@
 """Installed distributions, read from their metadata, and the facts of the torch build."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 
+from gpudoctor.model.records import frozen
 from gpudoctor.model.unavailable import Reading
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class NativeBuild:
     """What a compiled package was built against, read from its files without loading them."""
 
@@ -24,7 +24,7 @@ class NativeBuild:
     """The file or version string that says so."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class Distribution:
     """One installed distribution."""
 
@@ -40,7 +40,7 @@ class Distribution:
     """For compiled packages of the training stack, what they were built against; None for the others."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class Packages:
     """What is installed in one Python environment."""
 
@@ -58,7 +58,7 @@ class Packages:
         return found.version if found else None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class TorchBuild:
     """What the installed torch was built for, read from its files (or a child process)."""
 
@@ -74,7 +74,7 @@ class TorchBuild:
     path: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class ArgumentFields:
     """The fields of argument classes of the installed libraries (`TrainingArguments`, `LoraConfig`)."""
 

@@ -6,9 +6,10 @@ without cards; it is named by node and local index. A rate is in bytes or operat
 
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from enum import Enum
 from functools import cached_property
+
+from gpudoctor.model.records import dataclass, field, frozen
 
 CPU_QUOTA = "CPU quota"
 """Name of the fact of a node that says how many CPUs' worth of time its control group grants: `0.5`, `none`."""
@@ -92,7 +93,7 @@ _UNITS = {
 )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class Figure:
     """One measured figure of a unit, a node or a group."""
 
@@ -119,7 +120,7 @@ class Figure:
         return self.quantity.unit
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class MachineFinding:
     """A finding of the machine's checks on one node."""
 
@@ -131,7 +132,7 @@ class MachineFinding:
     """The first sentence of its best remedy; "" without one."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class PreflightNode:
     """One node and what it said of itself."""
 
@@ -154,7 +155,7 @@ class PreflightNode:
     """What its machine checks could not read, a clause each."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class Unit:
     """One card (or the CPUs of a node) and what it reached alone."""
 
@@ -180,7 +181,7 @@ class Unit:
         )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class LinkTest:
     """A test of several units together: two cards, one node, two nodes, many nodes."""
 
@@ -202,7 +203,7 @@ class LinkTest:
         return next((item for item in self.figures if item.quantity is quantity), None)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class StorageTest:
     """What one node saw of one folder while every node used it."""
 
@@ -229,7 +230,7 @@ class LossKind(Enum):
     """It came with another world size, rank or version."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class Loss:
     """A rank that did not take part to the end."""
 
@@ -245,7 +246,7 @@ class Loss:
     """`file:line function`, innermost last; empty where it could not be read."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class StageRun:
     """A stage that was begun."""
 

@@ -6,11 +6,11 @@ be seen is absent (None, NaN, an empty tuple) and `gaps` says why and what would
 
 from collections import Counter
 from collections.abc import Hashable, Iterable, Mapping
-from dataclasses import dataclass, field
 from typing import Any
 
 from gpudoctor.lang import say
 from gpudoctor.model.memo import remembered
+from gpudoctor.model.records import field, frozen
 from gpudoctor.model.signs.recording import PHASES
 
 LIVE_PHASES = (*PHASES, "compile", "start", "other")
@@ -19,7 +19,7 @@ LIVE_PHASES = (*PHASES, "compile", "start", "other")
 NAN = float("nan")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class Frame:
     """One Python frame."""
 
@@ -34,7 +34,7 @@ class Frame:
         return f"{self.name.rpartition('.')[2]} ({self.path.rpartition('/')[2]}:{self.line})"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class Place:
     """Where looks at a process found it: one line of the user's code in one phase."""
 
@@ -61,7 +61,7 @@ class Place:
         return f"{self.function.rpartition('.')[2]} ({self.path.rpartition('/')[2]}:{self.line})"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class Series:
     """A quantity over time, oldest first; NaN where it was not known."""
 
@@ -84,7 +84,7 @@ class Series:
         return [value for value in self.values if value == value]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class Worker:
     """A loader worker of a rank."""
 
@@ -100,7 +100,7 @@ class Worker:
     """Share of the looks in the window that found it in state D."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class LostWorker:
     """A loader worker that went away while its siblings stayed."""
 
@@ -108,7 +108,7 @@ class LostWorker:
     t: float
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class LiveSteps:
     """Exact numbers of a rank that `gpudoctor run` records; over its last steps."""
 
@@ -127,7 +127,7 @@ class LiveSteps:
     """Bytes that torch's allocator holds."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class Rank:
     """One training process."""
 
@@ -196,7 +196,7 @@ class Rank:
         return count_phases(self.places)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class GpuUser:
     """A process on a GPU."""
 
@@ -209,7 +209,7 @@ class GpuUser:
     """Whether it belongs to the watched job."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class GpuWindow:
     """One GPU over the window, a value a tick."""
 
@@ -242,7 +242,7 @@ class GpuWindow:
         return self.sm if self.sm.known() else self.busy
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class DeviceEvent:
     """An error event that the driver reported while we watched."""
 
@@ -254,7 +254,7 @@ class DeviceEvent:
     pci_address: str = ""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class HostWindow:
     """The machine beside the job, a value a tick."""
 
@@ -275,7 +275,7 @@ class HostWindow:
     net_tx: Series = field(default_factory=Series)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class Gap:
     """Something that cannot be seen."""
 
@@ -286,7 +286,7 @@ class Gap:
     """What to type or change; "" when nothing helps."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class ProcessWindow:
     """One look at a running job, with what the looks before it in the window have shown."""
 

@@ -3,9 +3,9 @@
 import os
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 
 from gpudoctor.model.cuda import dotted, numbers
+from gpudoctor.model.records import field, frozen
 
 _PART = re.compile(r"(===|==|~=|!=|<=|>=|<|>)\s*([^,\s]+)")
 _BOTTOMS = frozenset({"==", "===", "~=", ">=", ">"})
@@ -14,7 +14,7 @@ _MANY = 99_999
 """Stands for "any further number" in the last place of a version that is only compared."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class Asked:
     """One line of a project's file that asks for a package."""
 
@@ -48,7 +48,7 @@ class Asked:
         return dotted(min(tops)) if tops else None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class ProjectVersions:
     """What a project's files ask for, by the folder that a script or config lies in."""
 

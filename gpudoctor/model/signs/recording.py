@@ -7,9 +7,9 @@ The reader (`gpudoctor.vitals.recording`) fills it from a folder that `gpudoctor
 import re
 from array import array
 from collections.abc import Hashable, Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Any
 
+from gpudoctor.model.records import field, frozen
 from gpudoctor.model.signs.gpu import GpuSurvey
 from gpudoctor.model.signs.kernel_log import KernelLog
 from gpudoctor.model.signs.memory_snapshot import MemorySnapshot
@@ -21,7 +21,7 @@ EARLY_DEATH_FILE = re.compile(r"early-(x|[0-9]{1,9})-([0-9]{1,9})-([0-9]{1,9})\.
 _BY_TYPE = "records by type"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class Table:
     """Rows of one table, column by column; all columns are equally long."""
 
@@ -35,7 +35,7 @@ class Table:
         return self.columns.get(name, array("d"))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class Record:
     """One JSON record."""
 
@@ -48,7 +48,7 @@ class Record:
         return self.fields.get(name, default)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class Process:
     """One recorded process: a rank, or a loader worker."""
 
@@ -99,7 +99,7 @@ class Process:
         return found
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class RunEnd:
     """How the command ended."""
 
@@ -119,7 +119,7 @@ class RunEnd:
         return self.exit_code not in (None, 0) and self.stopped_by is None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class Beside:
     """The machine beside a run on one of its nodes."""
 
@@ -128,7 +128,7 @@ class Beside:
     facts: Mapping[str, Any]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class Recording:
     """One run."""
 

@@ -6,17 +6,17 @@ a check that needs it says "suspected" or stays silent.
 
 import ast
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any, TypeAlias
 
 from gpudoctor.model.evidence import SourceSpan
 from gpudoctor.model.memo import remembered
+from gpudoctor.model.records import field, frozen
 
 Literal: TypeAlias = "int | float | str | bool | None | tuple[Literal, ...]"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class Known:
     """A value that could be told without running anything."""
 
@@ -26,7 +26,7 @@ class Known:
     text: str = ""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class Unknown:
     """A value that only a run can tell."""
 
@@ -36,7 +36,7 @@ class Unknown:
 Value: TypeAlias = Known | Unknown
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class Thing:
     """What an expression gives, as far as the source tells."""
 
@@ -75,7 +75,7 @@ class GuardKind(Enum):
     OTHER = "other"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class Guard:
     """One condition between the loop's head and a statement in its body."""
 
@@ -96,7 +96,7 @@ class Guard:
         return self.kind is GuardKind.SWITCH and isinstance(self.value, Known) and not self.value.value
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class Misfit:
     """What a call gives that a function of the program cannot take: Python raises a TypeError."""
 
@@ -108,7 +108,7 @@ class Misfit:
     definition: SourceSpan
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class Call:
     """One call in a script."""
 
@@ -153,7 +153,7 @@ class Call:
         return Unknown(text="**") if self.open_ended else None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class Event:
     """One statement or expression that one pass of a loop executes, functions called from it included."""
 
@@ -200,7 +200,7 @@ def _always(guard: Guard) -> bool:
     return guard.kind is GuardKind.SWITCH and isinstance(guard.value, Known) and bool(guard.value.value)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+@frozen(eq=False)
 class Loop:
     """A for or while loop, or the hidden loop of an engine (HF Trainer, Lightning)."""
 
@@ -233,7 +233,7 @@ class Loop:
                 yield event
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class ClassInfo:
     """A class defined in a script."""
 
@@ -244,7 +244,7 @@ class ClassInfo:
     span: SourceSpan
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class Script:
     """One script, notebook or module of the user's program."""
 
@@ -311,7 +311,7 @@ class Script:
         )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class Source:
     """The scripts of one program: those named, and the modules beside them that they import."""
 

@@ -3,9 +3,9 @@
 import math
 from bisect import bisect_left
 from collections.abc import Callable
-from dataclasses import dataclass
 
 from gpudoctor.lang import tr
+from gpudoctor.model.records import frozen
 from gpudoctor.model.run import RunSeries, RunSummary
 from gpudoctor.text import duration, number, percent, size
 
@@ -50,7 +50,7 @@ def formatter(unit: str) -> Callable[[float], str]:
     return known.get(unit, lambda value: f"{value:.4g}")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class RunAxis:
     """What stands to the right: steps, or seconds since the command began."""
 

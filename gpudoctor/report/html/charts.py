@@ -3,11 +3,11 @@
 import html
 import math
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from itertools import pairwise
 from statistics import median
 
 from gpudoctor.lang import tr
+from gpudoctor.model.records import frozen
 from gpudoctor.model.run import RunSeries, StepTimes
 from gpudoctor.report.html.axes import RunAxis, formatter, log_ticks, ticks
 from gpudoctor.report.run_words import listed
@@ -36,7 +36,7 @@ Figure = tuple[str, str, bool, str]
 Point = tuple[float, float]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class DrawnSeries:
     """A series with its name in the drawing; `style` is a class of the style sheet."""
 
@@ -45,7 +45,7 @@ class DrawnSeries:
     style: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class LineOptions:
     """How curves are drawn."""
 

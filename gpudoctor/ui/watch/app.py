@@ -3,7 +3,6 @@
 import os
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
 from typing import Protocol
 
 from rich.style import Style
@@ -22,6 +21,7 @@ from gpudoctor.errors import DoctorError
 from gpudoctor.lang import rendered, template, tr, word
 from gpudoctor.lang.wrapping import padded
 from gpudoctor.model import Ranked, Report
+from gpudoctor.model.records import frozen, replace
 from gpudoctor.model.watch import Tick
 from gpudoctor.report.palette import PHASES
 from gpudoctor.report.strings import for_reader
@@ -97,7 +97,7 @@ class TickProvider(Protocol):
         """Stop looking, or go on."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class Actions:
     """What keys do outside the screen; each gives a sentence to show."""
 

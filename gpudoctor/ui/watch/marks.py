@@ -1,9 +1,9 @@
 """Bars, sparklines and short numbers, and what the person at the screen has chosen."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from gpudoctor.lang import rendered, word
+from gpudoctor.model.records import frozen
 from gpudoctor.model.signs.process import GpuWindow, Place, ProcessWindow, Rank, merge_places
 from gpudoctor.report.palette import Colour
 from gpudoctor.report.printable import one_line, printable
@@ -86,7 +86,7 @@ def plain(text: str) -> str:
 # What the person at the screen has chosen; together with a tick it decides every character.
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class View:
     """Choices."""
 

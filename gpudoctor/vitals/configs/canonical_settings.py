@@ -2,10 +2,10 @@
 
 import re
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from functools import cache
 from typing import Final, NamedTuple
 
+from gpudoctor.model.records import frozen
 from gpudoctor.model.signs.configs import ConfigKind, ConfigValue, Entry, Said
 from gpudoctor.vitals.configs.config_text import key_tables, words
 from gpudoctor.vitals.configs.tree import Flat
@@ -89,7 +89,7 @@ def canonical(flat: Flat, kind: ConfigKind, text: str) -> dict[str, tuple[Said, 
     return {name: tuple(items) for name, items in said.items()}
 
 
-@dataclass(frozen=True, slots=True)
+@frozen(kw_only=False)
 class _Context:
     """What the reading of one entry needs of the others, gathered once."""
 

@@ -4,10 +4,10 @@ import os
 import platform
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
 from gpudoctor.lang import say
 from gpudoctor.model import Absent, Reading, Unavailable
+from gpudoctor.model.records import frozen
 from gpudoctor.model.signs.host import Host
 from gpudoctor.vitals.host import bus
 from gpudoctor.vitals.host import limits as cpus
@@ -22,7 +22,7 @@ _LOOK = 0.05
 """Seconds between two looks at the swap counters: what a check of the machine can afford."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class HostMemory:
     """Bytes of the machine."""
 

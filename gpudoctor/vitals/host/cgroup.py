@@ -6,8 +6,8 @@ cgroup-v1/memory.rst, scheduler/sched-bwc.rst.
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 
+from gpudoctor.model.records import frozen
 from gpudoctor.vitals.host.disks import Mount, read_mounts
 from gpudoctor.vitals.host.proc_tree import Tree, number, table
 
@@ -15,7 +15,7 @@ _NO_LIMIT = 1 << 60
 """Version 1 writes LONG_MAX rounded down to a page for "no limit"; nothing real comes near."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class Groups:
     """The folders of one controller's groups, own group first, the topmost visible last."""
 
@@ -23,7 +23,7 @@ class Groups:
     folders: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class GroupMemory:
     """Memory by the control group; bytes."""
 
@@ -35,7 +35,7 @@ class GroupMemory:
     """The least that any of the groups still grants; None without a limit."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class ControlGroup:
     """The control group of the examined process, read through `tree`."""
 

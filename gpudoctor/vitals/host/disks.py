@@ -5,9 +5,9 @@ import re
 import threading
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
 from gpudoctor.lang import say
+from gpudoctor.model.records import frozen
 from gpudoctor.model.signs.host import Disk, SilentFolder
 from gpudoctor.text import duration
 from gpudoctor.vitals.host.proc_tree import Tree
@@ -15,7 +15,7 @@ from gpudoctor.vitals.host.proc_tree import Tree
 _ESCAPE = re.compile(r"\\([0-7]{3})")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class Mount:
     """One mounted file system."""
 

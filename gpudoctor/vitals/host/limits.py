@@ -3,8 +3,8 @@
 import os
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 
+from gpudoctor.model.records import frozen
 from gpudoctor.model.signs.host import Limit
 from gpudoctor.vitals.host.proc_tree import Tree, number
 
@@ -13,7 +13,7 @@ _COLUMNS = re.compile(r" {2,}")
 _LINES = {"Max open files": "open_files", "Max locked memory": "locked_memory", "Max processes": "processes"}
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class Limits:
     """The limits that training meets."""
 

@@ -3,11 +3,11 @@
 import re
 from collections import deque
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 from gpudoctor.lang import say
 from gpudoctor.model import Unavailable
 from gpudoctor.model.read_limits import JOB_MANIFEST
+from gpudoctor.model.records import frozen
 from gpudoctor.vitals.configs.config_text import UnreadConfig
 from gpudoctor.vitals.configs.tree import ConfigNode, ConfigPair
 from gpudoctor.vitals.job.grants import Grants, byte_count
@@ -16,7 +16,7 @@ _MOST_NODES = 50_000
 """Nodes of a manifest that are visited; aliases can make a small file endless."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class Container:
     """One container that runs something."""
 

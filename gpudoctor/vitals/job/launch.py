@@ -2,13 +2,13 @@
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
 from pathlib import PurePosixPath
 
+from gpudoctor.model.records import frozen, replace
 from gpudoctor.vitals.job.options import Options, is_python, whole
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class FoundLaunch:
     """A launch as far as its words tell; the fields are those of the sign `Launch`."""
 

@@ -4,13 +4,13 @@ import os
 import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
 from os import PathLike, fspath
 from pathlib import Path
 
 from gpudoctor.model import Unavailable
 from gpudoctor.model.external_files import read_file
 from gpudoctor.model.read_limits import JOB_FOLLOWED, JOB_SCRIPT
+from gpudoctor.model.records import frozen, replace
 from gpudoctor.model.redaction import mask_arguments, mask_text, mask_value
 from gpudoctor.model.signs.job import Environment, Launch, Profile
 from gpudoctor.vitals.job.grants import Grants, byte_count
@@ -27,7 +27,7 @@ _DEEPEST = 3
 """Shell scripts that call shell scripts, followed so far."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class JobScript:
     """What one job script says."""
 

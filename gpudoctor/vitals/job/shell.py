@@ -8,9 +8,9 @@ import ast
 import operator
 import re
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
 
 from gpudoctor.model.read_limits import JOB_EXPANDED, JOB_NESTING
+from gpudoctor.model.records import field, frozen
 from gpudoctor.model.unavailable import Unavailable
 from gpudoctor.vitals.job.lexer import Command, Lexer, Piece
 
@@ -34,7 +34,7 @@ _DEEPEST = 8
 """Nested expansions that are followed; a variable that names itself ends there."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class ShellCommand:
     """One simple command, expanded."""
 

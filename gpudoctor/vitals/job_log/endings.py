@@ -7,10 +7,10 @@ import re
 import signal
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from itertools import pairwise
 
 from gpudoctor.model.log_message import Bearing
+from gpudoctor.model.records import dataclass, frozen
 from gpudoctor.model.redaction import mask_text
 from gpudoctor.model.signs.job_log import RankExit, RankWords
 from gpudoctor.vitals.job_log.lines import (
@@ -266,7 +266,7 @@ _ENDED = re.compile(
 _OF_EXITS = (b"ank", b"xit", b"task", b"rocess", _ELASTIC_ROOT)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen(kw_only=False)
 class Tail:
     """The last lines of a file."""
 

@@ -9,7 +9,6 @@ import sys
 import zlib
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
 from importlib import import_module
 from string import digits
 from typing import IO, Any
@@ -17,6 +16,7 @@ from typing import IO, Any
 from gpudoctor.lang import say
 from gpudoctor.model.external_files import Damaged, RefusedFile, open_file
 from gpudoctor.model.read_limits import LOG_UNPACKED_RATIO, LOG_UNPACKED_START
+from gpudoctor.model.records import frozen, replace
 
 STANDARD_INPUT = "-"
 HEADER = "Traceback (most recent call last)"
@@ -125,7 +125,7 @@ def _zstd(path: str) -> Callable[[], Any]:
     return lambda: package.ZstdDecompressor(max_window_size=_PACKED_MEMORY).decompressobj()
 
 
-@dataclass(frozen=True, slots=True)
+@frozen(kw_only=False)
 class Block:
     """Pieces of text between line ends and carriage returns, the middle of long ones left out."""
 
@@ -322,7 +322,7 @@ _HIGH = re.compile(
 OF_KERNEL = re.compile(r"\[ *\d{1,10}\.\d{6}\][ \t]| kernel: ")
 
 
-@dataclass(frozen=True, slots=True)
+@frozen(kw_only=False)
 class PrefixedLine:
     """A line, its prefixes taken off."""
 
@@ -516,7 +516,7 @@ class Prefixes:
         ], record.whole
 
 
-@dataclass(frozen=True, slots=True)
+@frozen(kw_only=False)
 class ShippedRecord:
     """What a record of several lines, or one of its lines, holds."""
 

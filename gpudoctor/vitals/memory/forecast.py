@@ -1,13 +1,13 @@
 """From a told job and a card to its forecast: the estimator asked for the job and for its changes."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
 from typing import Any
 
 from gpudoctor.analysis.memory_forecasts import UNSHARDED
 from gpudoctor.errors import UsageError
 from gpudoctor.estimate import Device, Estimate, ModelShape, TrainingJob, Verdict, estimate_job
 from gpudoctor.estimate.fit import cuts
+from gpudoctor.model.records import frozen, replace
 from gpudoctor.model.signs.memory import Choice, Holds, JobMemory, Projection
 from gpudoctor.vitals.memory.from_config import settle
 from gpudoctor.vitals.memory.jobs import ToldJob
@@ -29,7 +29,7 @@ _SHOWN = (
 _LARGEST = 1024
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class TargetGpu:
     """The GPU that the job is meant for."""
 

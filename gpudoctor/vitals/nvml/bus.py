@@ -3,9 +3,9 @@
 import os
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 
+from gpudoctor.model.records import frozen
 from gpudoctor.model.signs.gpu import PciDevice
 from gpudoctor.model.unavailable import Absent, Reading
 
@@ -14,7 +14,7 @@ _DISPLAY = "0x03"  # PCI base class: VGA, XGA, 3D and other display controllers
 _INITIAL_PID_NAMESPACE = "pid:[4026531836]"  # PROC_PID_INIT_INO of the kernel: the host's own
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class Roots:
     """Where the kernel's file trees are."""
 

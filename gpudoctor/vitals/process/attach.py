@@ -2,11 +2,11 @@
 
 import os
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 from gpudoctor.errors import IncompleteError
 from gpudoctor.lang import say
+from gpudoctor.model.records import frozen
 from gpudoctor.model.signs.process import Gap
 from gpudoctor.vitals.process import procfs
 from gpudoctor.vitals.process.dump import Dump, DumpError
@@ -85,7 +85,7 @@ def _in_container() -> bool:
 _SHELLS = frozenset({"bash", "sh", "zsh", "fish", "dash", "ksh", "tcsh", "csh", "screen", "sshd"})
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class Attachment:
     """The processes to watch."""
 

@@ -3,11 +3,11 @@
 import os
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from functools import lru_cache
 
 from gpudoctor.model.external_files import read_text
 from gpudoctor.model.read_limits import SCRIPT
+from gpudoctor.model.records import frozen
 from gpudoctor.model.redaction import mask_cut
 from gpudoctor.model.signs.process import Frame
 from gpudoctor.vitals.process.stack_classes import EVALUATION_NAMES, TABLE, WORKER_LOOP, StackClass
@@ -17,7 +17,7 @@ from gpudoctor.vitals.process.stack_classes import EVALUATION_NAMES, TABLE, WORK
 _MOST_FILES = 64
 
 
-@dataclass(frozen=True, slots=True)
+@frozen(kw_only=False)
 class LineClass:
     """One row: a pattern in a source line and what time at that line is."""
 
@@ -101,7 +101,7 @@ _USER_EVALUATION = StackClass("evaluate", "evaluation", (), (), ("*",))
 _OTHER = StackClass("other", "other", ())
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class ClassifiedStack:
     """What one stack says."""
 

@@ -11,12 +11,12 @@ import shutil
 import subprocess
 import sys
 from contextlib import suppress
-from dataclasses import dataclass, field
 from enum import Enum
 from pathlib import Path
 from typing import Any
 
 from gpudoctor.lang import say
+from gpudoctor.model.records import field, frozen
 from gpudoctor.model.signs.process import Frame
 from gpudoctor.text import duration
 
@@ -35,7 +35,7 @@ class DumpError(Enum):
     SLOW = "py-spy did not answer"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class ThreadStack:
     """One thread of a dump."""
 
@@ -47,7 +47,7 @@ class ThreadStack:
     """Innermost first."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class Dump:
     """What one call of py-spy said."""
 

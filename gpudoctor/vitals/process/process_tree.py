@@ -3,8 +3,8 @@
 import os
 import re
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 
+from gpudoctor.model.records import frozen
 from gpudoctor.vitals.environment import parse_environ
 from gpudoctor.vitals.process import procfs
 from gpudoctor.vitals.process.classify_stack import is_worker, last_part
@@ -19,7 +19,7 @@ _PYTHON = re.compile(r"(python|pypy)[\d.]*\w?")
 _SPAWNED = re.compile(r"multiprocessing[.-](spawn|fork)|spawn_main")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class Member:
     """A Python process of a job."""
 

@@ -7,14 +7,15 @@ import os
 import re
 from collections.abc import Callable, Iterable
 from contextlib import suppress
-from dataclasses import dataclass
+
+from gpudoctor.model.records import frozen
 
 _TICK = float(os.sysconf("SC_CLK_TCK"))
 _PAGE = int(os.sysconf("SC_PAGE_SIZE"))
 _LONGEST = 1 << 20
 
 
-@dataclass(frozen=True, slots=True)
+@frozen(kw_only=False)
 class ProcessUsage:
     """What a process uses."""
 
@@ -118,7 +119,7 @@ def disk_bytes(pid: int) -> int | None:
     return int(found[1]) if found else None
 
 
-@dataclass(frozen=True, slots=True)
+@frozen(kw_only=False)
 class ThreadWork:
     """What the main thread of a process has done so far."""
 

@@ -4,10 +4,10 @@ A row matches a frame by a part of its file's path and the last part of its func
 from Python 3.11 on and bare before.
 """
 
-from dataclasses import dataclass
+from gpudoctor.model.records import frozen
 
 
-@dataclass(frozen=True, slots=True)
+@frozen(kw_only=False)
 class StackClass:
     """One row."""
 

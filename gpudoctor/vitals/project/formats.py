@@ -4,15 +4,15 @@ import ast
 import os
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
 
 from gpudoctor.model.cuda import numbers
+from gpudoctor.model.records import frozen
 from gpudoctor.vitals.configs.config_text import load_toml
 from gpudoctor.vitals.packages import normalise
 from gpudoctor.vitals.source.notebook import read_notebook
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class RequiredPackage:
     """One package that a file asks for."""
 

@@ -2,13 +2,13 @@
 
 from array import array
 from collections import Counter
-from dataclasses import dataclass, field
 from typing import Any
 
 from gpudoctor.lang import SpokenError, say
 from gpudoctor.model.external_files import load_json
 from gpudoctor.model.read_limits import COLUMNS as MOST_COLUMNS
 from gpudoctor.model.read_limits import FRAMES, RECORD, RECORD_BYTES, RECORDS
+from gpudoctor.model.records import dataclass, field, frozen
 from gpudoctor.model.signs.recording import Process, Record, Table
 from gpudoctor.probe.wire.frames import COLUMNS, JSON, ForeignFile, Frames, unpacked
 from gpudoctor.vitals.recording.fields import judged, moment, text, whole
@@ -102,7 +102,7 @@ class Contents:
         return sound(name, self.tables.pop(name, Columns()).table(), self.wrong)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class Reported:
     """A process with what its `start` said about its place in the job."""
 

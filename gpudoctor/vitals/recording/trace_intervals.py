@@ -9,10 +9,10 @@ import sys
 from array import array
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Any
 
 from gpudoctor.lang import say
+from gpudoctor.model.records import dataclass, field, frozen
 from gpudoctor.vitals.recording.chrome import Event
 
 FAR = 1e18
@@ -225,7 +225,7 @@ Key = tuple[str, int, str]
 """Path, line and name of a function of the user's."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class DeviceWait:
     """A call in which the host waited for the device."""
 

@@ -2,8 +2,8 @@
 
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 
+from gpudoctor.model.records import frozen
 from gpudoctor.text import size
 
 _COLUMNS = frozenset({
@@ -35,7 +35,7 @@ _HELD = (
 """Slurm's reasons of a job that waits, which do not pass by themselves."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class SlurmRecord:
     """What Slurm says of a job or a step."""
 

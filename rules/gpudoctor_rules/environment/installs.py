@@ -3,13 +3,13 @@
 import json
 import re
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from functools import cache
 from importlib import resources
 
 from gpudoctor.lang import say
 from gpudoctor.model import Effort, Finding, Patient, Remedy, Unavailable, answers
 from gpudoctor.model.cuda import Capability, dotted, numbers, runs_on
+from gpudoctor.model.records import frozen
 from gpudoctor.model.unavailable import Absent
 from gpudoctor.text import chained
 from gpudoctor_checks.environment.driver_too_old import DriverTooOldDetail
@@ -21,7 +21,7 @@ INDEX = "https://download.pytorch.org/whl"
 TABLE = "https://github.com/pytorch/pytorch/blob/main/RELEASE.md#pytorch-cuda-support-matrix"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class Build:
     """One CUDA build of one release."""
 
