@@ -3,10 +3,9 @@
 A command imports hundreds of such classes and uses some; the standard library compiles six methods of each at once.
 """
 
-import dataclasses
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, fields, make_dataclass, replace
 from functools import partial
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from typing_extensions import dataclass_transform
@@ -18,7 +17,8 @@ else:
 
 
 __all__ = ["dataclass", "field", "fields", "frozen", "replace"]
-_LATER = ("__init__", "__repr__", "__eq__", "__hash__")
+_EQUAL = ("__eq__", "__hash__")
+_METHODS = ("__init__", "__repr__", "__setattr__", "__delattr__", "__getstate__", "__setstate__")
 
 
 @dataclass_transform(frozen_default=True, kw_only_default=True, field_specifiers=(field,))
@@ -26,12 +26,10 @@ def frozen(kind: Any = None, /, *, kw_only: bool = True, eq: bool = True) -> Any
     """As `dataclasses.dataclass(frozen=True, slots=True, kw_only=kw_only, eq=eq)`."""
     if kind is None:
         return partial(frozen, kw_only=kw_only, eq=eq)
-    later = [name for name in _LATER[: 4 if eq else 2] if name not in vars(kind)]
+    later = [name for name in (*_METHODS, *(_EQUAL if eq else ())) if name not in vars(kind)]
     made: Any = dataclass(init=False, repr=False, eq=False, slots=True, kw_only=kw_only)(kind)
     for name in later:
         setattr(made, name, _completing(made, name, later))
-    made.__setattr__ = made.__delattr__ = _refuse
-    made.__getstate__, made.__setstate__ = _state, _restore
     return made
 
 
@@ -41,22 +39,9 @@ def _completing(kind: Any, name: str, later: list[str]) -> Any:
     def method(self: object, *values: Any, **named: Any) -> Any:
         rows = [(item.name, item.type, item) for item in fields(kind)]
         after = {"__post_init__": kind.__post_init__} if hasattr(kind, "__post_init__") else {}
-        whole = dataclasses.make_dataclass(kind.__name__, rows, namespace=after, frozen=True, eq="__eq__" in later)
+        whole = make_dataclass(kind.__name__, rows, namespace=after, frozen=True, slots=True, eq="__eq__" in later)
         for each in later:
             setattr(kind, each, vars(whole)[each])
         return getattr(kind, name)(self, *values, **named)
 
     return method
-
-
-def _refuse(self: object, name: str, *_: object) -> NoReturn:  # noqa: ARG001  # as `__setattr__`
-    raise dataclasses.FrozenInstanceError(f"cannot assign to field {name!r}")
-
-
-def _state(self: Any) -> list[Any]:
-    return [getattr(self, item.name) for item in fields(self)]
-
-
-def _restore(self: Any, state: list[Any]) -> None:
-    for item, value in zip(fields(self), state, strict=True):
-        object.__setattr__(self, item.name, value)
