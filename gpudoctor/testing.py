@@ -83,29 +83,18 @@ def make_packages(
     """
     lines = requires or {}
     names = {name.replace("_", "-"): version for name, version in versions.items()}
-    return Packages(
-        prefix="/env",
-        python=python,
-        executable="/env/bin/python",
-        distributions={
-            name: Distribution(
-                name=name, version=version, requires=tuple(lines.get(name, ())), location="/env/lib/site-packages"
-            )
-            for name, version in names.items()
-        },
-    )
+    place = "/env/lib/site-packages"
+    found = {
+        name: Distribution(name=name, version=version, requires=tuple(lines.get(name, ())), location=place)
+        for name, version in names.items()
+    }
+    return Packages(prefix="/env", python=python, executable="/env/bin/python", distributions=found)
 
 
 def make_torch(version: str = "2.9.1+cu128", **changes: object) -> TorchBuild:
     """A CUDA build of torch, with the fields to change."""
-    build = TorchBuild(
-        version=version,
-        cuda="12.8",
-        hip=None,
-        arch_list=("sm_70", "sm_75", "sm_80", "sm_86", "sm_90", "sm_100", "sm_120"),
-        cxx11_abi=True,
-        path="/env/lib/site-packages/torch",
-    )
+    built, path = ("sm_70", "sm_75", "sm_80", "sm_86", "sm_90", "sm_100", "sm_120"), "/env/lib/site-packages/torch"
+    build = TorchBuild(version=version, cuda="12.8", hip=None, arch_list=built, cxx11_abi=True, path=path)
     return replace(build, **changes)  # type: ignore[arg-type]
 
 

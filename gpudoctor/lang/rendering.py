@@ -11,19 +11,19 @@ from gpudoctor.lang.message import Message, capital, plain_template, say, term
 
 NOTHING = "∅"
 """The translation of a crumb of English grammar that another language does without."""
-_WORDS = re.compile(r"[A-Za-z]")
-_LIST = re.compile(r"(?:\{item\d+\}(?:, )?)+")
-_ROW = re.compile(r"\{item1\}(?P<separator> [a-z]+ )\{item2\}(?:(?P=separator)\{item\d+\})*")
-_ASIDE = re.compile(r" \((\{[^()]*\})\)")
+_WORDS = r"[A-Za-z]"
+_LIST = r"(?:\{item\d+\}(?:, )?)+"
+_ROW = r"\{item1\}(?P<separator> [a-z]+ )\{item2\}(?:(?P=separator)\{item\d+\})*"
+_ASIDE = r" \((\{[^()]*\})\)"
 """Parts in brackets behind another part."""
-_STOP = re.compile(r"(?<=\})\.(?=\{)")
+_STOP = r"(?<=\})\.(?=\{)"
 """A full stop between two parts of a template without words of its own."""
-_FIELD = re.compile(r"\{\w+(?:![rsa])?(?::[^{}]*)?\}")
-_WIDE = re.compile("[\u2e80-\u303f\u3400-\u9fff\uf900-\ufaff\uff00-\uff60]")
+_FIELD = r"\{\w+(?:![rsa])?(?::[^{}]*)?\}"
+_WIDE = "[\u2e80-\u303f\u3400-\u9fff\uf900-\ufaff\uff00-\uff60]"
 """CJK characters and full-width punctuation."""
-_IDEOGRAPH = re.compile("[\u3400-\u9fff\uf900-\ufaff]")
-_NARROW = re.compile(r"[A-Za-z0-9`'\"$%&/\\<(\[{~+#=@_.·-]")
-_LETTER = re.compile(r"[\w)\]`'\"%>}/+=·-]")
+_IDEOGRAPH = "[\u3400-\u9fff\uf900-\ufaff]"
+_NARROW = r"[A-Za-z0-9`'\"$%&/\\<(\[{~+#=@_.·-]"
+_LETTER = r"[\w)\]`'\"%>}/+=·-]"
 """What takes a blank before an ideograph, as `_NARROW` does behind one."""
 _PUNCTUATION = {", ": "，", "; ": "；", ": ": "：", ". ": "。", "! ": "！", "? ": "？"}
 
@@ -76,15 +76,15 @@ class _Renderer:
         return capital(text) if message.form and text.isascii() else text
 
     def _template(self, template: str) -> str | None:
-        if row := _ROW.fullmatch(template):
+        if row := re.fullmatch(_ROW, template):
             separator = self._translation(row["separator"])
             return separator and template.replace(row["separator"], separator)
-        if _WORDS.search(_FIELD.sub("", template)):
+        if re.search(_WORDS, re.sub(_FIELD, "", template)):
             return self._translation(template)
-        if _LIST.fullmatch(template):
+        if re.fullmatch(_LIST, template):
             return template.replace(", ", "、")
-        template = _STOP.sub("\u3002", template)
-        template = _ASIDE.sub("\uff08\\1\uff09", template)
+        template = re.sub(_STOP, "\u3002", template)
+        template = re.sub(_ASIDE, "\uff08\\1\uff09", template)
         for narrow, wide in _PUNCTUATION.items():
             template = template.replace(narrow, wide)
         return template[:-1] + "。" if template.endswith(".") else template
@@ -114,11 +114,13 @@ def _joined(pieces: Iterator[str]) -> str:
         before, after = left[-1:], right[:1]
         if not left or not right:
             text += piece
-        elif _WIDE.match(before) and _WIDE.match(after):
+        elif re.match(_WIDE, before) and re.match(_WIDE, after):
             text = left + right
-        elif (_IDEOGRAPH.match(before) and _NARROW.match(after)) or (_LETTER.match(before) and _IDEOGRAPH.match(after)):
+        elif (re.match(_IDEOGRAPH, before) and re.match(_NARROW, after)) or (
+            re.match(_LETTER, before) and re.match(_IDEOGRAPH, after)
+        ):
             text = f"{left} {right}"
-        elif _WIDE.match(before) or _WIDE.match(after):
+        elif re.match(_WIDE, before) or re.match(_WIDE, after):
             text = left + right  # full-width punctuation brings its own room
         else:
             text += piece

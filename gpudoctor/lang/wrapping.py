@@ -8,13 +8,13 @@ _CJK = "\u2e80-\u2fff\u3005-\u3007\u3021-\u30ff\u3400-\u9fff\uac00-\ud7af\uf900-
 _OPENING = "「『（《〈【“‘"
 _CLOSING = "。，、；：！？）」』》〉】”’…—"
 _TOKEN = re.compile(r"\S*?\blines? \d\S*\s*|\S+\s*|\s+")
-_PIECE = re.compile(
+_PIECE = (
     rf"[{_OPENING}]*[{_CJK}][{_CLOSING}]*\s*|[{_OPENING}]*[^{_CJK}{_OPENING}{_CLOSING}]+[{_CLOSING}]*\s*"
     rf"|[{_OPENING}{_CLOSING}]+\s*"
 )
 """A Chinese character with its punctuation, or a run of other letters: a word, code, a number."""
-_FOLD = re.compile(rf"(?<=[。，、；：！？）」』》〉】]) |(?<=[{_CJK}]) (?=[{_CJK}{_OPENING}])")
-_NAME = re.compile(rf"[^{_CLOSING}{_OPENING}]*[/\\_][^{_CLOSING}{_OPENING}]*")
+_FOLD = rf"(?<=[。，、；：！？）」』》〉】]) |(?<=[{_CJK}]) (?=[{_CJK}{_OPENING}])"
+_NAME = rf"[^{_CLOSING}{_OPENING}]*[/\\_][^{_CLOSING}{_OPENING}]*"
 """A path or an identifier, which may have Chinese characters in it."""
 _FEWEST = 12
 """Columns of a line, at least."""
@@ -25,12 +25,13 @@ def pieces(text: str) -> list[str]:
     tokens: list[str] = _TOKEN.findall(text)
     if text.isascii():
         return tokens
-    return [piece for token in tokens for piece in ([token] if _NAME.fullmatch(token) else _PIECE.findall(token))]
+    groups = ([token] if re.fullmatch(_NAME, token) else re.findall(_PIECE, token) for token in tokens)
+    return [piece for group in groups for piece in group]
 
 
 def unfolded(lines: Iterable[str]) -> str:
     """Lines of a paragraph as one, with no blank where a line ended between two Chinese characters."""
-    return _FOLD.sub("", " ".join(lines))
+    return re.sub(_FOLD, "", " ".join(lines))
 
 
 def is_wide(text: str) -> bool:

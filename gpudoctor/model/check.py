@@ -9,7 +9,7 @@ from functools import lru_cache
 from importlib.resources import files
 from typing import TYPE_CHECKING, ClassVar, TypeAlias
 
-from gpudoctor.lang import say, term
+from gpudoctor.lang import say, template, term
 from gpudoctor.model.evidence import Evidence, SourceSpan
 from gpudoctor.model.finding import Code, Confidence, Cost, Detail, Finding, Resource, Severity, Trait
 from gpudoctor.model.log_message import LibraryWarning, LogMessage
@@ -51,22 +51,10 @@ class Threshold:
 
         `meaning` is the sentence without its end: `Saves that take this share of a recorded run are`.
         """
-        return (
-            cls(
-                name=f"{name}_noted",
-                default=noted,
-                unit="1",
-                source=source,
-                meaning=say("{meaning} a note.", meaning=term(meaning)),
-            ),
-            cls(
-                name=f"{name}_warned",
-                default=warned,
-                unit="1",
-                source=source_warned or source,
-                meaning=say("{meaning} a warning.", meaning=term(meaning)),
-            ),
-        )
+        note = say("{meaning} a note.", meaning=term(meaning))
+        warning = say("{meaning} a warning.", meaning=term(meaning))
+        first = cls(f"{name}_noted", noted, "1", source, note)
+        return first, cls(f"{name}_warned", warned, "1", source_warned or source, warning)
 
 
 # The track record of a check on code that nobody here wrote, and what follows from it for a mere suspicion.
@@ -109,15 +97,10 @@ class TrackRecord:
     @property
     def text(self) -> str:
         """The record and what follows, as a manual page says it."""
-        counted = (
-            say(
-                "{right} of {judged} errors and warnings from source alone were right on public code",
-                right=self.right,
-                judged=self.right + self.wrong,
-            )
-            if self.right + self.wrong
-            else say("no error or warning from source alone was judged on public code")
-        )
+        counted = say("no error or warning from source alone was judged on public code")
+        if judged := self.right + self.wrong:
+            text = template("{right} of {judged} errors and warnings from source alone were right on public code")
+            counted = say(text, right=self.right, judged=judged)
         if self.follows == "note":
             return say("{counted}; it is a note until a run has measured it", counted=counted)
         if self.follows == "preview":

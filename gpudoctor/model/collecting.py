@@ -134,15 +134,10 @@ def classes_of(package: str) -> tuple[type[Check], ...]:
     Names with an underscore are left out.
     """
     modules = [entry.name for entry in pkgutil.walk_packages(importlib.import_module(package).__path__, package + ".")]
-    return tuple(
-        item
-        for module in modules
-        for item in vars(importlib.import_module(module)).values()
-        if isinstance(item, type)
-        and Check in item.__mro__  # `issubclass` asks each subclass of an abstract class
-        and item.__module__ == module
-        and not item.__name__.startswith("_")
-    )
+    items = ((module, item) for module in modules for item in vars(importlib.import_module(module)).values())
+    found = [item for module, item in items if isinstance(item, type) and item.__module__ == module]
+    # `issubclass` asks each subclass of an abstract class
+    return tuple(item for item in found if Check in item.__mro__ and not item.__name__.startswith("_"))
 
 
 def _row(check: type[Check]) -> tuple[str, dict[str, Any]]:

@@ -28,12 +28,12 @@ def cpus_per_rank(patient: Patient) -> tuple[float, str]:
     job = optional(lambda: patient.job)
     ranks = ranks_here(patient)
     if job is not None and job.cpus_per_task and ranks == (job.ranks_per_node or 1):
-        return float(job.cpus_per_task), say(
-            "{cpus_per_task} CPUs a task from the scheduler", cpus_per_task=job.cpus_per_task
-        )
+        words = say("{cpus_per_task} CPUs a task from the scheduler", cpus_per_task=job.cpus_per_task)
+        return float(job.cpus_per_task), words
     if job is not None and job.cpus_granted:
-        return job.cpus_granted / ranks, say(
-            "{cpus_granted:g} CPUs from the scheduler for {ranks}", cpus_granted=job.cpus_granted, ranks=_ranks(ranks)
+        granted, each = job.cpus_granted, _ranks(ranks)
+        return granted / ranks, say(
+            "{cpus_granted:g} CPUs from the scheduler for {ranks}", cpus_granted=granted, ranks=each
         )
     budget = _cpus(patient)
     return budget / ranks, say("{budget:g} CPUs for {ranks}", budget=budget, ranks=_ranks(ranks))
@@ -115,11 +115,8 @@ def lowest_capability(patient: Patient) -> float | None:
 
 def without_gpus(survey: GpuSurvey) -> bool:
     """Whether the machine has no NVIDIA GPU at all; one whose driver fails is another matter."""
-    return not (survey.gpus or survey.lost or survey.pci_devices or survey.device_nodes) and survey.driver in (
-        DriverState.READY,
-        DriverState.NO_LIBRARY,
-        DriverState.NOT_LOADED,
-    )
+    well = (DriverState.READY, DriverState.NO_LIBRARY, DriverState.NOT_LOADED)
+    return not (survey.gpus or survey.lost or survey.pci_devices or survey.device_nodes) and survey.driver in well
 
 
 def left_out(patient: Patient, gpus: Iterable[Gpu | LostGpu]) -> bool:
@@ -131,9 +128,5 @@ def left_out(patient: Patient, gpus: Iterable[Gpu | LostGpu]) -> bool:
 def demoted(findings: Iterable[Finding]) -> Iterator[Finding]:
     """Findings about GPUs that the job leaves out: worth knowing, and no harm to this job."""
     for finding in findings:
-        yield replace(
-            finding,
-            severity=Severity.NOTE,
-            cost=Cost(),
-            message=say("{message} {variable} keeps the job off it.", message=finding.message, variable=VARIABLE),
-        )
+        message = say("{message} {variable} keeps the job off it.", message=finding.message, variable=VARIABLE)
+        yield replace(finding, severity=Severity.NOTE, cost=Cost(), message=message)

@@ -88,14 +88,9 @@ class Sign(Generic[T]):
         except Unavailable as error:
             self._error = error
         except Exception as error:  # noqa: BLE001  # a reader of ours failed: a result, the rest goes on
-            self._error = ReaderCrashed(
-                say(
-                    "the reader of {name} failed: {kind}: {error}",
-                    name=self.name,
-                    kind=type(error).__name__,
-                    error=error,
-                )
-            )
+            kind = type(error).__name__
+            text = say("the reader of {name} failed: {kind}: {error}", name=self.name, kind=kind, error=error)
+            self._error = ReaderCrashed(text)
             self._error.__cause__ = error
 
 
@@ -198,9 +193,8 @@ class Patient:
             try:
                 return Source(scripts=()), self.configs
             except Unavailable as no_configs:
-                raise type(no_source)(
-                    say("{no_source}, and {no_configs}", no_source=no_source, no_configs=no_configs)
-                ) from None
+                both = say("{no_source}, and {no_configs}", no_source=no_source, no_configs=no_configs)
+                raise type(no_source)(both) from None
         return source, optional(lambda: self.configs) or Configs(files=())
 
     memory = _Taken["tuple[JobMemory, ...]"]()

@@ -77,9 +77,8 @@ def visible(value: str | None, order: str | None, cards: Sequence[ListedGpu]) ->
     for entry in listed:
         index, fault = _by_uuid(entry, cards) if by_uuid else _by_number(entry, len(cards))
         if fault:
-            return Visible(
-                count=len(chosen), fault=fault, listed=len(listed), indices=_as_nvml(chosen, by_uuid, order, cards)
-            )
+            told = _as_nvml(chosen, by_uuid, order, cards)
+            return Visible(count=len(chosen), fault=fault, listed=len(listed), indices=told)
         if index in chosen:
             return Visible(count=0, fault=say("names {entry} twice", entry=entry), listed=len(listed))
         chosen.append(index)
@@ -96,9 +95,8 @@ def _as_nvml(chosen: list[int], by_uuid: bool, order: str | None, cards: Sequenc
 def _by_number(entry: str, total: int) -> tuple[int, str]:
     match = _NUMBER.match(entry)  # "1x" is 1: strtoul
     if match is None:
-        return -1, say("has the entry {entry!r}, which is not a GPU", entry=entry) if entry else say(
-            "has an empty entry"
-        )
+        fault = say("has the entry {entry!r}, which is not a GPU", entry=entry)
+        return -1, fault if entry else say("has an empty entry")
     index = int(match.group())
     return (index, "") if index < total else (-1, say("names GPU {index}", index=index))
 
@@ -107,11 +105,8 @@ def _by_uuid(entry: str, cards: Sequence[ListedGpu]) -> tuple[int, str]:
     named = [place for place, card in enumerate(cards) if entry and (card.uuid or "").lower().startswith(entry.lower())]
     if len(named) == 1:
         return named[0], ""
-    return -1, say(
-        "names {entry}, which {named}",
-        entry=entry or say("an empty entry"),
-        named=say("no GPU has") if not named else say("fits several GPUs"),
-    )
+    who = say("fits several GPUs") if named else say("no GPU has")
+    return -1, say("names {entry}, which {named}", entry=entry or say("an empty entry"), named=who)
 
 
 def _mig(listed: list[str], cards: Sequence[ListedGpu]) -> Visible:

@@ -222,9 +222,8 @@ class GpuSurvey:
             return say("the driver sees no GPU") if not self.lost else say("no GPU answers")
         if self.driver is DriverState.NO_LIBRARY and not self.pci_devices:
             return say("no NVIDIA GPU on this machine")
-        return say("NVIDIA driver: {driver}", driver=self.driver.value) + (
-            say(" ({driver_error})", driver_error=self.driver_error) if self.driver_error else ""
-        )
+        error = say(" ({driver_error})", driver_error=self.driver_error) if self.driver_error else ""
+        return say("NVIDIA driver: {driver}", driver=self.driver.value) + error
 
 
 def answering(gpus: tuple[Gpu, ...], reading: Callable[[Gpu], Reading[T]]) -> Iterator[tuple[Gpu, T]]:

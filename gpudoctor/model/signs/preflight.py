@@ -175,10 +175,8 @@ class Unit:
 
     def figure(self, quantity: Quantity, dtype: str = "", when: str = "") -> Figure | None:
         """The first figure of a quantity; None where it was not measured."""
-        return next(
-            (item for item in self.figures if item.quantity is quantity and item.dtype == dtype and item.when == when),
-            None,
-        )
+        wanted = (quantity, dtype, when)
+        return next((item for item in self.figures if (item.quantity, item.dtype, item.when) == wanted), None)
 
 
 @frozen
@@ -287,6 +285,5 @@ class Preflight:
     @cached_property
     def _names(self) -> tuple[str, ...]:
         counts = Counter(item.name for item in self.nodes)
-        return tuple(
-            item.name if counts[item.name] == 1 else f"{item.name}#{index}" for index, item in enumerate(self.nodes)
-        )
+        placed = enumerate(self.nodes)
+        return tuple(item.name if counts[item.name] == 1 else f"{item.name}#{index}" for index, item in placed)
