@@ -11,9 +11,10 @@ import json
 import math
 import re
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from functools import cache
 from importlib.resources import files
+from itertools import chain
 
 from gpudoctor.engine.manual import topic_words
 from gpudoctor.engine.registry import Registry
@@ -54,7 +55,9 @@ class Hit:
 def search(registry: Registry, query: str) -> list[Hit]:
     """The checks that a query means, the most likely first; empty where no word of it is known."""
     terms = _terms(query)
-    documents = {code: _weights(check) for code, check in registry.checks.items()}
+    beginnings = "|".join(dict.fromkeys(map(re.escape, chain(*terms)))) or "(?!)"
+    asked = re.compile(rf"(?<![a-z0-9])(?:{beginnings})[a-z0-9]*")
+    documents = {code: _weights(check, asked) for code, check in registry.checks.items()}
     spread = Counter(word for weights in documents.values() for word in weights)
     hits: list[Hit] = []
     for code, check in registry.checks.items():
@@ -119,8 +122,8 @@ def _terms(query: str) -> list[tuple[str, ...]]:
     return terms
 
 
-def _weights(check: type[Check]) -> dict[str, float]:
-    """Words of a check, with what they count."""
+def _weights(check: type[Check], asked: re.Pattern[str]) -> dict[str, float]:
+    """Roots of those words of a check that begin as asked for, with what they count."""
     weights: defaultdict[str, float] = defaultdict(float)
     title, _, rest = inspect.cleandoc(check.__doc__ or "").partition("\n")
     finds, _, others = rest.partition("Why it hurts:")
@@ -134,14 +137,9 @@ def _weights(check: type[Check]) -> dict[str, float]:
         (" ".join(message.text for message in check.all_log_messages()), _REST),
     )
     for text, weight in parts:
-        for word in _roots(text):
-            weights[word] += weight
+        for root in {_root(word) for word in asked.findall(text.lower()) if word not in _STOP}:
+            weights[root] += weight
     return dict(weights)
-
-
-def _roots(text: str) -> Iterable[str]:
-    """Roots of the words of a text, each once."""
-    return dict.fromkeys(_root(word) for word in _WORD.findall(text.lower()) if word not in _STOP)
 
 
 @cache

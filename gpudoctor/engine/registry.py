@@ -63,31 +63,27 @@ def load_registry() -> Registry:
             + "".join("\n" + problem for problem in problems)
         )
     rules: dict[Code, tuple[type[Rule], ...]] = {}
-    for rule, plugin in _load(RULES_GROUP, Rule, problems):
+    for rule, entry in _load(RULES_GROUP, Rule, problems):
         code = getattr(rule, "answers", None)
         if code not in checks:
-            problems.append(
-                say(
-                    "plugin {plugin}: {kind} answers {code}, which no check has",
-                    plugin=plugin,
-                    kind=rule.__name__,
-                    code=code,
-                )
-            )
+            told = {"plugin": _plugin(entry), "kind": rule.__name__, "code": code}
+            problems.append(say("plugin {plugin}: {kind} answers {code}, which no check has", **told))
             continue
         rules[code] = (*rules.get(code, ()), rule)
     return Registry(checks=checks, rules=rules, problems=tuple(problems))
 
 
-def _index_checks(found: Iterable[tuple[type[Check], str]], problems: list[str]) -> dict[Code, type[Check]]:
+def _index_checks(found: Iterable[tuple[type[Check], EntryPoint]], problems: list[str]) -> dict[Code, type[Check]]:
     """Checks by code; the first to claim a code keeps it."""
     checks: dict[Code, type[Check]] = {}
-    for check, plugin in found:
+    for check, entry in found:
         code = getattr(check, "code", None)
         if not isinstance(code, str) or not getattr(check, "name", None):
             problems.append(
                 say(
-                    "plugin {plugin}: {kind} has no code or no name and was skipped", plugin=plugin, kind=check.__name__
+                    "plugin {plugin}: {kind} has no code or no name and was skipped",
+                    plugin=_plugin(entry),
+                    kind=check.__name__,
                 )
             )
         elif code in checks:
@@ -95,7 +91,7 @@ def _index_checks(found: Iterable[tuple[type[Check], str]], problems: list[str])
             problems.append(
                 say(
                     "plugin {plugin}: {kind} claims {code}, which {module} has; it was skipped",
-                    plugin=plugin,
+                    plugin=_plugin(entry),
                     kind=check.__name__,
                     code=code,
                     module=other.__module__,
@@ -106,18 +102,17 @@ def _index_checks(found: Iterable[tuple[type[Check], str]], problems: list[str])
     return dict(sorted(checks.items()))
 
 
-def _load(group: str, kind: type[T], problems: list[str]) -> list[tuple[type[T], str]]:
-    """Classes of a group with their plugin's name, our own plugin first."""
-    found: list[tuple[type[T], str]] = []
-    entries = _entries(group, tuple(sys.path))
-    for entry, plugin in entries:
+def _load(group: str, kind: type[T], problems: list[str]) -> list[tuple[type[T], EntryPoint]]:
+    """Classes of a group with what brings them, our own plugin first."""
+    found: list[tuple[type[T], EntryPoint]] = []
+    for entry in _entries(tuple(sys.path))[group]:
         try:
-            found += [(item, plugin) for item in _collect(entry, kind)]
+            found += [(item, entry) for item in _collect(entry, kind)]
         except Exception as error:  # noqa: BLE001  # somebody else's code: one bad plugin must not stop the rest
             problems.append(
                 say(
                     "plugin {plugin} could not be loaded: {kind}: {error}",
-                    plugin=plugin,
+                    plugin=_plugin(entry),
                     kind=type(error).__name__,
                     error=error,
                 )
@@ -126,13 +121,18 @@ def _load(group: str, kind: type[T], problems: list[str]) -> list[tuple[type[T],
 
 
 @lru_cache(maxsize=4)
-def _entries(group: str, _path: tuple[str, ...]) -> tuple[tuple[EntryPoint, str], ...]:
-    """A group's entry points on a search path with their plugins' names, our own first.
+def _entries(_path: tuple[str, ...]) -> Mapping[str, list[EntryPoint]]:
+    """The entry points of both groups on a search path, our own first: each distribution is looked at."""
+    every = entry_points()
+    return {
+        group: sorted(every.select(group=group), key=lambda item: (item.name != "builtin", item.name))
+        for group in (CHECKS_GROUP, RULES_GROUP)
+    }
 
-    Finding them reads the metadata of every distribution.
-    """
-    found = sorted(entry_points(group=group), key=lambda item: (item.name != "builtin", item.name))
-    return tuple((entry, f"{entry.dist.name if entry.dist else entry.value} ({entry.name})") for entry in found)
+
+def _plugin(entry: EntryPoint) -> str:
+    """Who brings it, for a sentence about it: it takes time to read the metadata of a distribution."""
+    return f"{entry.dist.name if entry.dist else entry.value} ({entry.name})"
 
 
 def _collect(entry: EntryPoint, kind: type[T]) -> list[type[T]]:
