@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import pairwise
 
 from gpudoctor.model.log_message import Bearing
-from gpudoctor.model.records import dataclass, frozen
+from gpudoctor.model.records import frozen
 from gpudoctor.model.redaction import mask_text
 from gpudoctor.model.signs.job_log import RankExit, RankWords
 from gpudoctor.vitals.job_log.lines import (

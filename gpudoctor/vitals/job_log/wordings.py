@@ -6,13 +6,12 @@ is found once for all lines alike (`Shape`).
 
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass
 from functools import cached_property
 
 from gpudoctor.analysis.job_log.consequences import SERVICE, consequences, harmless
 from gpudoctor.model.log_message import PLAIN, Bearing, LogMessage
 from gpudoctor.model.message_cues import cues_of, cues_of_pattern
-from gpudoctor.model.records import record
+from gpudoctor.model.records import dataclass, record
 from gpudoctor.vitals.job_log.lines import Prefixes, of_low_level, text_of
 from gpudoctor.vitals.job_log.progress import DONE_CUES, has_result, says_done, step_of
 from gpudoctor.vitals.job_log.tracebacks import ENDINGS, GOES_ON
