@@ -11,7 +11,7 @@ from gpudoctor.errors import UsageError
 from gpudoctor.lang import say
 from gpudoctor.lang.message import concatenated
 from gpudoctor.model import LogMessage, Patient, PatientKind, Sign, Signs, Unavailable
-from gpudoctor.model.records import record
+from gpudoctor.model.records import frozen
 from gpudoctor.model.signs.job_log import JobLog
 from gpudoctor.model.unavailable import Unread
 from gpudoctor.text import count
@@ -35,7 +35,7 @@ _MOST_FILES = 10_000
 _WILD = set("*?[")
 
 
-@record(kw_only=False)
+@frozen(kw_only=False)
 class LeftBehind:
     """What a job left behind, sorted out."""
 

@@ -10,7 +10,7 @@ from gpudoctor.analysis.source.target_versions import argument_fields, installed
 from gpudoctor.analysis.source.training_arguments import in_a_test, read_by, training_arguments
 from gpudoctor.lang import say
 from gpudoctor.model import Check, Code, Cost, Detail, Finding, Patient, Reads, Severity
-from gpudoctor.model.records import record, replace
+from gpudoctor.model.records import frozen, replace
 from gpudoctor.model.signs.configs import ConfigFile, ConfigKind
 from gpudoctor.model.signs.source import Call, Script, Source
 from gpudoctor_checks.api_facts import ApiFact, facts, reached
@@ -21,7 +21,7 @@ MAJOR = "5"
 FILES = {ConfigKind.DEEPSPEED: "deepspeed", ConfigKind.ACCELERATE: "accelerate", ConfigKind.AXOLOTL: "axolotl"}
 
 
-@record
+@frozen
 class DeprecatedKeyDetail(Detail):
     """What the rule reads."""
 

@@ -12,7 +12,7 @@ from gpudoctor.analysis.source.config_links import Link
 from gpudoctor.analysis.source.declared_settings import Written
 from gpudoctor.lang import say, template
 from gpudoctor.model import Check, Cost, Detail, Evidence, Finding, Setting, Severity, SourceSpan
-from gpudoctor.model.records import record
+from gpudoctor.model.records import frozen
 from gpudoctor.model.signs.configs import ConfigValue
 
 REFUSED = say("transformers refuses the mismatch when the run starts")
@@ -34,7 +34,7 @@ OPTIMISATION: tuple[tuple[str, str, ConfigValue], ...] = (
 """DeepSpeed's key, the training argument and its default; None where a default proves nothing."""
 
 
-@record
+@frozen
 class CureDetail(Detail):
     """What the rules read."""
 
@@ -75,7 +75,7 @@ def sentence(text: str, title: str, one: Written, second: Written | None = None,
     return say(text, **{name: part for name, part in (parts | more).items() if name in fields})
 
 
-@record
+@frozen
 class Mismatch:
     """One thing said twice and differently."""
 

@@ -7,11 +7,11 @@ from difflib import get_close_matches
 from functools import cache
 from importlib.resources import files
 
-from gpudoctor.model.records import record
+from gpudoctor.model.records import frozen
 from gpudoctor.model.signs.configs import ConfigKind
 
 
-@record
+@frozen
 class KeyTable:
     """The keys of one tool."""
 

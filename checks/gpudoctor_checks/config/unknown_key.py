@@ -13,7 +13,7 @@ from gpudoctor.analysis.source.training_arguments import (
 )
 from gpudoctor.lang import say
 from gpudoctor.model import Check, Code, Cost, Detail, Finding, Patient, Reads, Setting, Severity
-from gpudoctor.model.records import record
+from gpudoctor.model.records import frozen
 from gpudoctor.model.signs.configs import ConfigFile, ConfigKind, Entry, Section
 from gpudoctor.model.signs.source import Call, Script, Source
 from gpudoctor_checks.api_facts import facts
@@ -37,7 +37,7 @@ SMALL = 4
 CALLS = {"LoraConfig": "peft-lora", "BitsAndBytesConfig": "bitsandbytes"}
 
 
-@record
+@frozen
 class UnknownKeyDetail(Detail):
     """What the rule reads."""
 

@@ -14,7 +14,7 @@ from gpudoctor.analysis.source.entry_points import Program, training_programs
 from gpudoctor.analysis.source.parallelism import DDP, SHARDED
 from gpudoctor.lang import say
 from gpudoctor.model import Check, Code, Detail, Finding, Patient, Reads, Severity
-from gpudoctor.model.records import record
+from gpudoctor.model.records import frozen
 from gpudoctor.model.signs.source import Call, Known, Script
 
 _KEYWORDS = {
@@ -27,7 +27,7 @@ _SLOW = frozenset({"gloo", "mpi", "cpu:gloo,cuda:gloo"})
 _PLATFORM = re.compile(r"win|nt\b|platform|darwin|cpu|is_available|nccl", re.IGNORECASE)
 
 
-@record
+@frozen
 class BackendSlowDetail(Detail):
     """What the rule reads."""
 

@@ -11,14 +11,14 @@ from gpudoctor.analysis.source.parallelism import DDP, wrappers
 from gpudoctor.analysis.source.syntax_places import line_at
 from gpudoctor.lang import say
 from gpudoctor.model import Check, Code, Detail, Finding, Patient, Reads, Severity, Threshold
-from gpudoctor.model.records import record
+from gpudoctor.model.records import frozen
 from gpudoctor.model.signs.source import Event, Known, Loop, Script
 
 _ENGINES = frozenset({"accelerate", "deepspeed", "lightning", "pytorch_lightning"})
 _SWITCHES = ("require_backward_grad_sync", "no_sync", "set_requires_gradient_sync", "no_backward_sync")
 
 
-@record
+@frozen
 class NoSyncMissingDetail(Detail):
     """What the rule reads."""
 

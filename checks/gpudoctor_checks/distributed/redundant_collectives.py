@@ -12,7 +12,7 @@ from gpudoctor.analysis.source.parallelism import wraps_ddp
 from gpudoctor.analysis.source.syntax_places import lines_at
 from gpudoctor.lang import say, template
 from gpudoctor.model import Check, Code, Detail, Finding, Patient, Reads, Severity, Threshold, Whose
-from gpudoctor.model.records import record
+from gpudoctor.model.records import frozen
 from gpudoctor.model.signs.source import Event, GuardKind, Loop, Script
 
 _OBJECTS = frozenset({"all_gather_object", "gather_object", "broadcast_object_list", "scatter_object_list"})
@@ -20,7 +20,7 @@ _UNEVEN = 0.2
 """Difference of the ranks' shares of waits from which on one of them is late."""
 
 
-@record
+@frozen
 class RedundantCollectivesDetail(Detail):
     """What the rule reads."""
 

@@ -8,11 +8,11 @@ from gpudoctor.analysis.job_log.first_cause import LogRole, first_cause
 from gpudoctor.analysis.job_log.unexplained import decided_elsewhere
 from gpudoctor.lang import say
 from gpudoctor.model import Check, Code, Cost, Detail, Finding, Patient, Reads, Severity
-from gpudoctor.model.records import record
+from gpudoctor.model.records import frozen
 from gpudoctor.text import count
 
 
-@record(kw_only=False)
+@frozen(kw_only=False)
 class CauseNotInLogDetail(Detail):
     """What the rule reads."""
 

@@ -6,10 +6,10 @@ from gpudoctor.analysis.job_log.findings import log_evidence
 from gpudoctor.analysis.job_log.unexplained import unexplained_error
 from gpudoctor.lang import say
 from gpudoctor.model import Check, Code, Cost, Detail, Finding, LogLine, Patient, Reads, Severity
-from gpudoctor.model.records import record
+from gpudoctor.model.records import frozen
 
 
-@record(kw_only=False)
+@frozen(kw_only=False)
 class UnknownErrorDetail(Detail):
     """What the rule reads."""
 

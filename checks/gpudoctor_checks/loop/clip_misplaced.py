@@ -8,7 +8,7 @@ from gpudoctor.analysis.source.step_order import Kind, StepOp, StepOrder, passes
 from gpudoctor.analysis.source.syntax_places import line_at, place
 from gpudoctor.lang import say
 from gpudoctor.model import Check, Code, Cost, Detail, Finding, Patient, Reads, Severity
-from gpudoctor.model.records import record
+from gpudoctor.model.records import frozen
 from gpudoctor.model.signs.source import Known
 from gpudoctor_checks.declared import measured
 
@@ -23,7 +23,7 @@ _BREAKS = {
 """What a clip in the wrong place makes of the result."""
 
 
-@record
+@frozen
 class ClipMisplacedDetail(Detail):
     """What the rule reads."""
 

@@ -9,7 +9,7 @@ from gpudoctor.analysis.run.steady_run import judged_by_share, watched
 from gpudoctor.analysis.source.call_frequency import TrainingCall, calls_in_training, full_batch, often, option_of
 from gpudoctor.lang import say
 from gpudoctor.model import OWN_CHOICE, Check, Code, Detail, Finding, Patient, Reads, Severity, Threshold
-from gpudoctor.model.records import record
+from gpudoctor.model.records import frozen
 from gpudoctor.model.signs.source import Call, Event, Source
 from gpudoctor_checks.declared import measured
 
@@ -34,7 +34,7 @@ _METHODS = frozenset({"save_pretrained", "save_checkpoint", "save_weights"})
 _WHOLE = ("state_dict", "model", "net", "ckpt", "checkpoint", "state", "params", "weights")
 
 
-@record
+@frozen
 class CheckpointTooOftenDetail(Detail):
     """What the rule reads."""
 

@@ -11,7 +11,7 @@ from gpudoctor.analysis.source.control_flow import bound
 from gpudoctor.lang import say
 from gpudoctor.model import Check, Code, Detail, Finding, Patient, Reads, Severity, Threshold, Trait, Whose
 from gpudoctor.model.evidence import SourceSpan
-from gpudoctor.model.records import record, replace
+from gpudoctor.model.records import frozen, replace
 from gpudoctor.model.signs.source import Event, Loop, LoopRole, Source
 from gpudoctor_checks.declared import measured
 
@@ -19,7 +19,7 @@ _EVALUATES = re.compile(r"eval|valid|test|(^|[_.])val(_|$)", re.IGNORECASE)
 """In the function or the loader of a loop that evaluates; others may be a part of the step."""
 
 
-@record
+@frozen
 class EvaluationTooOftenDetail(Detail):
     """What the rule reads."""
 

@@ -12,7 +12,7 @@ from gpudoctor.analysis.source.demo_programs import only_rehearsed
 from gpudoctor.lang import say
 from gpudoctor.model import Check, Code, Detail, Finding, Patient, Reads, Severity, Threshold
 from gpudoctor.model.evidence import SourceSpan
-from gpudoctor.model.records import record
+from gpudoctor.model.records import frozen
 from gpudoctor.model.signs.source import Guard, GuardKind, Known, Loop, Source
 from gpudoctor.text import duration
 from gpudoctor_checks.declared import measured
@@ -53,7 +53,7 @@ FILES = {"write", "writelines", "writerow", "writerows"}
 """Methods of files and csv writers."""
 
 
-@record
+@frozen
 class LoggingTooOftenDetail(Detail):
     """What the rule reads."""
 

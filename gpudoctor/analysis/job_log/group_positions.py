@@ -9,7 +9,7 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping
 
 from gpudoctor.analysis.memo import once
-from gpudoctor.model.records import record, replace
+from gpudoctor.model.records import frozen, replace
 from gpudoctor.model.signs.flight_recorder import CollectiveEntry, FlightRecords, GroupTrace
 
 STUCK_SECONDS = 10.0
@@ -22,7 +22,7 @@ _NEARLY = 0.9
 """Share of its timeout after which an operation counts as timed out: a dump may be written a little before."""
 
 
-@record(kw_only=False, eq=False)
+@frozen(kw_only=False, eq=False)
 class ProcessGroup:
     """A process group over the dumps of all its ranks."""
 
@@ -45,7 +45,7 @@ class ProcessGroup:
         return self.description == "default_pg"
 
 
-@record
+@frozen
 class Wait:
     """A collective, send or receive of a group that does not complete."""
 
@@ -74,7 +74,7 @@ class Wait:
         return self.launch.sequence
 
 
-@record
+@frozen
 class CollectiveMismatch:
     """Ranks of a group that have different operations under one number."""
 

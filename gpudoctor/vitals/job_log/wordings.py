@@ -11,7 +11,7 @@ from functools import cached_property
 from gpudoctor.analysis.job_log.consequences import SERVICE, consequences, harmless
 from gpudoctor.model.log_message import PLAIN, Bearing, LogMessage
 from gpudoctor.model.message_cues import cues_of, cues_of_pattern
-from gpudoctor.model.records import dataclass, record
+from gpudoctor.model.records import dataclass, frozen
 from gpudoctor.vitals.job_log.lines import Prefixes, of_low_level, text_of
 from gpudoctor.vitals.job_log.progress import DONE_CUES, has_result, says_done, step_of
 from gpudoctor.vitals.job_log.tracebacks import ENDINGS, GOES_ON
@@ -103,7 +103,7 @@ class KnownMessage:
         return re.search(r"\d|\\[.+-]|-\d", rest) is not None
 
 
-@record(kw_only=False)
+@frozen(kw_only=False)
 class Match:
     """A wording that was found."""
 
@@ -116,7 +116,7 @@ class Match:
         return self.known.message.kind == PLAIN
 
 
-@record(kw_only=False, eq=False)
+@frozen(kw_only=False, eq=False)
 class Shape:
     """What lines that differ in digits alone have in common."""
 
