@@ -190,9 +190,9 @@ def _import(module: Module, scope: Scope, node: ast.Import | ast.ImportFrom, nam
 
 def holders(module: Module, node: ast.AST) -> Iterator[tuple[ast.AST, ast.AST]]:
     """What holds a node, innermost first, up to its scope, each with the part through which it does."""
-    inside = node
-    for item in module.above(node):
-        yield item, inside
-        if item in module.scopes:
+    parents, inside = module.parents, node
+    while inside in parents:
+        inside, part = parents[inside], inside
+        yield inside, part
+        if inside in module.scopes:
             return
-        inside = item

@@ -344,7 +344,7 @@ class _Recorder:
     def expression(self, node: ast.expr, *, tested: bool = False) -> None:
         """Record the calls and tests of an expression; `tested` where its truth is what counts."""
         self.depth += 1
-        if self.depth < 2 * _DEEPEST:
+        if self.depth < 2 * _DEEPEST and not isinstance(node, ast.Name | ast.Constant):
             self._expression(node, tested)
         self.depth -= 1
 

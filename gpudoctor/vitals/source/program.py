@@ -246,7 +246,7 @@ class SourceLookup:
                     break
         certain = certain and bool(kept)
         around = [item for item in above if isinstance(item, _LOOPS)]
-        if certain:  # what the pass binds anew is not left from the pass before
+        if certain and around:  # what the pass binds anew is not left from the pass before
             inner = (kept[-1].node, *module.above(kept[-1].node))
             around = [item for item in around if item not in inner]
         for binding in found[at : at + 10] if around else ():
