@@ -10,7 +10,7 @@ from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from enum import Enum
 
-from gpudoctor.analysis.job_log.consequences import ABORTED, PEER, UNHEEDED
+from gpudoctor.analysis.job_log.consequences import ABORTED, PEER
 from gpudoctor.analysis.job_log.first_cause import FirstCause, LogRole, first_cause
 from gpudoctor.analysis.memo import once
 from gpudoctor.lang import say
@@ -110,9 +110,8 @@ def _reporters(cause: FirstCause) -> dict[int, LogEvent]:
     """The first error of each rank that printed one."""
     found: dict[int, LogEvent] = {}
     for event, role in cause.roles:
-        own = event.exception or event.fatal or event.kind in (PEER, ABORTED)
-        counts = own and event.kind != UNHEEDED and role not in (LogRole.HARMLESS, LogRole.HANDLED)
-        if counts and event.rank is not None:
+        own = event.fatal or event.kind in (PEER, ABORTED)
+        if own and event.rank is not None and role not in (LogRole.HARMLESS, LogRole.HANDLED):
             found.setdefault(event.rank, event)
     return found
 
@@ -229,9 +228,6 @@ def _of_cause(log: JobLog, root: LogEvent, reporters: Mapping[int, LogEvent]) ->
     found = _by_exit(log, {}, hard=True) if not root.exception else None  # that rank may have printed its fault, too
     if root.exception and root.kind not in (PEER, ABORTED):
         found = _by_exit(log, reporters)
-    local = dict(root.values).get("local_rank", "")
-    if found is None and local and not log.exits and (log.world is None or max(log.ranks, default=0) < log.world):
-        return FailingRank((int(local),), RankSign.OWN)
     return found
 
 
@@ -263,8 +259,7 @@ def _ended(log: JobLog, silent: Sequence[int], *, waited: bool) -> FailingRank |
     said = {item.rank: item.text for item in log.last_words}
     unlisted = [rank for rank in silent if rank not in listed]
     goodbye = [rank for rank in unlisted if _STOPPED.search(said.get(rank, ""))]
-    ended = tuple(unlisted if unlisted and len(listed) > 1 and not waited else goodbye)
-    if not ended:
+    if not (ended := tuple(unlisted if len(listed) > 1 and not waited else goodbye)):
         return None
     words = say("{ranks} ended without an error before the others did.", ranks=capitalised(ranks(ended)))
     return FailingRank(ended, RankSign.ENDED, words + _last(log, ended), _last_lines(log, ended))
@@ -272,14 +267,9 @@ def _ended(log: JobLog, silent: Sequence[int], *, waited: bool) -> FailingRank |
 
 def _silent(log: JobLog, silent: Sequence[int], *, waited: bool) -> FailingRank:
     """Ranks that printed no error: a rank that hangs, or one that was ended without a trace."""
-    stopped = {item.rank for item in log.exits if item.code in _ENDED_BY_OTHERS and not waited}
-    left = tuple(rank for rank in silent if rank not in stopped) or tuple(silent)  # these had no time to print one
-    codes = [item for item in log.exits if item.rank in left and item.code not in _ENDED_BY_OTHERS]
     what = say("no timeout") if waited else say("no error")
-    words = say("{ranks} reported {what}: look there first.", ranks=capitalised(ranks(left)), what=what)
-    if len(left) == 1 and codes:
-        words = say("Rank {left} ended with exit code {code} and printed no error.", left=left[0], code=codes[0].code)
-    return FailingRank(left, RankSign.SILENT, words + _last(log, left), _last_lines(log, left))
+    words = say("{ranks} reported {what}: look there first.", ranks=capitalised(ranks(silent)), what=what)
+    return FailingRank(tuple(silent), RankSign.SILENT, words + _last(log, silent), _last_lines(log, silent))
 
 
 def _last(log: JobLog, who: Sequence[int]) -> str:
@@ -305,8 +295,7 @@ def evidence_needed(log: JobLog, cause: FirstCause) -> tuple[str, ...]:
         found.append(say(whole, words=who.words, names=ranks(who.ranks)))
     cascade = cause.of(LogRole.CASCADE)
     local = sorted({int(failed[1]) for item in cascade if (failed := _LOCAL_RANK.search(item.text))})
-    printed = any(item.first and item.rank in log.ranks for item in log.exits)  # its output is here
-    if local and not found and not printed:
+    if local and not found:
         names = ", ".join(map(str, local[:_PLACES_SHOWN]))
         kept = "The output of local rank {names} would decide: torchrun --tee 3 --log-dir logs keeps it."
         found.append(say(kept, names=names))

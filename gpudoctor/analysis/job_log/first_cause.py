@@ -7,9 +7,8 @@ another one explains it. Where nothing explains the death, what a rank said befo
 """
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from enum import Enum
-from typing import NamedTuple
 
 from gpudoctor.analysis.job_log.consequences import OF_A_GOOD_END, PEER, UNHEEDED
 from gpudoctor.analysis.job_log.overcome import TO_END, is_last, last_death, overcome, same_failure
@@ -18,11 +17,9 @@ from gpudoctor.model.log_message import PLAIN, Bearing
 from gpudoctor.model.records import frozen, replace
 from gpudoctor.model.signs.job_log import JobLog, LogEvent
 
-_HALF_A_DAY, _SAME_MOMENT = 43_200.0, 90.0
-"""Seconds: two clocks without a day that differ by more have midnight between; ranks die together within the other."""
+_HALF_A_DAY = 43_200.0
+"""Seconds: two clocks without a day that differ by more have midnight between."""
 _CRASHES = frozenset({"segfault", "abort", "heap", "illegal-instruction", "fpe"})
-_AT_ONCE = 2
-"""Ordinary lines between a signal and what a program raises by it, if no rank is named."""
 _HARD = frozenset({-9, -11, -7, -4, -8, 137, 139, 135, 132, 136})
 """Exit codes of ranks that a signal ended which no waiting rank sends to itself."""
 _OF_SUMMARY = 4
@@ -89,7 +86,9 @@ def first_cause(log: JobLog) -> FirstCause | None:
     left = [item for item in told if item.order not in gone]
     if not left or _ended_well(left, log):
         return None
-    root = _first([item for item in left if item.fatal and not _ended_by_srun(item, log)])
+    by_itself = any(item.launcher == "srun" and (item.code > 0 or item.code in _HARD) for item in log.exits)
+    ended = {item.order for item in left if by_itself and item.kind == "sigterm" and item.text.startswith("srun: ")}
+    root = _first([item for item in left if item.fatal and item.order not in ended])
     if root is None:  # a record of a scheduler above a log that was pasted below it
         records = [item for item in told if item.outside and item.fatal and not item.earlier]
         root = _first([item for item in records if all(item.order < other.order for other in left)])
@@ -126,16 +125,9 @@ def _killed_first(root: LogEvent | None, log: JobLog, left: Sequence[LogEvent]) 
     """The kill of a rank that its launcher saw first, where the root is of ranks that lost it and waited."""
     if root is None or root.bearing is Bearing.CAUSE or not waited_for_others(root):
         return None
-    reporters = {item.rank for item in left if item.rank is not None}
-    ends = [item for item in log.exits if item.first and item.code in _HARD and item.rank not in reporters]
+    ends = [item.line for item in log.exits if item.first and item.code in _HARD]
     kills = (item for item in left if item.bearing is Bearing.SYMPTOM and not waited_for_others(item))
-    return next((item for item in kills for end in ends if 0 <= item.line - end.line <= _OF_SUMMARY), None)
-
-
-def _ended_by_srun(event: LogEvent, log: JobLog) -> bool:
-    """Whether srun says that it ended tasks, and that another one had ended by itself with an error."""
-    by_itself = any(item.launcher == "srun" and (item.code > 0 or item.code in _HARD) for item in log.exits)
-    return by_itself and event.kind == "sigterm" and event.text.startswith("srun: ")
+    return next((item for item in kills for line in ends if 0 <= item.line - line <= _OF_SUMMARY), None)
 
 
 def _ended_well(events: Sequence[LogEvent], log: JobLog) -> bool:
@@ -169,53 +161,28 @@ def earliest(events: Sequence[LogEvent]) -> LogEvent | None:
     return best
 
 
-def _together(one: LogEvent, other: LogEvent) -> bool:
-    """Whether two events may be of the same moment."""
-    return one.seconds is None or other.seconds is None or abs(one.seconds - other.seconds) <= _SAME_MOMENT
-
-
-class _Explains(NamedTuple):
-    """What explains the cause that came first, if it was there at the same moment."""
-
-    of: Callable[[LogEvent], bool]
-    by: Callable[[LogEvent], bool]
-    before: bool
-    """Whether it must stand before it, in the same file."""
-    own: bool | None
-    """Whether it must be of the same rank, or of another one; None for any."""
-
-
-_EXPLAINED = (
-    _Explains(lambda item: item.exception != "", lambda item: item.kind == "cancelled", True, None),
-    _Explains(lambda item: item.exception != "", lambda item: item.kind == "worker-killed", True, True),
-    _Explains(lambda item: item.kind == "illegal-access", lambda item: item.kind == "off-the-bus", False, None),
-    _Explains(lambda item: item.kind == "storage", lambda item: item.kind == "node-failure", False, None),
-    _Explains(
-        lambda item: item.kind == PLAIN, lambda item: item.kind in _CRASHES and item.rank is not None, True, False
-    ),
-    _Explains(
-        lambda item: item.kind == PLAIN, lambda item: item.bearing is Bearing.CAUSE and item.kind != PLAIN, False, False
-    ),
-)
-
-
 def _first(events: Sequence[LogEvent]) -> LogEvent | None:
-    """The cause that came first; a symptom only where no cause is named."""
+    """The cause that came first, or what explains it; a symptom only where no cause is named."""
     symptoms = [item for item in events if item.bearing is Bearing.SYMPTOM]
     causes = [item for item in events if item.bearing is Bearing.CAUSE]
-    if any(map(_killed_program, causes)):
-        causes = [item for item in causes if _killed_program(item) is not False]
+    causes = [item for item in causes if not _of_another_program(item)] or causes
     first = earliest([item for item in causes if not _by_signal(item, symptoms)] or symptoms)
     if first is None or not causes:
         return first
-    for row in _EXPLAINED:
-        if row.of(first):
-            found = [item for item in events if row.by(item) and _together(item, first)]
-            found = [item for item in found if row.own is None or row.own == (item.rank == first.rank)]
-            found = [item for item in found if not row.before or _before(item, first)]
-            if found:
-                return earliest(found)
-    return first
+    before = [item for item in events if _before(item, first)]
+    named = [item for item in causes if item.kind != PLAIN and item.rank != first.rank]
+    explained = (
+        (first.exception != "", [item for item in before if item.kind == "cancelled"]),
+        (first.exception != "", [item for item in before if item.kind == "worker-killed" and item.rank == first.rank]),
+        (first.kind == "illegal-access", [item for item in events if item.kind == "off-the-bus"]),
+        (first.kind == "storage", [item for item in events if item.kind == "node-failure"]),
+        (
+            first.kind == PLAIN,
+            [item for item in before if item.kind in _CRASHES and item.rank not in (None, first.rank)],
+        ),
+        (first.kind == PLAIN, named),
+    )
+    return next((earliest(found) for applies, found in explained if applies and found), first)
 
 
 def _before(one: LogEvent, other: LogEvent) -> bool:
@@ -224,19 +191,14 @@ def _before(one: LogEvent, other: LogEvent) -> bool:
 
 def _by_signal(event: LogEvent, symptoms: Sequence[LogEvent]) -> bool:
     """Whether an exception of no known kind came as its process had said that it got a signal to end."""
-    return event.kind == PLAIN and any(
-        item.kind in TO_END
-        and (item.rank == event.rank and _before(item, event) and _together(item, event))
-        and (item.rank is not None or item.followed - event.followed <= _AT_ONCE)
-        for item in symptoms
-    )
+    signals = (item for item in symptoms if item.kind in TO_END and item.rank == event.rank)
+    return event.kind == PLAIN and any(_before(item, event) for item in signals)
 
 
-def _killed_program(event: LogEvent) -> bool | None:
-    """Whether the kernel killed a program of a job; None for another event, or if the program is not named."""
-    values = dict(event.values)
-    program = values.get("program") or values.get("task") or ""
-    return _OF_A_JOB.match(program) is not None if event.kind == "oom-kernel" and program else None
+def _of_another_program(event: LogEvent) -> bool:
+    """Whether the kernel killed a program that is none of a job."""
+    program = dict(event.values).get("program", "")
+    return event.kind == "oom-kernel" and program != "" and _OF_A_JOB.match(program) is None
 
 
 # What a program said before a death that nothing else explains

@@ -20,10 +20,8 @@ _ANOTHER_PROGRAM, _A_LONG_WAY = 25, 100
 """The same before another cause, and before a symptom: another program ran in its place."""
 _OF_A_RUN = 2
 """Lines or steps that show another run: a bar is printed once more, and ranks of one run fail at once."""
-_OF_A_LOOP, _SERVED = 10, 2
-"""Times that a line quotes an exception, after which it is of a loop; answers of a server behind an exception."""
-BEFORE_THE_PROGRAM = frozenset({"command-line", "unrecognized", "program"})
-"""Kinds of failures of a process that began no work: it does not know an option, or cannot open the program."""
+_SERVED = 2
+"""Answers of a server behind an exception."""
 NOT_THERE = frozenset({"missing", "not-found"})
 """Kinds of failures of a program that misses a file: the one before may not have written it."""
 WHILE_IMPORTING = frozenset({"ModuleNotFoundError", "ImportError", "SyntaxError", "IndentationError", "TabError"})
@@ -41,7 +39,7 @@ def overcome(event: LogEvent, told: Sequence[LogEvent], log: JobLog) -> bool:
     if event.earlier or event.lasting or _RECORDED.match(event.text):
         return event.earlier or (event.lasting and not event.at_end)
     alone = last_death(log) < 0
-    if event.succeeded and alone and (event.outside or event.bearing is not Bearing.CONSEQUENCE):
+    if event.succeeded and alone:
         return True
     if 0 < done_line(log, event.path) < event.line and (
         event.kind in _BY_SCHEDULER or (event.kind in TO_END and alone)
@@ -56,26 +54,21 @@ def _went_on(event: LogEvent, log: JobLog) -> bool:
     if event.closing or (event.exception and event.rank is None):
         lines = _OF_SHELL if event.closing else NO_END
     said = event.quoted or event.warned or event.goes_on
-    if last_death(log) < event.order or (event.progress > 0 and _raised_later(event, log)):
-        if said or event.logged or event.habitual:
+    later = (item for item in log.events if item.path == event.path and item.order > event.order)
+    raised = any(item.exception and item.bearing is Bearing.CAUSE for item in later)
+    if last_death(log) < event.order or (event.progress > 0 and raised):
+        if said or event.habitual:
             steps = 1
         if said:
             lines = min(lines, _OF_A_WARNING - event.low_behind if event.warned else _OF_A_QUOTE)
         if event.logged and event.low_behind > _OF_A_WARNING:
             return True
-        if event.quoted and ((event.rank is None and event.count >= _OF_A_LOOP) or event.goes_on):
-            return event.count >= _OF_A_LOOP or not is_last(event, log)
+        if event.quoted and event.goes_on and not is_last(event, log):
+            return True
     if log.finished and not event.exception and event.bearing is Bearing.CONSEQUENCE:
         return True
     served = (event.exception or event.closing) and event.served >= _SERVED
     return bool(served) or event.progress >= steps or event.followed > lines
-
-
-def _raised_later(event: LogEvent, log: JobLog) -> bool:
-    """Whether its file has another exception behind it that nobody caught, of which the death may be."""
-    later = (item for item in log.events if item.path == event.path and item.order > event.order)
-    uncaught = (item for item in later if not (item.quoted or item.warned or item.logged or item.goes_on))
-    return any(item.exception and item.bearing is Bearing.CAUSE for item in uncaught)
 
 
 def _of_an_earlier_program(event: LogEvent, told: Sequence[LogEvent], log: JobLog) -> bool:
@@ -93,8 +86,6 @@ def _of_an_earlier_program(event: LogEvent, told: Sequence[LogEvent], log: JobLo
     causes = [item for item in later if item.bearing is Bearing.CAUSE]
     if event.closing and not event.exception:  # the shell went on, and a program that it started failed
         return any(item.exception for item in other)
-    if event.exception and any(item.kind in BEFORE_THE_PROGRAM and not item.exception for item in later):
-        return True
     works = (item for item in other if item.bearing is Bearing.CAUSE and item.exception not in WHILE_IMPORTING)
     if event.exception in WHILE_IMPORTING and any(works):
         return True

@@ -14,7 +14,7 @@ from gpudoctor.model.signs.job_log import JobLog, LogEvent
 from gpudoctor.text import size
 from gpudoctor.vitals.job_log.events import event_of, masked
 from gpudoctor.vitals.job_log.lines import blocks, open_log, text_of
-from gpudoctor.vitals.job_log.moments import Moment, moment, same_death
+from gpudoctor.vitals.job_log.moments import moment, same_death
 from gpudoctor.vitals.job_log.wordings import Match, Messages, bare, messages_table
 from gpudoctor.vitals.kernel_lines import KernelLine, parse
 
@@ -79,7 +79,7 @@ class _Death:
         self._jobs = {found for name in names for found in _NAMED_JOB.findall(name)}
         self._jobs |= {found for item in events for found in _TEXT_JOB.findall(item.text)}
         self._pids = {found for item in fatal for found in _TEXT_PID.findall(item.text)}
-        self._moments: list[Moment] = [found for item in fatal if (found := moment(item.stamp))]
+        self._moments = [found for item in fatal if (found := moment(item.stamp)) is not None]
         self._alone = not own
         cut = any(item.ends_in_progress for item in own)
         self._died = bool(fatal) or (cut and not log.finished)
@@ -168,7 +168,7 @@ def _of_days(events: list[LogEvent], times: list[float | None], end: float | Non
 def _seconds(line: KernelLine) -> float | None:
     """When a line was printed, to compare with others of its file."""
     at = moment(line.stamp)
-    return at.local if at is not None else line.uptime
+    return at if at is not None else line.uptime
 
 
 def _victim(text: str, pid: str, program: str) -> dict[str, str]:

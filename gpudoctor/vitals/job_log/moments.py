@@ -1,17 +1,15 @@
 """Times as logs write them, to compare: one may lack its year, or be of another zone without saying so."""
 
 import re
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-_ORIGIN = datetime(2000, 1, 1)
+_COMMON = 2000
+"""The year of a time that has none."""
+_ORIGIN = datetime(_COMMON, 1, 1)
 _MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
 _CLOCK = r"(?P<clock>\d\d:\d\d:\d\d)(?:[.,](?P<fraction>\d+))?"
 _FORMS = (
-    re.compile(
-        rf"(?P<year>\d{{4}})[-/](?P<month>\d\d)[-/](?P<day>\d\d)[T ]{_CLOCK}"
-        r"\s?(?P<zone>Z|UTC|[+-]\d\d:?\d\d)?"
-    ),
+    re.compile(rf"(?P<year>\d{{4}})[-/](?P<month>\d\d)[-/](?P<day>\d\d)[T ]{_CLOCK}"),
     re.compile(rf"(?P<name>[A-Z][a-z]{{2}}) +(?P<day>\d\d?) {_CLOCK}(?: (?P<year>\d{{4}}))?"),
     re.compile(rf"(?P<month>\d{{1,2}})(?P<day>\d\d) {_CLOCK}"),
 )
@@ -25,41 +23,26 @@ _FARTHEST = 26
 """Hours between two zones at most."""
 
 
-@dataclass(frozen=True, slots=True)
-class Moment:
-    """A time as a log writes it."""
-
-    local: float
-    """Seconds, in its own zone; of the year 2000 where it has none."""
-    year: bool
-    zone: float | None
-    """Seconds east of UTC; None where it does not say."""
-
-
-def moment(stamp: str) -> Moment | None:
-    """The time of a stamp; None for one without a day."""
-    for form in _FORMS:
-        found = form.search(stamp)
-        if found is None:
-            continue
-        parts = found.groupdict()
-        try:
-            name = parts.get("name")
-            month = int(parts["month"]) if name is None else 1 + _MONTHS.index(name)
-            hour, minute, second = map(int, parts["clock"].split(":"))
-            whole = datetime(int(parts.get("year") or 2000), month, int(parts["day"]), hour, minute, second)
-        except ValueError:
-            return None
-        local = (whole - _ORIGIN).total_seconds() + float(f"0.{parts['fraction'] or 0}")
-        return Moment(local, bool(parts.get("year")), _zone(parts.get("zone")))
-    return None
+def moment(stamp: str) -> float | None:
+    """The time of a stamp as seconds in its own zone, of the year 2000 where it has none; None without a day."""
+    parts = next((found.groupdict() for form in _FORMS if (found := form.search(stamp))), None)
+    if parts is None:
+        return None
+    try:
+        name = parts.get("name")
+        month = int(parts["month"]) if name is None else 1 + _MONTHS.index(name)
+        hour, minute, second = map(int, parts["clock"].split(":"))
+        whole = datetime(int(parts.get("year") or _COMMON), month, int(parts["day"]), hour, minute, second)
+    except ValueError:
+        return None
+    return (whole - _ORIGIN).total_seconds() + float(f"0.{parts['fraction'] or 0}")
 
 
 def seconds_of(stamp: str) -> float | None:
     """A time as seconds, to compare with others of one job; of a clock without a day since midnight."""
     found = moment(stamp)
     if found is not None:
-        return found.local
+        return found
     clock = _TIME.search(stamp)
     if clock is None:
         return None
@@ -67,33 +50,11 @@ def seconds_of(stamp: str) -> float | None:
     return hours * 3600.0 + minutes * 60 + seconds + float(f"0.{clock['fraction'] or 0}")
 
 
-def same_death(kill: Moment, death: Moment) -> bool:
-    """Whether a kill at one time may be what a log tells of at another."""
-    later = _utc(death) - _utc(kill)
-    if not (kill.year and death.year):
-        later = _this_year(death) - _this_year(kill)
-    if -_LATER <= later <= _EARLIER:
-        return True
-    if kill.zone is not None and death.zone is not None:
-        return False
+def same_death(kill: float, death: float) -> bool:
+    """Whether a kill at one time may be what a log tells of at another; zones differ by whole hours."""
+    whole = [_ORIGIN + timedelta(seconds=each) for each in (kill, death)]
+    if _COMMON in (whole[0].year, whole[1].year):
+        whole = [each.replace(year=_COMMON) for each in whole]
+    later = (whole[1] - whole[0]).total_seconds()
     hours = round(later / 3600)
-    return abs(hours) <= _FARTHEST and abs(later - 3600 * hours) <= _LATER
-
-
-def _utc(one: Moment) -> float:
-    return one.local - (one.zone or 0.0)
-
-
-def _this_year(one: Moment) -> float:
-    """Seconds of a common year: one of the two times has none."""
-    whole = _ORIGIN + timedelta(seconds=one.local)
-    return (whole.replace(year=2000) - _ORIGIN).total_seconds()
-
-
-def _zone(text: str | None) -> float | None:
-    if not text:
-        return None
-    if text in ("Z", "UTC"):
-        return 0.0
-    sign = -1.0 if text[0] == "-" else 1.0
-    return sign * (int(text[1:3]) * 3600 + int(text[-2:]) * 60)
+    return -_LATER <= later <= _EARLIER or (abs(hours) <= _FARTHEST and abs(later - 3600 * hours) <= _LATER)
