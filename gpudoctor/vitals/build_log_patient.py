@@ -11,7 +11,7 @@ from gpudoctor.errors import UsageError
 from gpudoctor.lang import say
 from gpudoctor.lang.message import concatenated
 from gpudoctor.model import LogMessage, Patient, PatientKind, Sign, Signs, Unavailable
-from gpudoctor.model.records import frozen
+from gpudoctor.model.records import frozen, replace
 from gpudoctor.model.signs.job_log import JobLog
 from gpudoctor.model.unavailable import Unread
 from gpudoctor.text import count
@@ -194,12 +194,24 @@ def _log(found: LeftBehind, messages: tuple[tuple[str, LogMessage], ...]) -> Job
         raise Unavailable("no log was named")
     from gpudoctor.vitals.job_log import read_job_log
     from gpudoctor.vitals.job_log.kernel_events import with_kernel_logs
-    from gpudoctor.vitals.job_log.stack_dumps import with_dump_files
+    from gpudoctor.vitals.job_log.stack_dumps import as_text
     from gpudoctor.vitals.scheduler_records import with_scheduler_records
 
-    log = read_job_log(logs, messages) if logs else JobLog(files=(), events=())
+    texts: dict[str, bytes] = {}
+    problems: list[str] = []
+    for path in stacks:
+        try:
+            texts[path] = as_text(path)
+        except OSError as error:
+            problems.append(say("{path}: cannot be read: {reason}", path=path, reason=error.strerror or error))
+        except ValueError as error:
+            problems.append(say("{path}: cannot be read as a stack dump of py-spy: {error}", path=path, error=error))
+    paths = (*logs, *texts)
+    if not (paths or records):
+        raise Unread(concatenated("; ", problems))
+    log = read_job_log(paths, messages, contents=texts) if paths else JobLog(files=(), events=())
     log = with_kernel_logs(log, found.of(FileKind.KERNEL_LOG), messages)
-    return with_scheduler_records(with_dump_files(log, stacks), records, messages)
+    return with_scheduler_records(replace(log, problems=(*log.problems, *problems)), records, messages)
 
 
 def _kernel_log(paths: Sequence[str]) -> "KernelLog":

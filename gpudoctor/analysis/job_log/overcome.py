@@ -22,6 +22,8 @@ _OF_A_RUN = 2
 """Lines or steps that show another run: a bar is printed once more, and ranks of one run fail at once."""
 _SERVED = 2
 """Answers of a server behind an exception."""
+BEFORE_THE_PROGRAM = frozenset({"command-line", "unrecognized", "program"})
+"""Kinds of failures of a process that began no work: it does not know an option, or cannot open the program."""
 NOT_THERE = frozenset({"missing", "not-found"})
 """Kinds of failures of a program that misses a file: the one before may not have written it."""
 WHILE_IMPORTING = frozenset({"ModuleNotFoundError", "ImportError", "SyntaxError", "IndentationError", "TabError"})
@@ -86,6 +88,8 @@ def _of_an_earlier_program(event: LogEvent, told: Sequence[LogEvent], log: JobLo
     causes = [item for item in later if item.bearing is Bearing.CAUSE]
     if event.closing and not event.exception:  # the shell went on, and a program that it started failed
         return any(item.exception for item in other)
+    if event.exception and any(item.kind in BEFORE_THE_PROGRAM and not item.exception for item in later):
+        return True
     works = (item for item in other if item.bearing is Bearing.CAUSE and item.exception not in WHILE_IMPORTING)
     if event.exception in WHILE_IMPORTING and any(works):
         return True

@@ -6,18 +6,15 @@ Of several dumps of one thread the last counts.
 
 import re
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
 
 from gpudoctor.lang import say
-from gpudoctor.lang.message import concatenated
 from gpudoctor.model.external_files import load_json, read_file
 from gpudoctor.model.read_limits import SMALL_JSON
-from gpudoctor.model.signs.job_log import DumpedThread, JobLog, LogFile, RankStack
+from gpudoctor.model.signs.job_log import DumpedThread, RankStack
 from gpudoctor.model.signs.process import Frame
-from gpudoctor.model.unavailable import Unread
-from gpudoctor.vitals.job_log.lines import PrefixedLine, rank_of
+from gpudoctor.vitals.job_log.lines import PrefixedLine
 from gpudoctor.vitals.process.classify_stack import classify, is_worker, last_part
 from gpudoctor.vitals.process.dump import thread_of
 
@@ -128,34 +125,22 @@ class StackDumps:
         return judged(self._threads.values())
 
 
-def of_json(path: str, value: object, rank: int | None) -> list[RankStack]:
-    """The main threads of `py-spy dump --json`. Raises `ValueError` for what is none."""
-    if not isinstance(value, list) or not value:
-        raise ValueError("it is not a list of threads")
-    threads: list[DumpedThread] = []
-    for item in value:
-        try:
-            read = thread_of(item)
-        except (KeyError, TypeError, AttributeError) as error:
-            raise ValueError("it is not a list of threads") from error
-        threads.append(
-            DumpedThread(
-                path=path,
-                line=1,
-                rank=rank if rank is not None else _rank_of_command(item),
-                process=say("process {item}", item=item.get("pid", "")).rstrip(),
-                thread=read.name or str(item.get("thread_id", "")),
-                main=read.main,
-                frames=tuple(replace(frame, path=_whole(frame.path)) for frame in read.frames),
-            )
-        )
-    return judged(threads)
-
-
-def _rank_of_command(item: Mapping[str, Any]) -> int | None:
-    info = item.get("process_info")
-    found = _RANK_ARGUMENT.search(str(info.get("command_line", ""))) if isinstance(info, dict) else None
-    return int(found[1]) if found else None
+def as_text(path: str) -> bytes:
+    """A file of `py-spy dump --json` in the words of `py-spy dump`. Raises `OSError`; `ValueError` for another one."""
+    rows: list[str] = []
+    try:
+        for item in load_json(read_file(path, SMALL_JSON)):
+            thread = thread_of(item)
+            command = (item.get("process_info") or {}).get("command_line", "python")
+            name = "MainThread" if thread.main else thread.name
+            rows += [
+                f"Process {item.get('pid') or 0}: {command}",
+                f'Thread {item.get("thread_id", 0)} (idle): "{name}"',
+            ]
+            rows += [f"    {frame.name} ({frame.path}:{frame.line})" for frame in thread.frames]
+    except (KeyError, TypeError, AttributeError) as error:
+        raise ValueError("it is not a list of threads") from error
+    return "\n".join(rows).encode()
 
 
 def judged(threads: Iterable[DumpedThread]) -> list[RankStack]:
@@ -232,23 +217,3 @@ def _counted(paths: Sequence[str]) -> Sequence[int | None]:
         if len(names) > 1 and sorted(counted) == list(range(len(names))):
             return counted
     return [None] * len(paths)
-
-
-def with_dump_files(log: JobLog, paths: Sequence[str]) -> JobLog:
-    """The log with the stacks of these files. Raises `Unread` if nothing at all could be read."""
-    if not paths:
-        return log
-    files, problems, stacks = list(log.files), list(log.problems), list(log.stacks)
-    for path in paths:
-        try:
-            data = read_file(path, SMALL_JSON)
-            stacks += of_json(path, load_json(data), rank_of(path))
-        except OSError as error:
-            problems.append(say("{path}: cannot be read: {reason}", path=path, reason=error.strerror or error))
-        except ValueError as error:
-            problems.append(say("{path}: cannot be read as a stack dump of py-spy: {error}", path=path, error=error))
-        else:
-            files.append(LogFile(path=path, lines=data.count(b"\n") + 1, bytes=len(data)))
-    if not files:
-        raise Unread(concatenated("; ", problems) or "no log was named")
-    return replace(log, files=tuple(files), stacks=with_ranks(stacks), problems=tuple(problems))
