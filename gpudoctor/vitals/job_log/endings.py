@@ -240,7 +240,7 @@ _SAYS_NOTHING = re.compile(
     r"^\s*(?:File \"|Traceback|Exception ignored|[\^~|]+\s*$|$)|^\s{2,}\S"
 )
 
-RANK_OF_SUMMARY = re.compile(
+_RANK_OF_SUMMARY = re.compile(
     r"^\s*(?:rank\s+: (?P<torchrun>\d{1,6}) \(local_rank: \d+\)|Process name: \[\[\d+,\d+\],(?P<mpirun>\d{1,6})\])"
 )
 _CODE_OF_SUMMARY = re.compile(r"^\s*(?:exitcode\s+: (?P<code>-?\d{1,4}) \(pid: \d+\)|Exit code:\s+(?P<exit>\d{1,3}))")
@@ -332,7 +332,7 @@ def _exits(tail: Tail) -> Iterator[RankExit]:
         first = first or _ELASTIC_ROOT in raw
         text = tail.prefixes.lines(text_of(raw))[0][-1].text
         code = 0
-        if named := RANK_OF_SUMMARY.match(text):
+        if named := _RANK_OF_SUMMARY.match(text):
             launcher = named.lastgroup or ""
             rank = named[launcher]
         elif rank and (ended := _CODE_OF_SUMMARY.match(text)):

@@ -18,7 +18,6 @@ from gpudoctor.model.redaction import mask_text
 from gpudoctor.model.signs.job_log import JobLog, LogEvent, LogFile, RankStack, UnknownError
 from gpudoctor.model.unavailable import Unread
 from gpudoctor.vitals.job_log.endings import (
-    RANK_OF_SUMMARY,
     Mention,
     Tail,
     calls_itself_error,
@@ -90,14 +89,10 @@ _OF_USAGE = re.compile(rb"usage: |\[?-{1,2}[a-zA-Z]")
 _MOMENT = re.compile(rb"\d{6}|\d\d:\d\d:\d\d")
 _OF_THE_STEP = re.compile(r"slurmstepd(?:-\S{1,80})?: error: \*\*\* ")
 """How Slurm says that it ends a whole step or job."""
-_REPORTED, _REPORT_ABOVE = "The output (if any) is above this job summary.", "The output (if any) follows:"
-"""The end of LSF's report on a job, which stands behind the output, or above it."""
-_OF_THE_SAME = 60
-"""Lines within which an exception that comes again is of another thread's same traceback."""
+_REPORTED = "The output (if any) is above this job summary."
+"""The end of LSF's report on a job, which stands behind the output."""
 _OF_PYTHON = ("FileNotFoundError", "PermissionError", "ImportError", "ModuleNotFoundError", "KeyboardInterrupt")
 """Exceptions that end nothing while the interpreter ends: its modules and files are closed already."""
-_OF_SUMMARY, _OF_ERROR_FILE = re.compile(r"(?<!\s)\s{0,40}traceback\s{0,20}: Traceback"), 6
-"""How the summary of torchrun begins a traceback, and the lines above it that belong to it."""
 _OF_HYDRA = ("Error in call to target '", "Error locating target '")
 _UNCOMPILED, _OF_UNCOMPILED = ("SyntaxError", "IndentationError", "TabError"), 4
 """Exceptions without a traceback, and the lines above them that show the place."""
@@ -120,7 +115,6 @@ _NEAR_FAILURE = 4
 """Lines behind an exception among which the program says that it goes on."""
 _PASTED = 40
 """Lines of a text that somebody pasted: a log of a whole job has more."""
-_CANNOT_WRITE = frozenset({"no-space", "quota", "writer"})
 _OF_A_QUEUE = ("_queue.Empty", "queue.Empty")
 """Raised by who waits for a message: in a chain, the other exception says what it means."""
 _LASTS, _SHORT, _NEAR_END = 3, 10, 12
@@ -281,7 +275,7 @@ class _Events:
         waiting = False
         self._last_run.clear()
         for item in self.all[-_LAST:]:
-            if item.last_line < line and len(item.seen) < WENT_ON and not item.reported:
+            if item.last_line < line and len(item.seen) < WENT_ON:
                 waiting = True
                 if moment and moment != item.moment and (rank is None or item.rank in (None, rank)):
                     item.seen.add(moment)
@@ -306,7 +300,7 @@ class _Events:
     def finished(self, lines: int) -> list[LogEvent]:
         """The events of a file of so many lines."""
         near = lines - max(_NEAR_END, lines // 50)
-        for item in self._last_run if lines - self.run_begins <= 1 else ():
+        for item in self._last_run if lines - self.run_begins < _SAME_BEGINNING else ():
             item.earlier, item.doubtful = False, True
         times: Counter[Hashable] = Counter()
         for item in self.all:
@@ -317,7 +311,7 @@ class _Events:
             alike = alike_of(item)
             count = times[alike] if item.lasting else item.count
             item.at_end = item.last_line >= near and (count >= _LASTS or (lines <= _SHORT and item.count > 1))
-            item.followed = 0 if item.reported else self.ordinary - item.followed
+            item.followed = self.ordinary - item.followed
             item.low_behind, item.served = self.low - item.low_behind, self.served - item.served
             item.habitual = self._survived[alike] > 0
             if self._survived[alike] >= _HABIT and item.last_line < latest:
@@ -377,8 +371,6 @@ class _FileReader:
         self._reported = self._good_pod = False
         self._raised: LogEvent | None = None
         self._ended = False
-        self._unheeded = ("", 0)
-        """The last exception that ended nothing, and its line."""
 
     def read(self, parts: Iterable[Block]) -> None:
         """All blocks. In the midst of a long file, lines that come again and again are read now and then."""
@@ -537,9 +529,6 @@ class _FileReader:
             self._restart(number)
         if self._reported and line.text.strip():
             self._restart(number)
-        if line.text.startswith(_REPORT_ABOVE):
-            for item in self.events.all[-_LAST:]:
-                item.reported = item.text.startswith("TERM_")
         self._reported = line.text.startswith(_REPORTED) or (self._reported and not line.text.strip())
         if pod := _POD.match(line.text):
             self._good_pod = pod[1] == "Succeeded"
@@ -578,8 +567,6 @@ class _FileReader:
                 self._changes += 1
                 took = True
                 continue
-            if HEADER in line.text and line.rank is None and _OF_SUMMARY.match(line.text):
-                line = replace(line, rank=self._rank_above())
             level = ("warning" if line.low else "error") if several else ""
             for chain in self._tracebacks.take(line, number, partial(self._logged, text, level)):
                 self._chain(chain)
@@ -590,14 +577,6 @@ class _FileReader:
             for chain in self._tracebacks.end(lines[0]):
                 self._chain(chain)
         return took
-
-    def _rank_above(self) -> int | None:
-        """The rank that the summary of torchrun names above the traceback of an error file."""
-        for offset in range(-1, -_OF_ERROR_FILE, -1):
-            found = RANK_OF_SUMMARY.match(self._prefixes.line(self._around(offset)).text)
-            if found and found["torchrun"]:
-                return int(found["torchrun"])
-        return None
 
     def _logged(self, text: str, level: str) -> str:
         """The level, or how a logger printed the header of a traceback or the line above it.
@@ -704,15 +683,9 @@ class _FileReader:
             logged=raised.level == "error",
             goes_on=GOES_ON.search(raised.before) is not None or (own_words and GOES_ON.search(first) is not None),
         )
-        if raised.announced:
-            self._unheeded = (first, raised.line)
-        elif raised.frame is None and self._unheeded[0] == first:  # two threads wrote into each other
-            raised.announced = "again" if raised.line - self._unheeded[1] <= _OF_THE_SAME else ""
         lost = raised.announced.startswith(LOST)
         of_end = raised.at_exit and raised.type in _OF_PYTHON
-        if lost and len(chain) > 1 and event.kind in _CANNOT_WRITE:  # it could not log why it ended
-            event.closing = event.doubtful = True
-        elif lost or of_end or (raised.announced and (event.kind == PLAIN or event.bearing is Bearing.SYMPTOM)):
+        if lost or of_end or (raised.announced and (event.kind == PLAIN or event.bearing is Bearing.SYMPTOM)):
             end = next((number for raw, number in reversed(self._tail) if raw.strip()), 0)
             own = raised.announced.startswith(OF_THREAD) and (raised.frame is not None or event.kind != PLAIN)
             if own and self._ended and raised.line >= end and not (self._job.finished or self.events.failed):
