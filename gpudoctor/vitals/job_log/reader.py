@@ -89,8 +89,8 @@ _OF_USAGE = re.compile(rb"usage: |\[?-{1,2}[a-zA-Z]")
 _MOMENT = re.compile(rb"\d{6}|\d\d:\d\d:\d\d")
 _OF_THE_STEP = re.compile(r"slurmstepd(?:-\S{1,80})?: error: \*\*\* ")
 """How Slurm says that it ends a whole step or job."""
-_REPORTED = "The output (if any) is above this job summary."
-"""The end of LSF's report on a job, which stands behind the output."""
+_REPORTED, _REPORT_ABOVE = "The output (if any) is above this job summary.", "The output (if any) follows:"
+"""The end of LSF's report on a job, which stands behind the output, or above it."""
 _OF_PYTHON = ("FileNotFoundError", "PermissionError", "ImportError", "ModuleNotFoundError", "KeyboardInterrupt")
 """Exceptions that end nothing while the interpreter ends: its modules and files are closed already."""
 _OF_HYDRA = ("Error in call to target '", "Error locating target '")
@@ -275,7 +275,7 @@ class _Events:
         waiting = False
         self._last_run.clear()
         for item in self.all[-_LAST:]:
-            if item.last_line < line and len(item.seen) < WENT_ON:
+            if item.last_line < line and len(item.seen) < WENT_ON and not item.reported:
                 waiting = True
                 if moment and moment != item.moment and (rank is None or item.rank in (None, rank)):
                     item.seen.add(moment)
@@ -286,6 +286,7 @@ class _Events:
 
         Behind an exception that is no certain sign: the script goes on after the program has died.
         """
+        self._last_run.clear()
         over = [item for item in self.all if item.last_line < line and len(item.seen) > (not item.exception)]
         deaths = [item.last_line for item in self.all if item.kind in OF_A_DEATH and item not in over]
         for item in self.all:
@@ -311,7 +312,7 @@ class _Events:
             alike = alike_of(item)
             count = times[alike] if item.lasting else item.count
             item.at_end = item.last_line >= near and (count >= _LASTS or (lines <= _SHORT and item.count > 1))
-            item.followed = self.ordinary - item.followed
+            item.followed = 0 if item.reported else self.ordinary - item.followed
             item.low_behind, item.served = self.low - item.low_behind, self.served - item.served
             item.habitual = self._survived[alike] > 0
             if self._survived[alike] >= _HABIT and item.last_line < latest:
@@ -529,6 +530,9 @@ class _FileReader:
             self._restart(number)
         if self._reported and line.text.strip():
             self._restart(number)
+        if line.text.startswith(_REPORT_ABOVE):
+            for item in self.events.all[-_LAST:]:
+                item.reported = item.text.startswith("TERM_")
         self._reported = line.text.startswith(_REPORTED) or (self._reported and not line.text.strip())
         if pod := _POD.match(line.text):
             self._good_pod = pod[1] == "Succeeded"
@@ -776,7 +780,9 @@ class _FileReader:
         pieces = [piece for piece in pieces if piece[1] >= self.events.run_begins and piece[1] not in known]
         for mention in mentions(pieces, lambda text: self._prefixes.lines(text)[0], self._table):
             event = self._event_of_mention(mention)
+            steps = (whole_step(text_of(raw)) for raw, _ in reversed(_up_to(pieces, event.line)))
             event.fatal, event.mentioned = False, True
+            event.step = next((step for step in steps if step is not None), None)
             yield event
 
     def _event_of_mention(self, item: Mention) -> LogEvent:
