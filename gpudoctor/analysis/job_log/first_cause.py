@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from enum import Enum
 
 from gpudoctor.analysis.job_log.consequences import OF_A_GOOD_END, PEER, UNHEEDED
-from gpudoctor.analysis.job_log.overcome import TO_END, is_last, last_death, overcome, same_failure
+from gpudoctor.analysis.job_log.overcome import NO_END, TO_END, WENT_ON, is_last, last_death, overcome, same_failure
 from gpudoctor.analysis.memo import once
 from gpudoctor.model.log_message import PLAIN, Bearing
 from gpudoctor.model.records import frozen, replace
@@ -83,7 +83,8 @@ def first_cause(log: JobLog) -> FirstCause | None:
     """The first cause; None for a log in which nothing died."""
     told = [item for item in log.events if not (_means_nothing(item) or (item.last and not is_last(item, log)))]
     gone = {item.order for item in told if overcome(item, told, log)}
-    left = [item for item in told if item.order not in gone]
+    survived = {_said(item) for item in told if item.order in gone and item.progress >= WENT_ON}
+    left = [item for item in told if item.order not in gone and not _survived_elsewhere(item, survived, log)]
     if not left or _ended_well(left, log):
         return None
     by_itself = any(item.launcher == "srun" and (item.code > 0 or item.code in _HARD) for item in log.exits)
@@ -119,6 +120,16 @@ def _role(event: LogEvent, root: LogEvent | None, dead: set[int]) -> LogRole:
     if root is not None and (event.code, event.kind, event.exception) == (root.code, root.kind, root.exception):
         return LogRole.SAME
     return LogRole.CASCADE
+
+
+def _said(event: LogEvent) -> tuple[str, str, str]:
+    return event.code, event.kind, event.text.partition("\n")[0]
+
+
+def _survived_elsewhere(event: LogEvent, survived: set[tuple[str, str, str]], log: JobLog) -> bool:
+    """Whether another rank raised the same and trained on: often only rank 0 prints steps."""
+    silent = event.exception != "" and event.rank is not None and event.followed > NO_END
+    return silent and last_death(log) < 0 and _said(event) in survived
 
 
 def _killed_first(root: LogEvent | None, log: JobLog, left: Sequence[LogEvent]) -> LogEvent | None:

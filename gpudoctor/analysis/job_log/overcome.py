@@ -20,8 +20,8 @@ _ANOTHER_PROGRAM, _A_LONG_WAY = 25, 100
 """The same before another cause, and before a symptom: another program ran in its place."""
 _OF_A_RUN = 2
 """Lines or steps that show another run: a bar is printed once more, and ranks of one run fail at once."""
-_SERVED = 2
-"""Answers of a server behind an exception."""
+_OF_A_LOOP, _SERVED = 10, 2
+"""Times that a line quotes an exception, after which it is of a loop; answers of a server behind an exception."""
 BEFORE_THE_PROGRAM = frozenset({"command-line", "unrecognized", "program"})
 """Kinds of failures of a process that began no work: it does not know an option, or cannot open the program."""
 NOT_THERE = frozenset({"missing", "not-found"})
@@ -65,8 +65,8 @@ def _went_on(event: LogEvent, log: JobLog) -> bool:
             lines = min(lines, _OF_A_WARNING - event.low_behind if event.warned else _OF_A_QUOTE)
         if event.logged and event.low_behind > _OF_A_WARNING:
             return True
-        if event.quoted and event.goes_on and not is_last(event, log):
-            return True
+        if event.quoted and ((event.rank is None and event.count >= _OF_A_LOOP) or event.goes_on):
+            return event.count >= _OF_A_LOOP or not is_last(event, log)
     if log.finished and not event.exception and event.bearing is Bearing.CONSEQUENCE:
         return True
     served = (event.exception or event.closing) and event.served >= _SERVED

@@ -223,13 +223,14 @@ class _Events:
         self._texts: Counter[Hashable] = Counter()
         self._survived: Counter[Hashable] = Counter()
         """Failures after which the training went on, by what they have in common."""
-        self._last_run: list[LogEvent] = []
-        """Exceptions of the run before one that has shown nothing but its beginning."""
+        self._in_doubt: list[LogEvent] = []
+        """Exceptions of the run before one that seems to begin, until it shows something of its own."""
+        self._begins_again = 0
 
     def add(self, event: LogEvent) -> LogEvent:
         """Keep an event; gives the one that counts it."""
         if event.fatal and not (event.lasting or event.last):
-            self._last_run.clear()
+            self.alive(event.line)
         alike = alike_of(event)
         key: Hashable = (event.code, event.kind, event.rank, "")
         if event.bearing is Bearing.CAUSE:
@@ -259,11 +260,21 @@ class _Events:
 
     def begun_again(self, line: int) -> None:
         """The program began again at a line: what failed before was not its end."""
-        self._last_run = [item for item in self.all if item.exception and not item.earlier] or self._last_run
+        self._begins_again = self._begins_again or line
         for item in self.all:
-            item.earlier = True
-        self.run_begins = line
+            if not item.exception:
+                item.earlier = True
+            elif not item.earlier and item not in self._in_doubt:
+                self._in_doubt.append(item)
         self._same.clear()
+
+    def alive(self, line: int) -> None:
+        """The run that began last showed something of its own on a line: a step, a failure, another line."""
+        if self._begins_again and line > self._begins_again:
+            for item in self._in_doubt:
+                item.earlier = True
+            self.run_begins, self._begins_again = self._begins_again, 0
+            self._in_doubt.clear()
 
     @property
     def failed(self) -> bool:
@@ -273,7 +284,6 @@ class _Events:
     def progress(self, moment: float, rank: int | None, line: int) -> bool:
         """A step was printed; whether any event waits for more. Step 0 shows nothing: a bar is printed again."""
         waiting = False
-        self._last_run.clear()
         for item in self.all[-_LAST:]:
             if item.last_line < line and len(item.seen) < WENT_ON and not item.reported:
                 waiting = True
@@ -286,7 +296,6 @@ class _Events:
 
         Behind an exception that is no certain sign: the script goes on after the program has died.
         """
-        self._last_run.clear()
         over = [item for item in self.all if item.last_line < line and len(item.seen) > (not item.exception)]
         deaths = [item.last_line for item in self.all if item.kind in OF_A_DEATH and item not in over]
         for item in self.all:
@@ -301,8 +310,6 @@ class _Events:
     def finished(self, lines: int) -> list[LogEvent]:
         """The events of a file of so many lines."""
         near = lines - max(_NEAR_END, lines // 50)
-        for item in self._last_run if lines - self.run_begins < _SAME_BEGINNING else ():
-            item.earlier, item.doubtful = False, True
         times: Counter[Hashable] = Counter()
         for item in self.all:
             times[alike_of(item)] += item.count
@@ -314,6 +321,7 @@ class _Events:
             item.at_end = item.last_line >= near and (count >= _LASTS or (lines <= _SHORT and item.count > 1))
             item.followed = 0 if item.reported else self.ordinary - item.followed
             item.low_behind, item.served = self.low - item.low_behind, self.served - item.served
+            item.doubtful = item.doubtful or item in self._in_doubt
             item.habitual = self._survived[alike] > 0
             if self._survived[alike] >= _HABIT and item.last_line < latest:
                 item.seen.update(range(1, WENT_ON + 1))
@@ -454,6 +462,7 @@ class _FileReader:
             self._job.finished = True
             self._done_line, self._surely_done = number, surely_done(text_of(raw))
             self._behind_done.clear()
+            self.events.alive(number)
         self.events.low += shape.low
         self.events.served += shape.served
         for item in self.events.all[-_LAST:] if shape.undone else ():
@@ -479,6 +488,7 @@ class _FileReader:
             return
         moment, whole = moment_of(text, step), whole_step(text)
         self._mark = (moment, whole)
+        self.events.alive(number)
         if whole is not None:
             self._job.last_step = max(whole, self._job.last_step or 0)
         if not self.events.progress(moment, lines[0].rank, number):
@@ -500,6 +510,8 @@ class _FileReader:
         elif number <= self._follow and raw not in self._moments:
             if known:
                 self._begun_again.add(alike)
+            else:
+                self.events.alive(number)
             at = self._reopened if self._reopened < len(self._opening) else 0
             self._reopened = at + 1 if self._opening and alike == self._opening[at] else 0
             reopened = self._reopened >= max(len(self._opening), _SHORTEST_OPENING) and len(set(self._opening)) > 1
@@ -530,6 +542,7 @@ class _FileReader:
             self._restart(number)
         if self._reported and line.text.strip():
             self._restart(number)
+            self.events.alive(number + 1)
         if line.text.startswith(_REPORT_ABOVE):
             for item in self.events.all[-_LAST:]:
                 item.reported = item.text.startswith("TERM_")
