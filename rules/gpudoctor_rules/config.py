@@ -322,7 +322,7 @@ def _compute(finding: Finding, patient: Patient, items: list[Written]) -> Remedy
     place = finding.evidence[0]
     if items:
         owner = items[0].node_text.rpartition(".")[0]
-        edit = items[0].edit(_quoted(items[0], word), python=f"{owner}.{word}" if owner else f'"{word}"')
+        edit = items[0].edit(quoted(items[0], word), python=f"{owner}.{word}" if owner else f'"{word}"')
     elif isinstance(place, SourceSpan):
         for script in patient.source.scripts:
             for call in script.calls_to(".BitsAndBytesConfig"):
@@ -330,10 +330,6 @@ def _compute(finding: Finding, patient: Patient, items: list[Written]) -> Remedy
                     edit = add_keyword(script, call, "bnb_4bit_compute_dtype", f'"{word}"')
     why = say("4-bit layers then use tensor cores")
     return _setting("CFG008-compute", f"bnb_4bit_compute_dtype={word}", why, edit)
-
-
-def _quoted(item: Written, word: str) -> str:
-    return f'"{word}"' if item.file is not None and item.file.format in {"json", "toml"} else word
 
 
 @answers("CFG009")

@@ -30,6 +30,7 @@ _OF_MANY = re.compile(
 _COUNTED = re.compile(r"(?:torch\.cuda\.)?device_count\(\) > 1")
 _OPTION = re.compile(r"(?:str\()?\w+\.(\w+)\)?")
 """A command-line option: `args.gpu`, `str(args.gpu)`."""
+_DDP = "DistributedDataParallel"
 _NAMES = ("torch.nn.DataParallel", "torch.nn.parallel.data_parallel")
 
 
@@ -108,7 +109,8 @@ class Dataparallel(Check):
         source, cards = patient.source, optional(lambda: job_gpus(patient))
         gpus = len(cards) if cards is not None else None
         for program in training_programs(source):
-            if program.target is Target.CPU or _other_ways(program):
+            better = program.called & SHARDED or any(name.endswith(_DDP) for name in program.called)
+            if program.target is Target.CPU or better:
                 continue
             left = _left(program)
             if left is not None and 0 <= left <= 1:
@@ -150,11 +152,6 @@ class Dataparallel(Check):
                 severity=Severity.NOTE if few or on_import or all(chosen) or (left or 0) < 0 else Severity.WARNING,
                 detail=DataparallelDetail(gpus=gpus or 0, script=program.entry.path),
             )
-
-
-def _other_ways(program: Program) -> bool:
-    """Whether the program has a better way too, whatever its name is imported from."""
-    return bool(program.called & SHARDED) or any(name.endswith("DistributedDataParallel") for name in program.called)
 
 
 def _one_device(program: Program, call: Call) -> bool:

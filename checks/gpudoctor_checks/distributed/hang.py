@@ -200,7 +200,7 @@ class Hang(Check):
         asked = recording.settings.get("hang_after")
         ended = recording.end.stopped_by if recording.end is not None else None
         cut = ended in ("interrupt", "seconds")
-        apart = cut and odd is not None and _waited_for(everyone, odd)
+        apart = cut and odd is not None and not odd.waits and all(item.waits for item in everyone if item is not odd)
         crossed = cut and _crossed(everyone)
         return min(
             self.limit("hang_seconds"),
@@ -214,11 +214,6 @@ def _recorded(patient: Patient) -> bool:
     """Whether dumps of the flight recorder say who is waited for: they know more than stacks."""
     dumps = optional(lambda: patient.flight_records)
     return dumps is not None and flight_verdict(dumps, STUCK_SECONDS) is not None
-
-
-def _waited_for(everyone: "Sequence[of_run.RankPosition]", odd: "of_run.RankPosition") -> bool:
-    """Whether all others wait in a collective, and that one does not."""
-    return not odd.waits and all(item.waits for item in everyone if item is not odd)
 
 
 def _crossed(everyone: "Sequence[of_run.RankPosition]") -> bool:

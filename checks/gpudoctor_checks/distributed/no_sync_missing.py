@@ -92,7 +92,8 @@ class NoSyncMissing(Check):
         seen: set[tuple[str, int]] = set()
         for program in training_programs(patient.source):
             wrapped = wrappers(program, DDP)
-            if not wrapped or program.roots & _ENGINES or _handled(program):
+            handled = any(word in script.text for script in program.scripts for word in _SWITCHES)
+            if not wrapped or program.roots & _ENGINES or handled:
                 continue
             for script, loop in program.loops:
                 if loop.engine or (script.path, loop.span.line) in seen:
@@ -140,11 +141,6 @@ class NoSyncMissing(Check):
                 line=place.span.line,
             ),
         )
-
-
-def _handled(program: Program) -> bool:
-    """Whether the program speaks of synchronisation anywhere."""
-    return any(word in script.text for script in program.scripts for word in _SWITCHES)
 
 
 def _many_models(program: Program) -> bool:

@@ -11,7 +11,6 @@ from gpudoctor.analysis.source.environment_assignments import assignments
 from gpudoctor.lang import say
 from gpudoctor.model import Check, Code, Confidence, Cost, Detail, Evidence, Finding, Patient, Reads, Severity
 from gpudoctor.model.records import frozen
-from gpudoctor.model.signs.source import Source
 from gpudoctor.model.unavailable import optional
 from gpudoctor_checks.config.known_keys import meant
 from gpudoctor_checks.environment.variables import environment_and_source
@@ -224,7 +223,7 @@ class NcclVariableUnknown(Check):
                 for name, value in sorted(environment.variables.items())
                 if name not in written
             ]
-        own = _read_by(source) if source is not None else frozenset()
+        own = {name for script in (source.scripts if source is not None else ()) for name in _READ.findall(script.text)}
         for name, value, where, sure, subject in rows:
             fault = _fault(table(), name, value or "", installed) if OURS.match(name) and name not in own else None
             if fault is not None:
@@ -276,8 +275,3 @@ def _fault(known: VariableTable, name: str, value: str, installed: str) -> _Faul
         )
         return _Fault("later", text, Severity.NOTE)
     return None
-
-
-def _read_by(source: Source) -> frozenset[str]:
-    """The variables that the scripts read themselves: `os.environ["X"]`, `os.getenv("X")` and the like."""
-    return frozenset(name for script in source.scripts for name in _READ.findall(script.text))

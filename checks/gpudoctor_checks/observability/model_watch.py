@@ -178,7 +178,11 @@ class ModelWatch(Check):
 
     def _histograms(self, source: Source) -> Iterator[Finding]:
         for found in calls_in_training(
-            source, self._heavy, every=self.limit("watch_period"), skip=full_batch, distinct=True
+            source,
+            lambda item: _of_all_weights(item) and not item.at_most(self.limit("occasions")),
+            every=self.limit("watch_period"),
+            skip=full_batch,
+            distinct=True,
         ):
             first = min(found, key=lambda item: item.period)
             span = first.event.span
@@ -192,9 +196,6 @@ class ModelWatch(Check):
                 f"{span.path}:{span.line}",
                 ModelWatchDetail(how="loop", period=first.period),
             )
-
-    def _heavy(self, found: TrainingCall) -> bool:
-        return _of_all_weights(found) and not found.at_most(self.limit("occasions"))
 
     def _found(self, message: str, evidence: tuple[Evidence, ...], subject: str, detail: "ModelWatchDetail") -> Finding:
         norm = say("; the norm is a period of {limit:.0f} steps or more", limit=self.limit("watch_period"))

@@ -3,7 +3,7 @@
 import ast
 
 from gpudoctor.analysis.source.device_tensors import DeviceTensors
-from gpudoctor.analysis.source.syntax import is_method_call, is_name
+from gpudoctor.analysis.source.syntax import is_method_call
 from gpudoctor.lang import say
 from gpudoctor.model.signs.source import Event, Loop
 
@@ -20,7 +20,8 @@ def read_word(event: Event, loop: Loop, tensors: DeviceTensors) -> str | None:
     call = event.call
     if call is None:
         first = _first(event.node) if isinstance(event.node, ast.expr) else None
-        test = first is not None and tensors.holds(first, event) and not _one_of_several(first, event, loop)
+        # A bare name asks whether there is something, a dict or None as a rule: a tensor would be compared.
+        test = first is not None and not isinstance(first, ast.Name) and tensors.holds(first, event)
         return say("if on a tensor") if test else None
     if call.method in READS and isinstance(call.node.func, ast.Attribute):
         if call.name.startswith(("numpy.", "torch.cuda")):
@@ -41,25 +42,6 @@ def read_word(event: Event, loop: Loop, tensors: DeviceTensors) -> str | None:
     elif any(_shown(item, event, tensors) for item in call.node.args if isinstance(item, ast.JoinedStr)):
         return say("a format {shown}", shown=SHOWN)
     return None
-
-
-def _one_of_several(test: ast.expr, event: Event, loop: Loop) -> bool:
-    """Whether a condition is a bare name that a call gave among others: `loss, logs = model(x)`, `if logs:`.
-
-    It asks whether there is something, a dict or None as a rule: a tensor would be compared.
-    """
-    if not isinstance(test, ast.Name):
-        return False
-    return any(
-        isinstance(item.node, ast.Assign)
-        and item.via == event.via
-        and isinstance(item.node.value, ast.Call)
-        and any(
-            isinstance(target, ast.Tuple | ast.List) and any(is_name(part, test.id) for part in target.elts)
-            for target in item.node.targets
-        )
-        for item in loop.events
-    )
 
 
 def shown_values(event: Event, tensors: DeviceTensors) -> int:
