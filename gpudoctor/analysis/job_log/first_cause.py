@@ -136,7 +136,8 @@ def _killed_first(root: LogEvent | None, log: JobLog, left: Sequence[LogEvent]) 
     """The kill of a rank that its launcher saw first, where the root is of ranks that lost it and waited."""
     if root is None or root.bearing is Bearing.CAUSE or not waited_for_others(root):
         return None
-    ends = [item.line for item in log.exits if item.first and item.code in _HARD]
+    reporters = {item.rank for item in left if item.rank is not None}
+    ends = [item.line for item in log.exits if item.first and item.code in _HARD and item.rank not in reporters]
     kills = (item for item in left if item.bearing is Bearing.SYMPTOM and not waited_for_others(item))
     return next((item for item in kills for line in ends if 0 <= item.line - line <= _OF_SUMMARY), None)
 
@@ -229,7 +230,8 @@ def _said_before(root: LogEvent | None, log: JobLog, left: Sequence[LogEvent]) -
     plain = root is not None and root.kind == PLAIN
     if death is None or not (plain or root is None or waited_for_others(root)):
         return None
-    found = [item for item in log.events if item.mentioned and item.order < death.order]
+    found = [item for item in log.events if item.mentioned]
+    found = [item for item in found if item.order < death.order or (not plain and item.path != death.path)]
     if plain:
         own = [item for item in found if item.path == death.path and item.rank in (None, death.rank)]
         often = {item.kind for item in own if sum(same_failure(item, other) for other in own) >= _OFTEN_SAID}
