@@ -52,7 +52,6 @@ def mentions(
     """The causes that lines before a death mention, the last one first; `pieces` end where the job dies."""
     trained: set[int | None] = set()
     behind: Counter[int | None] = Counter()
-    """Ranks that trained between a line and the death, and their other lines there."""
     for raw, number in reversed(pieces):
         if None in trained or behind.total() >= _LOOKED_AT:
             return

@@ -3,8 +3,7 @@
 import re
 from datetime import datetime, timedelta
 
-_COMMON = 2000
-"""The year of a time that has none."""
+_COMMON = 2000  # the year of a time that has none
 _ORIGIN = datetime(_COMMON, 1, 1)
 _MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
 _CLOCK = r"(?P<clock>\d\d:\d\d:\d\d)(?:[.,](?P<fraction>\d+))?"
