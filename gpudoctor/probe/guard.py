@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import signal
 import sys
-import threading
 from types import CodeType
 from typing import TYPE_CHECKING, Any, Callable
 
-from .importlib_bootstrap import MISSING, Enter, Leave, wrapped
+from .importlib_bootstrap import MISSING, Enter, Leave, timed, wrapped
 from .tensor_reads import Outside
 
 if TYPE_CHECKING:
@@ -49,20 +48,18 @@ class Guard:
     def safely(self, hook: str, work: Callable[..., Any]) -> Callable[..., Any]:
         """`work` that never raises: after its first failure, and if it is not wanted, it returns None."""
         if not self.wanted(hook):
-            return lambda *_: None
+            return _nothing
         work = self.faulty(hook, work)
-        works = True
 
         def safe(*args: Any) -> Any:
-            nonlocal works
-            if works:
-                try:
-                    return work(*args)
-                except BaseException as error:
-                    if interrupts(error):
-                        raise
-                    works = False
-                    self.lose(hook, error)
+            nonlocal work
+            try:
+                return work(*args)
+            except BaseException as error:
+                if interrupts(error):
+                    raise
+                work = _nothing
+                self.lose(hook, error)
             return None
 
         return safe
@@ -83,9 +80,10 @@ class Guard:
         it may ask tensors of the program's own classes, and those do not see it either.
         """
         safe, outside = self.safely(hook, work), self.outside
+        needed = outside.needed
 
         def read(*args: Any) -> Any:
-            if not subclasses and not outside.needed():
+            if not subclasses and not needed():
                 return safe(*args)
             with outside:
                 return safe(*args)
@@ -98,51 +96,39 @@ class Guard:
         A generator yields where the function is called, and is given its result, `MISSING` where it raised. One that
         returns before wants none. Calls of other threads go straight through.
         """
-        if not self.wanted(hook):
-            return
-        work, ends = self.faulty(hook, work), self.faulty(f"{hook} (end)", lambda: None)
-        works = True
-        clock = self._clock
-        ident = threading.get_ident
 
-        def failed(error: BaseException) -> None:
-            nonlocal works
-            works = False
-            self.lose(hook, error)
+        def begin(args: Any, kwargs: Any) -> Any:
+            running = work(args, kwargs)
+            return None if running is None or next(running, MISSING) is MISSING else running
 
-        def enter(args: Any, kwargs: Any) -> Any:
-            if not works or ident() != clock.ident:
-                return None
+        def end(running: Any, result: Any) -> None:
             try:
-                running = work(args, kwargs)
-                return None if running is None or next(running, MISSING) is MISSING else running
-            except BaseException as error:
-                if interrupts(error):
-                    raise
-                failed(error)
-            return None
-
-        def leave(running: Any, result: Any) -> None:
-            if result is MISSING:
-                clock.passed(sys.exc_info()[1])
-            try:
-                ends()
                 running.send(result)
             except StopIteration:
                 pass
-            except BaseException as error:
-                if interrupts(error):
-                    raise
-                failed(error)
 
-        self.install(hook, owner, name, enter, leave)
+        self.between(hook, owner, name, begin, end)
+
+    def between(self, hook: str, owner: Any, name: str, begin: Enter, end: Leave, outer: bool = False) -> None:
+        """`surround` by two functions, for what every step calls; without a token there is no end."""
+        ends = self.faulty(hook, begin), self.faulty(f"{hook} (end)", end)
+
+        def lost(error: BaseException) -> bool:
+            if interrupts(error):
+                return False
+            self.lose(hook, error)
+            return True
+
+        self._around(hook, owner, name, lambda call: timed(call, self._clock, self.compiling, ends, lost, outer))
 
     def install(self, hook: str, owner: Any, name: str, enter: Enter, leave: Leave) -> None:
         """Put `enter` and `leave` around an attribute; nothing where there is no such attribute."""
+        self._around(hook, owner, name, lambda call: wrapped(call, enter, leave, self.compiling))
 
+    def _around(self, hook: str, owner: Any, name: str, make: Callable[[Any], Any]) -> None:
         def around(original: Any) -> Any:
             function = getattr(original, "__func__", original)
-            made = wrapped(function, enter, leave, self.compiling)
+            made = make(function)
             return made if original is function else type(original)(made)
 
         self.replace(hook, owner, name, around)
@@ -157,6 +143,10 @@ class Guard:
                 _put_everywhere(owner, name, original, make(original))
         except Exception as error:
             self.lose(hook, error)
+
+
+def _nothing(*_: Any) -> None:
+    """A hook that has failed, or is not wanted."""
 
 
 def _put_everywhere(owner: Any, name: str, original: Any, replacement: Any) -> None:

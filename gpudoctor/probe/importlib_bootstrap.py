@@ -9,6 +9,7 @@ traceback.
 from __future__ import annotations
 
 import functools
+import threading
 from typing import Any, Callable
 
 MISSING: Any = object()
@@ -48,21 +49,48 @@ def _without_us(error: BaseException) -> None:
     error.__traceback__ = trace.tb_next if trace is not None else None
 
 
-def called(original: Any, clock: Any, compiling: Callable[[], bool], begin: Any, end: Any) -> Any:
-    """`Module.__call__` with ours around it; calls inside another one go straight through."""
+def timed(
+    function: Any, clock: Any, compiling: Callable[[], bool], ends: tuple[Enter, Leave], lost: Any, outer: bool
+) -> Any:
+    """The same for the training's thread, with ends that may fail: `lost(error)` tells whether that is ours, and the
+    hook is over. `outer`: calls inside the outermost one of a module go straight through.
+    """
+    ident = threading.get_ident
+    begin, end = ends
 
-    @functools.wraps(original)
-    def hooked(self: Any, *args: Any, **kwargs: Any) -> Any:
+    @functools.wraps(function)
+    def hooked(*args: Any, **kwargs: Any) -> Any:
+        nonlocal begin
         if compiling():
-            return original(self, *args, **kwargs)
-        token = None if clock.deep else begin(self)
+            return function(*args, **kwargs)
+        token = None
+        if not (outer and clock.deep) and ident() == clock.ident:
+            try:
+                token = begin(args, kwargs)
+            except BaseException as error:
+                if not lost(error):
+                    raise
+                begin = _over
+        result = MISSING
         try:
-            return original(self, *args, **kwargs)
+            result = function(*args, **kwargs)
+            return result
         except BaseException as error:
+            if token is not None:
+                clock.passed(error)
             _without_us(error)
             raise
         finally:
             if token is not None:
-                end(token)
+                try:
+                    end(token, result)
+                except BaseException as error:
+                    if not lost(error):
+                        raise
+                    begin = _over
 
     return hooked
+
+
+def _over(_args: Any, _kwargs: Any) -> None:
+    """A hook that has failed."""

@@ -110,6 +110,8 @@ class Models:
         """Models that were called in eval mode with gradients since the last backward pass."""
         self._last: Model | None = None
         """The one of the last such call."""
+        self._recent: Model | None = None
+        """The one of the last call of all."""
         self._guessed: Model | None = None
         """The one of the last call, where that was taken for an evaluation's by its mode alone."""
         self.autocast: str | None = None
@@ -125,21 +127,16 @@ class Models:
         """For a new recording no model has been called and nothing told; optimizers are known already."""
         self._models.clear()
         self._open.clear()
-        self._last = self._guessed = None
+        self._last = self._guessed = self._recent = None
         self._optimizers = {key: (reference, False) for key, (reference, _) in self._optimizers.items()}
 
     def called(self, module: Any, grad: bool, evaluation: bool) -> None:
         """The outermost module is called."""
-        model = self._models.get(id(module))
+        model = self._recent
         if model is None or model.module() is not module:
-            if len(self._models) >= _MODELS:
-                for key in [key for key, known in self._models.items() if known.module() is None]:
-                    del self._models[key]
-                if len(self._models) >= _MODELS:
-                    return
-            model = self._models[id(module)] = Model(module)
-            model.forward_line = where(self._probe.places.user_frame(sys._getframe(3)))
-            self.version += 1
+            model = self._recent = self._known(module)
+            if model is None:
+                return
         model.calls += 1
         self.forwards += 1
         if evaluation:
@@ -163,6 +160,19 @@ class Models:
                     model.open_line = where(self._probe.places.user_frame(sys._getframe(3)))
             elif self._open:
                 self._take_back([key for key in self._open if key == id(module) or model.holds(key)])
+
+    def _known(self, module: Any) -> Model | None:
+        model = self._models.get(id(module))
+        if model is None or model.module() is not module:
+            if len(self._models) >= _MODELS:
+                for key in [key for key, known in self._models.items() if known.module() is None]:
+                    del self._models[key]
+                if len(self._models) >= _MODELS:
+                    return None
+            model = self._models[id(module)] = Model(module)
+            model.forward_line = where(self._probe.places.user_frame(sys._getframe(1)))
+            self.version += 1
+        return model
 
     def backward(self) -> None:
         """A backward pass is over: what was called before it was called in training."""
@@ -240,12 +250,12 @@ class Models:
         """Modules that were called, and never with gradients, the largest first."""
         return [module for module, model in self.all() if not model.grad_calls]
 
-    def stepped(self, optimizer: Any) -> None:
-        """An optimizer makes a step; a new one's parameters are remembered."""
-        known = self._optimizers.get(id(optimizer))
+    def stepped(self, optimizer: Any, key: int) -> None:
+        """An optimizer, by its id, makes a step; a new one's parameters are remembered."""
+        known = self._optimizers.get(key)
         if known is not None and known[0]() is optimizer:
             return
-        self._optimizers[id(optimizer)] = (weakref.ref(optimizer), False)
+        self._optimizers[key] = (weakref.ref(optimizer), False)
         self.version += 1
         trained = self._probe.evaluation.trained
         for group in optimizer.param_groups:
@@ -457,7 +467,8 @@ class Evaluation:
         self.by_loader = False
         self.trained: set[int] = set()
         """Ids of the parameters that optimizers hold."""
-        self._streak = 0
+        self.streak = 0
+        """Calls of models in eval mode without gradients, one after the other."""
         self._trains: dict[int, tuple[int, Any, bool]] = {}
 
     def begin(self, by_loader: bool = False) -> None:
@@ -471,7 +482,7 @@ class Evaluation:
 
     def finish(self) -> None:
         """The loop trains (again)."""
-        self._streak = 0
+        self.streak = 0
         if self._clock.phase == EVALUATION and not self.declared:
             self._clock.switch(OTHER)
 
@@ -487,11 +498,11 @@ class Evaluation:
             if grad and not self.by_loader:
                 self.finish()
         elif not grad and not module.training and self._clock.phase == OTHER:
-            self._streak += 1
-            if self._streak > 1 or self.trains(module):
+            self.streak += 1
+            if self.streak > 1 or self.trains(module):
                 self.begin()
         elif grad:
-            self._streak = 0
+            self.streak = 0
 
     def trains(self, module: Any) -> bool:
         """Whether a module has parameters that are trained (a frozen teacher has none)."""

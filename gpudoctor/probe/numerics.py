@@ -7,6 +7,7 @@ move. When loss or canary go bad, all gradients are looked at in that very step.
 
 from __future__ import annotations
 
+import functools
 import math
 import sys
 import weakref
@@ -143,7 +144,7 @@ class Numerics:
             step = self._steps.index
             if not self._clock.light:
                 self._look_behind(root, step)
-            self.read(root, lambda value: self._loss(value, step))
+            self.read(root, functools.partial(self._loss, step))
 
     def _look_behind(self, root: Any, step: int) -> None:
         graphs, look = self.graphs, self.losses.look
@@ -154,10 +155,11 @@ class Numerics:
             self._tell("single-score", {"step": step, "losses": graphs.looks, "closed": graphs.closed})
         look(root) if root.is_cpu else self._as_ours(look, root)
 
-    def _loss(self, value: float, step: int) -> None:
+    def _loss(self, step: int, value: float) -> None:
         self._set(_LOSS, step, value)
         if value - value == 0.0:  # finite
-            self._worse.discard("nan-loss")
+            if self._worse:
+                self._worse.discard("nan-loss")
             return
         self._suspicious = True
         self._probe.pace.leave()
@@ -167,8 +169,6 @@ class Numerics:
 
     def backward_ended(self) -> None:
         """A backward pass is over."""
-        if self._clock.light:
-            return
         self.gradients.backward_ended()
         if self._steps.index < 2:
             self._find_place()

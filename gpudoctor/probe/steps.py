@@ -108,36 +108,36 @@ class Steps:
     def draw_begins(self) -> None:
         """A batch is about to be drawn from a loader."""
         if self.marker == "loader":
-            self.close(sys._getframe(2))
+            self.close()
         elif not self.backwards:
             if not self._fresh:
                 self._restart()
             self._fresh = False
             self._idle_draws += 1
             if self._idle_draws >= DRAWS and not self.optimizers and not self.index:
-                self._mark("loader", sys._getframe(2))
+                self._mark("loader")
 
     def forward_begins(self) -> None:
         """The outermost module is called: without a loader, the first step begins here."""
         if not self.backwards and not self.batches:
             self._restart()
 
-    def backward_ended(self, frame: FrameType | None) -> None:
+    def backward_ended(self) -> None:
         """An outermost backward pass is over."""
         self.backwards += 1
         self._probe.models.backward()
         self._clock.row[_BACKWARDS] += 1.0
         if self._deferred:
             self._deferred = False
-            self._close_by("optimizer", frame)
+            self._close_by("optimizer")
         elif self.marker == "backward":
-            self.close(frame)
+            self.close()
         else:
             self._idle_backwards += 1
             if self._idle_backwards > (ACCUMULATION if self.optimizers else 1):
-                self._close_by("backward", frame)
+                self._close_by("backward")
 
-    def gradients_ended(self, frame: FrameType | None) -> None:
+    def gradients_ended(self) -> None:
         """An outermost `torch.autograd.grad` is over: the backward pass of who trains by torch.func."""
         if self.marker != "gradients":
             if self.backwards or self.batches or self.optimizers or self.index:
@@ -147,7 +147,7 @@ class Steps:
                 return
         self.backwards += 1
         self._clock.row[_BACKWARDS] += 1.0
-        self._close_by("gradients", frame)
+        self._close_by("gradients")
 
     def optimizer_made(self, optimizer: Any) -> None:
         """An optimizer is there, which may take part."""
@@ -158,8 +158,8 @@ class Steps:
         """An optimizer's step is part of another one's."""
         self._cycles.inner(optimizer)
 
-    def optimizer_ended(self, optimizer: Any, frame: FrameType | None) -> None:
-        """An outermost `optimizer.step()` is over (or was skipped by the scaler)."""
+    def optimizer_ended(self, optimizer: Any, key: int) -> None:
+        """An outermost `optimizer.step()` is over (or was skipped by the scaler); `key` is its id."""
         self._idle_backwards = 0
         if self.captured is not None:  # nothing is computed yet: the graph's replays are the steps
             self.captured.append(weakref.ref(optimizer))
@@ -168,8 +168,8 @@ class Steps:
         if self._clock.phase == BACKWARD:  # one optimizer a parameter, stepped by hooks of the backward pass
             self._deferred = True
             return
-        if self._cycles.closes(id(optimizer), self._clock.mark):
-            self._close_by("optimizer", frame)
+        if self._cycles.closes(key, self._clock.mark):
+            self._close_by("optimizer")
 
     # -- what the cycles of several optimizers tell
 
@@ -199,10 +199,10 @@ class Steps:
 
     # -- how a step ends
 
-    def _close_by(self, marker: str, frame: FrameType | None) -> None:
+    def _close_by(self, marker: str) -> None:
         if self.marker != marker:
-            self._mark(marker, frame)
-        self.close(frame)
+            self._mark(marker)
+        self.close()
 
     def _restart(self) -> None:
         clock = self._clock
@@ -211,7 +211,7 @@ class Steps:
         clock.row[:] = EMPTY
         clock.mark = self.last = perf_counter()
 
-    def close(self, frame: FrameType | None) -> None:
+    def close(self) -> None:
         """The step in the making is over."""
         pace, sampler = self._probe.pace, self._probe.sampler
         if sampler.paused:
@@ -229,7 +229,7 @@ class Steps:
             own = self._clock.mark - began
             if self.index >= self._remembered:
                 self._remembered = self.index + 64 if self.index > 2 else self.index + 1
-                self._remember(frame)
+                self._remember()
             for call in self.after:
                 call()
             pace.ended(duration, own)
@@ -281,16 +281,17 @@ class Steps:
             row.pop()  # what no phase owns is the rest of the duration
             self.table.push(row)
 
-    def _remember(self, frame: FrameType | None) -> None:
+    def _remember(self) -> None:
         stack: dict[Any, int] = {}
+        frame: FrameType | None = sys._getframe(1)
         while frame is not None and len(stack) < 32:
             if self._probe.places.is_user(frame.f_code):
                 stack[frame.f_code] = frame.f_lasti
             frame = frame.f_back
         self.stack = stack
 
-    def _mark(self, marker: str, frame: FrameType | None) -> None:
-        self.marker = marker
+    def _mark(self, marker: str) -> None:
+        self.marker, frame = marker, sys._getframe(1)
         self._probe.show()
         path, line, function = where(self._probe.places.user_frame(frame))
         place = {"path": path, "line": line, "function": function}

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import sys
 from typing import TYPE_CHECKING, Any
 
 from ..clock import BACKWARD, EVALUATION, OWNS
-from ..guard import CALLER
 from ..importlib_bootstrap import MISSING
 
 if TYPE_CHECKING:
@@ -21,22 +19,25 @@ def install(probe: Probe) -> None:
     backward_begins = guard.reading("numerics", probe.numerics.backward_begins)
     backward_ended = guard.reading("numerics", probe.numerics.backward_ended)
 
-    def backward(args: Any, kwargs: Any) -> Any:
+    def begins(args: Any, kwargs: Any) -> int | None:
         if clock.compiled is not None:
             clock.take()
         phase = clock.phase
         if phase == BACKWARD or (OWNS[phase] and (phase != EVALUATION or evaluation.declared)):
-            return
-        evaluation.finish()
+            return None
+        if phase == EVALUATION or evaluation.streak:
+            evaluation.finish()
         if not steps.backwards:
             probe.show()
         backward_begins(args[0] if args else kwargs.get("tensors"))
-        before = clock.switch(BACKWARD)
-        result = yield
+        return clock.switch(BACKWARD)
+
+    def ended(before: int, result: Any) -> None:
         clock.switch(before)
         if result is not MISSING:
-            backward_ended()
-            steps.backward_ended(sys._getframe(CALLER))
+            if not clock.light:
+                backward_ended()
+            steps.backward_ended()
 
     def grad(_args: Any, _kwargs: Any) -> Any:
         phase = clock.phase
@@ -46,8 +47,8 @@ def install(probe: Probe) -> None:
         result = yield
         clock.switch(before)
         if result is not MISSING:
-            steps.gradients_ended(sys._getframe(CALLER))
+            steps.gradients_ended()
 
     autograd = probe.torch.autograd
-    guard.surround(HOOK, autograd, "backward", backward)
+    guard.between(HOOK, autograd, "backward", begins, ended)
     guard.surround(HOOK, autograd, "grad", grad)

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import sys
-import threading
 from typing import TYPE_CHECKING, Any
 
 from ..clock import BACKWARD, EVALUATION, FORWARD, OWNS
 from ..guard import CALLER
-from ..importlib_bootstrap import called
+from ..table import OTHER
 
 if TYPE_CHECKING:
     from ..probe import Probe
@@ -18,12 +17,9 @@ HOOK = "forward"
 
 def install(probe: Probe) -> None:
     """Replace `Module.__call__`."""
-    guard = probe.guard
-    begin, end = _ends(probe)
-    parts = (probe.clock, guard.compiling, guard.safely(HOOK, begin), guard.safely(HOOK, end))
     module = probe.torch.nn.Module
-    guard.replace(HOOK, module, "__call__", lambda original: called(original, *parts))
-    if guard.wanted(HOOK):
+    probe.guard.between(HOOK, module, "__call__", *_ends(probe), outer=True)
+    if probe.guard.wanted(HOOK):
         # `Module.__call__` is another name of `_wrapped_call_impl`, by which it is pickled: both stay one.
         function = module.__dict__["__call__"]
         name = function.__name__
@@ -35,39 +31,35 @@ def install(probe: Probe) -> None:
 def _ends(probe: Probe) -> tuple[Any, Any]:
     clock, steps, evaluation, models = probe.clock, probe.steps, probe.evaluation, probe.models
     grad_enabled = probe.torch.is_grad_enabled
-    ident = threading.get_ident
 
-    def begin(module: Any) -> int | None:
-        if ident() != clock.ident:
-            return None
+    def begin(args: Any, _kwargs: Any) -> int:
         clock.deep = True
+        module = args[0]
         if clock.compiled is not None:
             clock.take()
-        phase = clock.phase
-        if OWNS[phase] and phase != EVALUATION:
-            return -1
-        grad = grad_enabled()
-        evaluation.forward(module, grad)
-        phase = clock.phase
-        if phase == EVALUATION:
-            models.called(module, grad, True)
-            return -1
-        if phase == BACKWARD:  # a checkpointed part is computed again
-            return -1
-        steps.forward_begins()
+        phase, grad = clock.phase, grad_enabled()
+        if phase == OTHER and grad and module.training:
+            evaluation.streak = 0
+        else:
+            if OWNS[phase] and phase != EVALUATION:
+                return -1
+            evaluation.forward(module, grad)
+            phase = clock.phase
+            if phase == EVALUATION:
+                models.called(module, grad, True)
+                return -1
+            if phase == BACKWARD:  # a checkpointed part is computed again
+                return -1
+        if not steps.backwards:
+            steps.forward_begins()
         if steps.index < 4 or not models.forwards & 63:
             models.see_autocast()
         models.called(module, grad, False)
         return clock.switch(FORWARD)
 
-    def end(token: int | None) -> None:
-        if token is None:
-            return
+    def end(token: int, _result: Any) -> None:
         clock.deep = False
         if token >= 0:
-            error = sys.exc_info()[1]
-            if error is not None:
-                clock.passed(error)
             clock.switch(token)
 
     return begin, end

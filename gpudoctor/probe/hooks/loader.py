@@ -14,9 +14,7 @@ from ..importlib_bootstrap import MISSING
 from ..table import AT
 
 if TYPE_CHECKING:
-    from ..clock import Clock
     from ..probe import Probe
-    from ..steps import Steps
 
 HOOK = "loader"
 _BATCHES, _SAMPLES, _TOKENS, _PADDING = (AT[name] for name in ("batches", "samples", "tokens", "padding"))
@@ -113,14 +111,15 @@ class Loaders:
     def drawn(self, entry: Loader) -> None:
         """A batch is about to be drawn."""
         backwards = self._probe.steps.backwards
-        if self.last is not None and backwards > self.last.backwards >= 0:
+        if self.last is not None and self.last is not self.trains and backwards > self.last.backwards >= 0:
             self._role(self.last, "training")
         entry.idle = entry.idle + 1 if entry.backwards == backwards else 0
         entry.backwards = backwards
         self.last = entry
         if entry.role == "training":
-            if entry.idle == 0:
-                self._probe.evaluation.finish()
+            evaluation = self._probe.evaluation
+            if entry.idle == 0 and (evaluation.streak or self._probe.clock.phase == EVALUATION):
+                evaluation.finish()
             return
         if entry.role == "" and entry.idle and self.trains not in (None, entry):
             self._role(entry, "evaluation")
@@ -264,11 +263,20 @@ def _drawing(probe: Probe, loaders: Loaders, kind: Any) -> None:
     clock, steps, guard = probe.clock, probe.steps, probe.guard
     measured = guard.reading(HOOK, Measure(probe).of)
 
-    def draw(args: Any, _kwargs: Any) -> Any:
-        before = _begin(clock, steps, loaders, args[0])
-        if before < 0:
-            return
-        batch = yield
+    def begins(args: Any, _kwargs: Any) -> int | None:
+        """A batch is about to be drawn: the phase to go back to, None where the wait belongs to another phase."""
+        phase = clock.phase
+        if OWNS[phase] and phase != EVALUATION:
+            return None
+        entry = loaders.iterating.get(args[0])
+        if entry is not None:
+            loaders.drawn(entry)
+        if clock.phase == EVALUATION:
+            return None
+        steps.draw_begins()
+        return clock.switch(DATA_WAIT)
+
+    def ended(before: int, batch: Any) -> None:
         clock.switch(before)
         if batch is MISSING:
             loaders.exhausted()
@@ -278,22 +286,7 @@ def _drawing(probe: Probe, loaders: Loaders, kind: Any) -> None:
         clock.row[_BATCHES] += 1.0
         measured(batch)
 
-    guard.surround(HOOK, kind, "__next__", draw)
-
-
-def _begin(clock: Clock, steps: Steps, loaders: Loaders, iterator: Any) -> int:
-    """A batch is about to be drawn: the phase to go back to, -1 where the wait belongs to another phase."""
-    phase = clock.phase
-    if OWNS[phase] and phase != EVALUATION:
-        return -1
-    entry = loaders.iterating.get(iterator)
-    if entry is not None:
-        loaders.drawn(entry)
-        phase = clock.phase
-    if phase == EVALUATION:
-        return -1
-    steps.draw_begins()
-    return clock.switch(DATA_WAIT)
+    guard.between(HOOK, kind, "__next__", begins, ended)
 
 
 class Measure:
@@ -306,7 +299,11 @@ class Measure:
 
     def of(self, batch: Any) -> None:
         """Add a batch to the row of the step."""
-        self._measure(batch)
+        plain, kind = self._plain, type(batch)
+        if (kind is list or kind is tuple) and batch and type(batch[0]) is plain and batch[0].dim() > 1:
+            self._add(_SAMPLES, batch[0].size(0))
+        else:
+            self._measure(batch)
         if not self._clock.light:
             self._numerics.losses.drawn(batch)
 

@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from ..probe import Probe
 
 HOOK = "optimizer"
+_CLEARS = tuple(owns or place in (OPTIMIZER, BACKWARD) for place, owns in enumerate(OWNS))
+"""Phases that own what is cleared or clipped in them."""
 STUCK = 8
 """Steps in a row inside a phase that holds none."""
 
@@ -70,7 +72,8 @@ def _ends(probe: Probe) -> tuple[Any, Any]:
                 steps.optimizer_inner(optimizer)
                 return None
             running.clear()  # its last step raised, so no hook saw its end
-        evaluation.finish()
+        if clock.phase == EVALUATION or evaluation.streak:
+            evaluation.finish()
         phase = clock.phase
         if OWNS[phase]:
             owned += phase != EVALUATION
@@ -81,13 +84,14 @@ def _ends(probe: Probe) -> tuple[Any, Any]:
             phase = OTHER
         owned = 0
         clock.scaling = False
-        models.stepped(optimizer)
-        closure = closure_of(args, kwargs)
-        began = perf_counter()
-        if phase != BACKWARD and closure is None and not clock.light:
-            read_before(optimizer)
+        models.stepped(optimizer, key)
+        closure = closure_of(args, kwargs) if kwargs or len(args) > 1 else None
+        if not clock.light:
+            began = perf_counter()
+            if phase != BACKWARD and closure is None:
+                read_before(optimizer)
+            clock.own = perf_counter() - began
         running.append((key, clock.switch(OPTIMIZER)))
-        clock.own = clock.mark - began
         if closure is None:
             return None
         return marked(probe, closure, args, kwargs, functools.partial(read_before, optimizer))
@@ -95,16 +99,17 @@ def _ends(probe: Probe) -> tuple[Any, Any]:
     def after(optimizer: Any) -> None:
         if ident() != clock.ident:
             if clock.phase == BACKWARD:  # stepped by a hook in autograd's thread of a device
-                steps.optimizer_ended(optimizer, None)
+                steps.optimizer_ended(optimizer, id(optimizer))
             return
-        if not running or running[-1][0] != id(optimizer):
+        key = id(optimizer)
+        if not running or running[-1][0] != key:
             return
         _, phase = running.pop()
         if phase >= 0:
             clock.switch(phase)
             if phase != BACKWARD and not clock.light:
                 read_after(optimizer)
-            steps.optimizer_ended(optimizer, sys._getframe(2))
+            steps.optimizer_ended(optimizer, key)
 
     def compiled_ended() -> None:
         """A step of an optimizer has ended in compiled code, where no hook runs, since the last phase did."""
@@ -117,8 +122,9 @@ def _ends(probe: Probe) -> tuple[Any, Any]:
         if clock.phase == OTHER:
             clock.phase = OPTIMIZER
             clock.switch(OTHER)
-        models.stepped(optimizer)
-        steps.optimizer_ended(optimizer, sys._getframe(3))
+        key = id(optimizer)
+        models.stepped(optimizer, key)
+        steps.optimizer_ended(optimizer, key)
 
     clock.take = probe.guard.safely(HOOK, compiled_ended)
     safe_before, safe_after = probe.guard.safely(HOOK, before), probe.guard.safely(HOOK, after)
@@ -149,20 +155,18 @@ def _making(probe: Probe, kind: Any) -> None:
 
 def _phase(probe: Probe, owner: Any, name: str) -> None:
     """Clearing and clipping are the optimizer's work."""
-    clock = probe.clock
+    clock, clips = probe.clock, name.startswith("clip")
     clipped = probe.guard.reading("numerics", probe.numerics.clipped)
 
-    def work(_args: Any, _kwargs: Any) -> Any:
-        before = clock.phase
-        if before in (OPTIMIZER, BACKWARD) or OWNS[before]:
-            return
-        clock.switch(OPTIMIZER)
-        result = yield
+    def begins(_args: Any, _kwargs: Any) -> int | None:
+        return None if _CLEARS[clock.phase] else clock.switch(OPTIMIZER)
+
+    def ended(before: int, result: Any) -> None:
         clock.switch(before)
-        if name.startswith("clip"):
+        if clips:
             clipped(result)
 
-    probe.guard.surround(HOOK, owner, name, work)
+    probe.guard.between(HOOK, owner, name, begins, ended)
 
 
 def _scaler(probe: Probe, scaler: Any) -> None:
@@ -186,7 +190,7 @@ def _scaler(probe: Probe, scaler: Any) -> None:
         if result is not MISSING:
             skipped[0] = steps.optimizer_calls == calls
             if skipped[0]:
-                steps.optimizer_ended(args[1], sys._getframe(CALLER))
+                steps.optimizer_ended(args[1], id(args[1]))
 
     def may_step(_args: Any, _kwargs: Any) -> Any:
         clock.scaling = clock.phase == OPTIMIZER

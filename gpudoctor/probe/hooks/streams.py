@@ -9,7 +9,6 @@ from types import FrameType, FunctionType
 from typing import TYPE_CHECKING, Any
 
 from ..clock import COLLECTIVE, DATA_WAIT, FORWARD, OWNS, TRANSFER
-from ..guard import CALLER
 from ..importlib_bootstrap import MISSING
 from ..table import OTHER
 from .calls import PARALLELISM
@@ -158,7 +157,7 @@ def install_replays(probe: Probe) -> None:
         for reference in optimizers:
             optimizer = reference()
             if optimizer is not None:
-                steps.optimizer_ended(optimizer, sys._getframe(CALLER))
+                steps.optimizer_ended(optimizer, id(optimizer))
 
     torch = probe.torch
     homes = (torch.cuda, "CUDAGraph"), (getattr(torch, "accelerator", None), "Graph")
