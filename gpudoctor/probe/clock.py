@@ -10,6 +10,7 @@ from collections.abc import Callable
 from time import perf_counter
 from typing import Any
 
+from .importlib_bootstrap import nothing
 from .table import AT, EMPTY, OTHER
 from .wire.steps import PHASES
 
@@ -37,7 +38,7 @@ class Clock:
 
     def __init__(self) -> None:
         self.started = perf_counter()
-        self.take: Callable[[], None] = _nothing
+        self.take: Callable[[], None] = nothing
         """Counts what compiled code has left in `compiled`."""
         self.renew()
 
@@ -92,7 +93,3 @@ class Clock:
     def now(self) -> float:
         """Seconds since the start."""
         return perf_counter() - self.started
-
-
-def _nothing() -> None:
-    """No hook of optimizers."""

@@ -9,14 +9,13 @@ import os
 import re
 import signal
 import sys
-import threading
 from types import FrameType, TracebackType
 from typing import TYPE_CHECKING, Any
 
 from .call_sites import PROBE, stack_of, where
 from .clock import NAMES
 from .guard import interrupts
-from .importlib_bootstrap import wrapped
+from .importlib_bootstrap import nothing
 from .wire.frames import private
 from .wire.masking import mask_cut
 
@@ -226,20 +225,11 @@ def install_exits(probe: Probe) -> None:
     """Watch `sys.exit`, where the reason of an exit is known: also of a child of `torch.multiprocessing.spawn`,
     which catches what the program raises and exits.
     """
-    guard = probe.guard
-    leaves = guard.safely(EXITS, probe.deaths.leaves)
-    guard.replace(EXITS, sys, "exit", lambda original: _noted(probe, leaves, original))
 
+    def leaves(args: Any, _kwargs: Any) -> None:
+        probe.deaths.leaves(args[0] if args else None, sys._getframe(2))
 
-def _noted(probe: Probe, leaves: Any, original: Any) -> Any:
-    """`sys.exit` that is noted with its argument."""
-    clock = probe.clock
-
-    def enter(args: Any, _kwargs: Any) -> None:
-        if threading.get_ident() == clock.ident:
-            leaves(args[0] if args else None, sys._getframe(2))
-
-    return wrapped(original, enter, leaves, probe.guard.compiling)
+    probe.guard.between(EXITS, sys, "exit", leaves, nothing)
 
 
 # Stacks at fatal signals, written into a file of ours by the interpreter's C handlers (`faulthandler`).

@@ -7,7 +7,7 @@ import sys
 from types import CodeType
 from typing import TYPE_CHECKING, Any, Callable
 
-from .importlib_bootstrap import MISSING, Enter, Leave, timed, wrapped
+from .importlib_bootstrap import MISSING, Enter, Leave, nothing, timed, wrapped
 from .tensor_reads import Outside
 
 if TYPE_CHECKING:
@@ -48,7 +48,7 @@ class Guard:
     def safely(self, hook: str, work: Callable[..., Any]) -> Callable[..., Any]:
         """`work` that never raises: after its first failure, and if it is not wanted, it returns None."""
         if not self.wanted(hook):
-            return _nothing
+            return nothing
         work = self.faulty(hook, work)
 
         def safe(*args: Any) -> Any:
@@ -58,7 +58,7 @@ class Guard:
             except BaseException as error:
                 if interrupts(error):
                     raise
-                work = _nothing
+                work = nothing
                 self.lose(hook, error)
             return None
 
@@ -80,10 +80,10 @@ class Guard:
         it may ask tensors of the program's own classes, and those do not see it either.
         """
         safe, outside = self.safely(hook, work), self.outside
-        needed = outside.needed
+        seen = outside.needed if not subclasses else lambda: True
 
         def read(*args: Any) -> Any:
-            if not subclasses and not needed():
+            if not seen():
                 return safe(*args)
             with outside:
                 return safe(*args)
@@ -143,10 +143,6 @@ class Guard:
                 _put_everywhere(owner, name, original, make(original))
         except Exception as error:
             self.lose(hook, error)
-
-
-def _nothing(*_: Any) -> None:
-    """A hook that has failed, or is not wanted."""
 
 
 def _put_everywhere(owner: Any, name: str, original: Any, replacement: Any) -> None:

@@ -70,7 +70,7 @@ def timed(
             except BaseException as error:
                 if not lost(error):
                     raise
-                begin = _over
+                begin = nothing
         result = MISSING
         try:
             result = function(*args, **kwargs)
@@ -87,10 +87,10 @@ def timed(
                 except BaseException as error:
                     if not lost(error):
                         raise
-                    begin = _over
+                    begin = nothing
 
     return hooked
 
 
-def _over(_args: Any, _kwargs: Any) -> None:
-    """A hook that has failed."""
+def nothing(*_: Any) -> None:
+    """A hook that has failed, or is not there."""

@@ -134,7 +134,7 @@ class Numerics:
         """A backward pass starts from these tensors: a single number is the loss."""
         if not self._clock.light:
             self.gradients.backward_begins()
-        if self._scaled[0] == self._steps.index and self._scaled[1]:
+        if self._scaled[1] and self._scaled[0] == self._steps.index:
             self._scaled[1] -= 1
         else:
             self._look_at_loss(roots[0] if isinstance(roots, (tuple, list)) and roots else roots)

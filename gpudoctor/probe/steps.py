@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from .call_sites import where
 from .clock import BACKWARD, DATA_WAIT, EVALUATION
+from .importlib_bootstrap import nothing
 from .table import AT, EMPTY, NAN, OTHER, merge
 from .wire.frames import private
 
@@ -56,7 +57,7 @@ class Steps:
         """Ids of the optimizers that have made steps."""
         self.fences: frozenset[int] = frozenset()
         """Steps of a trial before which `fence` is called, as the end of the step before."""
-        self.fence: Callable[[], None] = _nothing
+        self.fence: Callable[[], None] = nothing
         steps = os.environ.get("GPUDOCTOR_STEPS", "")
         self._stop_after = int(steps) if steps.isdigit() else 0
         self.renew()
@@ -70,8 +71,8 @@ class Steps:
         self.marker = ""
         self.backwards = 0
         """Backward passes so far."""
-        self.batches = 0
-        """Batches drawn so far."""
+        self.batches = False
+        """Whether batches were drawn so far."""
         self.optimizer_calls = 0
         """Steps of optimizers so far."""
         self.optimizers = 0
@@ -156,7 +157,7 @@ class Steps:
 
     def optimizer_inner(self, optimizer: Any) -> None:
         """An optimizer's step is part of another one's."""
-        self._cycles.inner(optimizer)
+        self._cycles.idle.pop(id(optimizer), None)
 
     def optimizer_ended(self, optimizer: Any, key: int) -> None:
         """An outermost `optimizer.step()` is over (or was skipped by the scaler); `key` is its id."""
@@ -213,14 +214,14 @@ class Steps:
 
     def close(self) -> None:
         """The step in the making is over."""
-        pace, sampler = self._probe.pace, self._probe.sampler
-        if sampler.paused:
-            sampler.go_on()
+        probe = self._probe
+        if probe.sampler.paused:
+            probe.sampler.go_on()
         if self.fences and self.index + 1 in self.fences:
             self.fence()
         if self._clock.light:
             self._close()
-            pace.timed_ended()
+            probe.pace.timed_ended()
         else:
             began = perf_counter()
             for call in self.before:
@@ -232,7 +233,7 @@ class Steps:
                 self._remember()
             for call in self.after:
                 call()
-            pace.ended(duration, own)
+            probe.pace.ended(duration, own)
         if self._clock.device is not None:
             self._clock.device.ended(self._clock.phase, self.index - 1)
 
@@ -307,10 +308,6 @@ class Steps:
                 stream.write(str(steps))
 
 
-def _nothing() -> None:
-    """No trial."""
-
-
 def _engine(frame: FrameType | None) -> str | None:
     """The framework whose loop this is, by the modules on the stack; a Trainer's stands on accelerate's."""
     rank = len(_ENGINES)
@@ -340,7 +337,7 @@ class Cycles:
 
     def __init__(self, steps: Steps) -> None:
         self._steps = steps
-        self._idle: dict[int, Any] = {}
+        self.idle: dict[int, Any] = {}
         """Weak references to the optimizers that were made and have made no step."""
         self._others: list[tuple[int, float]] = []
         """Steps of others since the anchor's last, each with its end."""
@@ -353,12 +350,8 @@ class Cycles:
 
     def made(self, optimizer: Any) -> None:
         """An optimizer is there, which may take part."""
-        if len(self._idle) < _IDLE:
-            self._idle[id(optimizer)] = weakref.ref(optimizer)
-
-    def inner(self, optimizer: Any) -> None:
-        """It takes part as a part of another one's step."""
-        self._idle.pop(id(optimizer), None)
+        if len(self.idle) < _IDLE:
+            self.idle[id(optimizer)] = weakref.ref(optimizer)
 
     def closes(self, key: int, now: float) -> bool:
         """Whether the step of an optimizer that ended right now is the end of a step of the training."""
@@ -381,7 +374,7 @@ class Cycles:
         steps = self._steps
         if steps.anchor:
             steps.reopen()
-        elif steps.begins() and any(reference() is not None for reference in self._idle.values()):
+        elif steps.begins() and any(reference() is not None for reference in self.idle.values()):
             self._until = steps.last + HELD
             steps.table.held = True
         self._choose(key, 1)
@@ -417,4 +410,4 @@ class Cycles:
 
     def _know(self, key: int) -> None:
         self._steps.known.add(key)
-        self._idle.pop(key, None)
+        self.idle.pop(key, None)

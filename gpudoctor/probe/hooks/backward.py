@@ -39,16 +39,15 @@ def install(probe: Probe) -> None:
                 backward_ended()
             steps.backward_ended()
 
-    def grad(_args: Any, _kwargs: Any) -> Any:
+    def grad(_args: Any, _kwargs: Any) -> int | None:
         phase = clock.phase
-        if phase == BACKWARD or OWNS[phase]:
-            return
-        before = clock.switch(BACKWARD)
-        result = yield
+        return None if phase == BACKWARD or OWNS[phase] else clock.switch(BACKWARD)
+
+    def given(before: int, result: Any) -> None:
         clock.switch(before)
         if result is not MISSING:
             steps.gradients_ended()
 
     autograd = probe.torch.autograd
     guard.between(HOOK, autograd, "backward", begins, ended)
-    guard.surround(HOOK, autograd, "grad", grad)
+    guard.between(HOOK, autograd, "grad", grad, given)

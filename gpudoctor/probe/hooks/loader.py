@@ -147,11 +147,6 @@ class Loaders:
             row[_BATCHES], row[_SAMPLES], row[_TOKENS], row[_PADDING] = before
         self._before = ([],)
 
-    def exhausted(self) -> None:
-        """The last draw gave no batch."""
-        if self.last is not None:
-            self.last.backwards = -1
-
     def trained(self) -> None:
         """The first step has ended: the loader that was drawn from last trains."""
         if self.last is not None:
@@ -279,11 +274,13 @@ def _drawing(probe: Probe, loaders: Loaders, kind: Any) -> None:
     def ended(before: int, batch: Any) -> None:
         clock.switch(before)
         if batch is MISSING:
-            loaders.exhausted()
+            if loaders.last is not None:
+                loaders.last.backwards = -1
             return
-        loaders.claimed(clock.row)
-        steps.batches += 1
-        clock.row[_BATCHES] += 1.0
+        row = clock.row
+        loaders.claimed(row)
+        steps.batches = True
+        row[_BATCHES] += 1.0
         measured(batch)
 
     guard.between(HOOK, kind, "__next__", begins, ended)
@@ -300,8 +297,9 @@ class Measure:
     def of(self, batch: Any) -> None:
         """Add a batch to the row of the step."""
         plain, kind = self._plain, type(batch)
-        if (kind is list or kind is tuple) and batch and type(batch[0]) is plain and batch[0].dim() > 1:
-            self._add(_SAMPLES, batch[0].size(0))
+        first = batch[0] if (kind is list or kind is tuple) and batch else None
+        if type(first) is plain and first.dim() > 1:
+            self._add(_SAMPLES, first.size(0))
         else:
             self._measure(batch)
         if not self._clock.light:
