@@ -297,7 +297,7 @@ class Measure:
     def of(self, batch: Any) -> None:
         """Add a batch to the row of the step."""
         plain, kind = self._plain, type(batch)
-        first = batch[0] if (kind is list or kind is tuple) and batch else None
+        first: Any = batch[0] if (kind is list or kind is tuple) and batch else None
         if type(first) is plain and first.dim() > 1:
             self._add(_SAMPLES, first.size(0))
         else:
