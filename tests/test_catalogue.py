@@ -243,7 +243,7 @@ def test_a_check_hands_over_the_detail_that_its_traits_promise():
 
 def test_a_detail_is_a_value():
     for kind in some([kind for code in CODES for kind in details_of(code)]):
-        assert kind.__name__.endswith("Detail") and kind.__dataclass_params__.frozen, kind
+        assert kind.__name__.endswith("Detail") and kind.__setattr__ is not object.__setattr__, kind
         assert "__slots__" in vars(kind), kind
 
 

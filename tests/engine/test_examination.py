@@ -83,7 +83,7 @@ def script_with(comments):
         scripts=(
             Script(
                 path="src/train.py", text=text, tree=ast.parse(text), lines=5, calls=(), loops=(), classes={},
-                imports={}, arguments={}, entry=True,
+                imports={}, arguments={}, entry=True, kinds={},
                 ignored=comments, ignore_reasons=dict.fromkeys(comments, "measured"),
             ),
         )

@@ -15,7 +15,7 @@ from gpudoctor.text import size
 from gpudoctor.vitals.job_log.events import event_of, masked
 from gpudoctor.vitals.job_log.lines import blocks, open_log, text_of
 from gpudoctor.vitals.job_log.moments import moment, same_death
-from gpudoctor.vitals.job_log.wordings import Match, Messages, bare, messages_table
+from gpudoctor.vitals.job_log.wordings import Match, Messages, Shape, bare, messages_table
 from gpudoctor.vitals.kernel_lines import KernelLine, parse
 
 _CHOSEN = re.compile(r"oom-kill:constraint=.{0,400}?task_memcg=([^,]+),task=([^,]*),pid=(\d+)")
@@ -189,9 +189,10 @@ def _matches(path: str, table: Messages, end: list[KernelLine]) -> Iterator[tupl
     """
     try:
         with open_log(path) as stream:
+            known: dict[bytes, Shape] = {}
             for block in blocks(stream):
                 for raw, number in zip(block.pieces, block.numbers, strict=True):
-                    if table.shape(raw, bare(raw)).reads:
+                    if table.shape(raw, bare(raw), known).reads:
                         line = parse(text_of(raw[:_LONGEST_LINE]))
                         match = table.in_line(line.text) if line is not None else None
                         if line and match and _of_kernel(match):

@@ -344,6 +344,7 @@ class _FileReader:
 
     def __init__(self, path: str, table: Messages, job: _Job, most_tail: int) -> None:
         self._path, self._table, self._job = path, table, job
+        self._shapes: dict[bytes, Shape] = {}
         self._prefixes, self._tracebacks, self._stacks = Prefixes(), Tracebacks(), StackDumps(path)
         self.events = _Events()
         self._rank = rank_of(path)
@@ -398,11 +399,11 @@ class _FileReader:
         self._prior, self._pieces = self._pieces[-10:], pieces
         self.lines, self._bytes = numbers[-1], self._bytes + block.size
         bares = bare(b"\n".join(pieces)).split(b"\n")
-        shapes, table = self._table.shapes, self._table
+        shapes, table = self._shapes, self._table
         first, full = max(0, _BEGINNING - self._taken), len(pieces) - _READ_WHOLE if last else len(pieces)
         self._taken += len(pieces)
         for index, line in enumerate(bares):
-            shape = shapes.get(line) or table.shape(pieces[index], line)
+            shape = shapes.get(line) or table.shape(pieces[index], line, shapes)
             number = numbers[index]
             if index < first or number <= self._follow:
                 self._look_for_beginning(pieces[index], line, number, first=index < first)
@@ -733,7 +734,7 @@ class _FileReader:
         self._close()
         self._progress()
         for raw, number in self._tail:
-            if self.events.all and self._table.shape(raw, bare(raw)).step:  # a traceback may end behind them
+            if self.events.all and self._table.shape(raw, bare(raw), self._shapes).step:
                 self._step = raw, number
                 self._progress()
             rank = self._prefixes.line(text_of(raw)).rank

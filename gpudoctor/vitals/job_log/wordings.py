@@ -162,7 +162,6 @@ class Messages:
         self._by_triple: dict[bytes, list[tuple[bytes, list[tuple[bytes, bytes, int | str]]]]] = {}
         self._always: list[tuple[bytes, bytes, int | str]] = []
         self._hot: dict[bytes, tuple[tuple[bytes, bytes, int | str], ...]] = {}
-        self.shapes: dict[bytes, Shape] = {}
         self._index()
 
     def _index(self) -> None:
@@ -203,22 +202,22 @@ class Messages:
         found.update((cue, of) for without, cue, of in self._always if without in bare)
         return found
 
-    def shape(self, raw: bytes, bare: bytes) -> Shape:
-        """What a line has in common with those alike; `bare` is the line without digits."""
-        shape = self.shapes.get(bare)
+    def shape(self, raw: bytes, bare: bytes, known: dict[bytes, Shape]) -> Shape:
+        """What a line has in common with those alike in its log (`known`); `bare` is the line without digits."""
+        shape = known.get(bare)
         if shape is None:
             key = bare
             if _is_of_digits(bare):  # whether it is a step depends on how many there are
                 key = _DIGIT.sub(b"0", raw)
-                shape = self.shapes.get(key)
+                shape = known.get(key)
             elif len(raw) > 24 and (plain := _HASH.sub(b"0", raw)) is not raw:
                 key = plain.translate(None, _VARYING)
-                shape = self.shapes.get(key)
+                shape = known.get(key)
             shape = shape or self._judged(raw, bare)
-            if len(self.shapes) > _MOST_SHAPES:
-                self.shapes.clear()
+            if len(known) > _MOST_SHAPES:
+                known.clear()
             if len(key) <= _LONGEST_ALIKE:
-                self.shapes[key] = shape
+                known[key] = shape
         return shape
 
     def _judged(self, raw: bytes, bare: bytes) -> Shape:
