@@ -24,7 +24,7 @@ def asked(folder, name="torch", script="train.py"):
         ("requirements.txt", "numpy\ntorch==1.7.1+cu110  # the node's driver\n", "==1.7.1+cu110", 2),
         ("requirements-gpu.txt", "--find-links x\ntorch >= 1.6, < 2\n", "<2,>=1.6", 2),
         ("requirements.txt", "https://x/cu110/torch-1.7.1%2Bcu110-cp38-cp38-linux_x86_64.whl\n", "==1.7.1+cu110", 1),
-        ("requirements.txt", "pytorch=1.7.1=py3.8_cuda11\n", "==1.7.1.*", 1),
+        ("req.txt", "pytorch=1.7.1=py3.8_cuda11\n", "==1.7.1.*", 1),
         ("requirements.txt", '""" what we ran """\n  - pytorch=1.4.0=py3.7_cuda10\n  - pip:\n', "==1.4.0.*", 2),
         ("requirements.txt", "# Name  Version  Build  Channel\npy-cpuinfo 9.0 main\ntorch  1.4.0  pypi_0  pypi\n", "==1.4.0.*", 3),
         ("requirements.txt", "Package Version\n------- -------\ntorch   1.4.0\n", "==1.4.0.*", 3),

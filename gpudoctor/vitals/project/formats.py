@@ -53,6 +53,8 @@ _UPWARDS = re.compile(
 _LOCKED = re.compile(r'^\[\[package\]\]\s+name = "([^"]+)"\s+version = "(\d[^"]*)"', re.MULTILINE)
 _SET_UP = re.compile(r"(set_?up|install|init|env|environment|create_env|requirements)([-_]\w+)?\.sh")
 """Scripts that make the environment of a project."""
+_PINS = re.compile(r"requirement|constraint|(?<![a-z])(reqs?|deps|dependencies|packages|pip|freeze)(?![a-z])")
+"""Names of lists for pip."""
 _DENIED = re.compile(r"\b(not|cannot|no longer)\b|n't\b", re.IGNORECASE)
 
 
@@ -60,7 +62,7 @@ def formats(path: str) -> Reader | None:
     """The reader of a file, by its name; None for a file in which no project names versions."""
     name = os.path.basename(path).lower()
     in_folder = os.path.basename(os.path.dirname(path)).lower() == "requirements"
-    if name.endswith(".txt") and ("requirement" in name or "constraint" in name or in_folder):
+    if name.endswith(".txt") and (in_folder or _PINS.search(name)):
         return requirements
     if re.fullmatch(r"(conda[-_.]?)?(env|environment)([-_.].*)?\.ya?ml", name):
         return environment

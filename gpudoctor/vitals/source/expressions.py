@@ -3,6 +3,7 @@
 
 import ast
 from collections.abc import Callable
+from functools import reduce
 from typing import TYPE_CHECKING, Any
 
 from gpudoctor.model.signs.source import GuardKind
@@ -159,6 +160,8 @@ def _conditional(program: "SourceLookup", module: Module, node: ast.IfExp) -> Ab
     if thing.known and not thing.option and thing.origin == "literal" and first.device and other.device:
         return first if thing.value else other  # `"cuda" if settings.cuda else "cpu"`, with cuda=False above
     joined = join(first, other)
+    if joined.device == "cpu" and not (first.device and other.device):
+        joined = joined.replace(device=NOTHING.device)  # the other one may be a card
     if joined.known and not same_value(first.value, other.value):
         joined = joined.replace(value=MISSING)
     if first.known and isinstance(first.value, bool) and isinstance(other.value, bool) and first.value != other.value:
@@ -177,10 +180,7 @@ def _tuple(program: "SourceLookup", module: Module, node: ast.Tuple | ast.List |
         else:
             things.append(thing)
     if loose:
-        found = things[0] if things else NOTHING
-        for thing in things[1:100]:
-            found = join(found, thing)
-        return AbstractValue(elem=found)
+        return AbstractValue(elem=reduce(join, things[:100]) if things else NOTHING)
     return AbstractValue(items=tuple(things), type="list" if isinstance(node, ast.List) else "tuple")
 
 
