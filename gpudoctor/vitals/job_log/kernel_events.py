@@ -183,10 +183,7 @@ def _of_kernel(match: Match) -> bool:
 
 
 def _matches(path: str, table: Messages, end: list[KernelLine]) -> Iterator[tuple[int, KernelLine, Match]]:
-    """Lines of the kernel with a cause or a symptom, their numbers given. What cannot be read ends it.
-
-    Into `end` goes the last line of the kernel.
-    """
+    """Numbered lines of the kernel with a cause or a symptom; into `end` goes its last line. An error ends it."""
     try:
         with open_log(path) as stream:
             known: dict[bytes, Shape] = {}

@@ -70,11 +70,9 @@ def formats(path: str) -> Reader | None:
         return dockerfile
     if is_manual(path):
         return manual
-    if _SET_UP.fullmatch(name):
-        return shell
     if name.endswith(".ipynb"):
         return notebook
-    return lock if is_lock(path) else _BY_NAME.get(name)
+    return shell if _SET_UP.fullmatch(name) else lock if is_lock(path) else _BY_NAME.get(name)
 
 
 def is_lock(path: str) -> bool:
