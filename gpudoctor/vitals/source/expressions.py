@@ -6,7 +6,7 @@ from collections.abc import Callable
 from functools import reduce
 from typing import TYPE_CHECKING, Any
 
-from gpudoctor.model.signs.source import GuardKind
+from gpudoctor.model.signs.source import GuardKind, Known
 from gpudoctor.vitals.source import conditions
 from gpudoctor.vitals.source.calls import attribute, call
 from gpudoctor.vitals.source.index import text_of
@@ -154,14 +154,14 @@ def _compare(program: "SourceLookup", module: Module, node: ast.Compare) -> Abst
 
 
 def _conditional(program: "SourceLookup", module: Module, node: ast.IfExp) -> AbstractValue:
-    thing = program.thing(module, node.test)
+    thing, first, other = (program.thing(module, part) for part in (node.test, node.body, node.orelse))
     meaning = conditions.meaning(node.test, thing, module.segment(node.test))
-    first, other = program.thing(module, node.body), program.thing(module, node.orelse)
     if thing.known and not thing.option and thing.origin == "literal" and first.device and other.device:
         return first if thing.value else other  # `"cuda" if settings.cuda else "cpu"`, with cuda=False above
     joined = join(first, other)
-    if joined.device == "cpu" and not (first.device and other.device):
-        joined = joined.replace(device=NOTHING.device)  # the other one may be a card
+    if joined.device == "cpu" and not (first.device and other.device):  # the other one is unknown
+        cards = any(isinstance(item.value, Known) and item.value.origin == "with a GPU" for item in meaning)
+        joined = joined.replace(device="maybe-cuda" if cards else NOTHING.device)
     if joined.known and not same_value(first.value, other.value):
         joined = joined.replace(value=MISSING)
     if first.known and isinstance(first.value, bool) and isinstance(other.value, bool) and first.value != other.value:

@@ -172,7 +172,7 @@ print(f"{l(1)} {m_(2):>{n(3)}}")
 
 def test_devices_by_a_chain_of_choices() -> None:
     text = """
-import torch
+import os, torch
 one = torch.device("cuda" if torch.cuda.is_available() else "mps" if torch.backends.mps.is_available() else "cpu")
 if torch.cuda.is_available():
     two = "cuda"
@@ -181,11 +181,11 @@ elif torch.backends.mps.is_available():
 else:
     two = "cpu"
 three = torch.ones(3, device=two)
+four = torch.device(os.environ["LOCAL_RANK"] if torch.cuda.is_available() else torch.device("cpu"))
 class Runner:
     def __init__(self, device):
         self.x = torch.ones(3).to(device)
-use(one, two, three, Runner("cuda:0").x)
+use(one, two, three, four, Runner("cuda:0").x)
 """
-    script = read_main(text)
-    [use] = script.calls_to("use")
-    assert [script.thing(arg).device for arg in use.node.args] == ["maybe-cuda"] * 3 + ["cuda"]
+    [use] = (script := read_main(text)).calls_to("use")
+    assert [script.thing(arg).device for arg in use.node.args] == ["maybe-cuda"] * 4 + ["cuda"]
