@@ -6,6 +6,7 @@ from torch.utils.data import DataLoader, TensorDataset
 
 
 device = torch.device("cuda")
+# healthy_cpu: device = torch.device("cpu")
 data = TensorDataset(torch.randn(1000, 8), torch.randint(0, 2, (1000,)))
 loader = DataLoader(data, batch_size=32, num_workers=2, pin_memory=True)
 model = nn.Linear(8, 2).to(device)
@@ -23,4 +24,19 @@ for epoch in range(3):
         loss.backward()
         optimizer.step()
         if step % 100 == 0:
+        # healthy_cpu: running += loss.item()
+        # healthy_on_device: running += loss.detach()
+        # healthy_evaluation: pass
             print(f"epoch {epoch} loss {loss.item():.3f}")
+        # healthy_cpu: correct += (out.argmax(1) == y).sum().item()
+        # healthy_cpu + print(loss)
+        # healthy_on_device: correct += (out.argmax(1) == y).sum()
+        # healthy_evaluation: pass
+    # healthy_on_device + print((running / len(loader)).item(), correct.item())
+    # healthy_evaluation + model.eval()
+    # healthy_evaluation + hits = 0
+    # healthy_evaluation + with torch.no_grad():
+        # healthy_evaluation + for x, y in loader:
+            # healthy_evaluation + hits += (model(x.to(device)).argmax(1).cpu() == y).sum().item()
+    # healthy_evaluation + model.train()
+    # healthy_evaluation + print(epoch, hits)
