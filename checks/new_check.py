@@ -9,6 +9,7 @@ is for you to write: `tests/test_catalogue.py` fails while it is there. `checks/
 """
 
 import argparse
+import os
 import re
 import subprocess
 import sys
@@ -309,14 +310,13 @@ def main() -> int:
     table = ROOT / "rules/gpudoctor_rules" / f"{folder}.toml"
     with table.open("a", encoding="utf-8") as stream:
         stream.write(_ROW.format(code=arguments.code))
-    print(f"added a row to {table.relative_to(ROOT)}")
-    line = f'    "{arguments.code}": "{arguments.name}",\n'
-    path.write_text(catalogue.replace(_END, line + _END, 1), encoding="utf-8")
-    print(f"added the name to {path.relative_to(ROOT)}")
+    path.write_text(catalogue.replace(_END, f'    "{arguments.code}": "{arguments.name}",\n{_END}', 1), "utf-8")
+    print(f"added a row to {table.relative_to(ROOT)}, and the name to {path.relative_to(ROOT)}")
     subprocess.run([sys.executable, str(ROOT / "docs" / "generate.py")], check=True)
-    test = next(file for file in new if file.name.startswith("test_"))
+    test = next(file for file in new if "test_" in file.name)
+    os.environ["GPUDOCTOR_UPDATE_WORDS"] = "1"  # what the example says joins said.txt
     done = subprocess.run([sys.executable, "-m", "pytest", "-q", str(test)], check=False)
-    print("next: replace the example, write what is in parentheses, then `make docs quick`")
+    print("next: replace the example, write what is in parentheses, then `make words docs quick`")
     return done.returncode
 
 
