@@ -32,7 +32,7 @@ class Clock:
     """Exclusive times of the phases of one thread, the training's."""
 
     __slots__ = (
-        "compiled", "deep", "device", "error", "failed", "ident", "light", "mark", "own", "phase", "row",
+        "compiled", "deep", "device", "error", "failed", "ident", "light", "mark", "own", "phase", "quick", "row",
         "scaling", "started", "take",
     )  # fmt: skip
 
@@ -51,6 +51,8 @@ class Clock:
         """What times the device's work at every change of phase (device_clock.py); None without a device."""
         self.light = False
         """Whether the step in the making is only timed (sampling_policy.py)."""
+        self.quick = False
+        """Whether, besides, a hook may set phase and mark itself: nothing else asks for the changes of phase."""
         self.own = 0.0
         """Seconds that our readings of a watched step took before its optimizer's."""
         self.scaling = False

@@ -96,6 +96,7 @@ class DeviceClock:
         self._anchor = self._event()
         self._anchor.record()
         self._clock.device = self
+        self._clock.quick = False
 
     def _capturing(self) -> bool:
         return capturing(self._probe.torch, self._device)

@@ -7,7 +7,7 @@ import sys
 from types import CodeType
 from typing import TYPE_CHECKING, Any, Callable
 
-from .importlib_bootstrap import MISSING, Enter, Leave, nothing, timed, wrapped
+from .importlib_bootstrap import MISSING, Enter, Leave, Usual, nothing, timed, wrapped
 from .tensor_reads import Outside
 
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ class Guard:
         self._off = set(settings.get("off", ()))
         self._faults = set(settings.get("faults", ()))
         self.outside = Outside(torch)
-        self.compiling: Callable[[], bool] = torch.compiler.is_compiling
+        self.compiling: Callable[[], bool] = torch.compiler.is_dynamo_compiling
         self.names: set[str] = set()
         """Hooks that went through here."""
         self.failed: set[str] = set()
@@ -109,7 +109,16 @@ class Guard:
 
         self.between(hook, owner, name, begin, end)
 
-    def between(self, hook: str, owner: Any, name: str, begin: Enter, end: Leave, outer: bool = False) -> None:
+    def between(
+        self,
+        hook: str,
+        owner: Any,
+        name: str,
+        begin: Enter,
+        end: Leave,
+        usual: Usual | None = None,
+        outer: bool = False,
+    ) -> None:
         """`surround` by two functions, for what every step calls; without a token there is no end."""
         ends = self.faulty(hook, begin), self.faulty(f"{hook} (end)", end)
 
@@ -119,7 +128,7 @@ class Guard:
             self.lose(hook, error)
             return True
 
-        self._around(hook, owner, name, lambda call: timed(call, self._clock, self.compiling, ends, lost, outer))
+        self._around(hook, owner, name, lambda call: timed(call, self._clock, self.compiling, ends, lost, usual, outer))
 
     def install(self, hook: str, owner: Any, name: str, enter: Enter, leave: Leave) -> None:
         """Put `enter` and `leave` around an attribute; nothing where there is no such attribute."""

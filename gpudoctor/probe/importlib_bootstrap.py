@@ -10,8 +10,13 @@ from __future__ import annotations
 
 import functools
 import threading
-from typing import Any, Callable
+from time import perf_counter
+from typing import Any, Callable, NamedTuple
 
+from .table import OTHER
+
+QUICK: Any = object()
+"""The token of a call in a quick step."""
 MISSING: Any = object()
 """The result of a call that raised; what an owner has by a name that it has not."""
 
@@ -49,25 +54,56 @@ def _without_us(error: BaseException) -> None:
     error.__traceback__ = trace.tb_next if trace is not None else None
 
 
+class Usual(NamedTuple):
+    """What a hook does in a quick step (`Clock.quick`) instead of `enter` and `leave`."""
+
+    phase: int
+    """What the call is, where nothing else is going on."""
+    ready: Callable[[Any], bool]
+    """`ready(args)`: whether this call is as ever; then it has been counted."""
+    after: Callable[[Any], None]
+    """Is given the result."""
+
+
 def timed(
-    function: Any, clock: Any, compiling: Callable[[], bool], ends: tuple[Enter, Leave], lost: Any, outer: bool
+    function: Any,
+    clock: Any,
+    compiling: Callable[[], bool],
+    ends: tuple[Enter, Leave],
+    lost: Any,
+    usual: Usual | None,
+    outer: bool,
 ) -> Any:
     """The same for the training's thread, with ends that may fail: `lost(error)` tells whether that is ours, and the
     hook is over. `outer`: calls inside the outermost one of a module go straight through.
     """
     ident = threading.get_ident
     begin, end = ends
+    phase, ready, after = usual or (OTHER, nothing, nothing)
 
     @functools.wraps(function)
     def hooked(*args: Any, **kwargs: Any) -> Any:
         nonlocal begin
         if compiling():
             return function(*args, **kwargs)
-        token = None
-        if not (outer and clock.deep) and ident() == clock.ident:
+        if outer and clock.deep:
             try:
-                token = begin(args, kwargs)
+                return function(*args, **kwargs)
             except BaseException as error:
+                _without_us(error)
+                raise
+        token = None
+        if ident() == clock.ident:
+            try:
+                if clock.quick and clock.phase == OTHER and ready(args):
+                    token = QUICK
+                    clock.deep = outer
+                    clock.phase = phase
+                    clock.mark = perf_counter()
+                else:
+                    token = begin(args, kwargs)
+            except BaseException as error:
+                clock.deep = False  # where a signal handler of the program's has raised
                 if not lost(error):
                     raise
                 begin = nothing
@@ -83,7 +119,15 @@ def timed(
         finally:
             if token is not None:
                 try:
-                    end(token, result)
+                    if token is not QUICK:
+                        end(token, result)
+                    else:
+                        now = perf_counter()
+                        clock.row[clock.phase] += now - clock.mark
+                        clock.mark = now
+                        clock.phase = OTHER
+                        clock.deep = False
+                        after(result)
                 except BaseException as error:
                     if not lost(error):
                         raise

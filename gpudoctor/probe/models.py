@@ -161,6 +161,16 @@ class Models:
             elif self._open:
                 self._take_back([key for key in self._open if key == id(module) or model.holds(key)])
 
+    def again_called(self, module: Any) -> bool:
+        """The same of a model in training, with gradients; False: nothing was done, it is not as ever."""
+        model = self._models.get(id(module))
+        if model is None or self._open or not model.grad_calls or model.module() is not module:
+            return False
+        model.calls += 1
+        model.grad_calls += 1
+        self._guessed = None
+        return True
+
     def _known(self, module: Any) -> Model | None:
         model = self._models.get(id(module))
         if model is None or model.module() is not module:
@@ -178,8 +188,9 @@ class Models:
         """A backward pass is over: what was called before it was called in training."""
         if self._open:
             self._was_training()
-        model, self._guessed = self._guessed, None
+        model = self._guessed
         if model is not None:
+            self._guessed = None
             model.evaluations -= 1
             model.eval_grads -= 1
             model.grad_calls += 1

@@ -55,6 +55,7 @@ class Numerics:
         self._torch = probe.torch
         self._tensor = probe.torch.Tensor
         self._item = probe.torch._C.TensorBase.item
+        self._seen = probe.guard.outside.needed
         self._always_late = bool(probe.settings.get("late"))
         keep(self.__dict__.get("_late"))  # of the process that forked this one
         self.budget = Budget(SHARE)
@@ -126,6 +127,7 @@ class Numerics:
     def scaled(self, loss: Any) -> None:
         """`GradScaler.scale` was called on a loss, which may be gone when the backward pass begins."""
         if type(loss) is self._tensor:
+            self._clock.quick = False
             self._look_at_loss(loss)
             step, before = self._steps.index, self._scaled
             self._scaled = [step, 1 + before[1] * (before[0] == step)]
@@ -138,6 +140,18 @@ class Numerics:
             self._scaled[1] -= 1
         else:
             self._look_at_loss(roots[0] if isinstance(roots, (tuple, list)) and roots else roots)
+
+    def usual(self) -> bool:
+        """Whether losses may be read by `usual_loss`."""
+        return not (self._always_late or self._worse or self._scaled[1])
+
+    def usual_loss(self, root: Any) -> bool:
+        """Whether a backward pass of a light step starts from one finite number on the host, which is read then."""
+        if type(root) is not self._tensor or self._seen() or not root.is_cpu or root.numel() != 1:
+            return False
+        value = self._item(root)
+        self._clock.row[_LOSS] = value
+        return bool(value - value == 0.0)
 
     def _look_at_loss(self, root: Any) -> None:
         if type(root) is self._tensor and root.numel() == 1:

@@ -34,7 +34,7 @@ class Pace:
         self._clock = probe.clock
         self._stride = int(probe.settings.get("stride") or 0)
         """One step of so many is watched, whatever it costs (for tests); 0: as it costs."""
-        self._clock.light = False
+        self._clock.light = self._clock.quick = False
         self._usual = self._own = 0.0
         """Seconds of a step, and of our own calls in a watched one."""
         self._left = 0
@@ -47,7 +47,7 @@ class Pace:
 
     def leave(self) -> None:
         """Something happens that is to be looked at: so is the rest of this step."""
-        self._clock.light = False
+        self._clock.light = self._clock.quick = False
 
     def ended(self, duration: float, own: float) -> None:
         """A watched step has ended, `own` seconds of it ours: what are the next ones?"""
@@ -59,12 +59,15 @@ class Pace:
         self._left = self._choose() if self._probe.steps.index >= FIRST else 0
         if self._left > 0 and clock.phase == OTHER and not (windows is not None and windows.on()):
             clock.light = True
+            alone = clock.device is None and clock.compiled is None
+            clock.quick = alone and self._probe.steps.may_be_quick() and self._probe.numerics.usual()
             self._probe.numerics.gradients.pause()
 
     def timed_ended(self) -> None:
         """A light step has ended."""
         self._left -= 1
-        self._clock.light = self._left > 0
+        if self._left <= 0:
+            self._clock.light = self._clock.quick = False
 
     def _choose(self) -> int:
         """Light steps before the next watched one; by chance, so that no rhythm of the loop's can hide."""

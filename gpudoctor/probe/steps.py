@@ -15,10 +15,11 @@ from types import FrameType
 from typing import TYPE_CHECKING, Any
 
 from .call_sites import where
-from .clock import BACKWARD, DATA_WAIT, EVALUATION
+from .clock import BACKWARD, DATA_WAIT, EVALUATION, OPTIMIZER, PROBE
 from .importlib_bootstrap import nothing
 from .table import AT, EMPTY, NAN, OTHER, merge
 from .wire.frames import private
+from .wire.steps import PHASES
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -28,6 +29,8 @@ if TYPE_CHECKING:
 _COUNT, _DURATION, _LONGEST, _BACKWARDS, _RSS = (
     AT[name] for name in ("count", "duration", "longest", "backwards", "rss")
 )
+
+_PHASES = slice(DATA_WAIT, DATA_WAIT + len(PHASES))
 
 ACCUMULATION = 512
 """Backward passes without a step of the optimizer that exists before they count as steps themselves."""
@@ -135,7 +138,7 @@ class Steps:
             self.close()
         else:
             self._idle_backwards += 1
-            if self._idle_backwards > (ACCUMULATION if self.optimizers else 1):
+            if self._idle_backwards > 1 and self._idle_backwards > (ACCUMULATION if self.optimizers else 1):
                 self._close_by("backward")
 
     def gradients_ended(self) -> None:
@@ -171,6 +174,23 @@ class Steps:
             return
         if self._cycles.closes(key, self._clock.mark):
             self._close_by("optimizer")
+
+    def anchor_ended(self) -> None:
+        """The same in a quick step, of the optimizer whose steps are the steps."""
+        clock = self._clock
+        now = perf_counter()
+        clock.row[OPTIMIZER] += now - clock.mark
+        clock.mark = now
+        clock.phase = OTHER
+        self._idle_backwards = 0
+        self.optimizer_calls += 1
+        if self._cycles.closes(self.anchor, now):
+            self._close(now)
+            self._probe.pace.timed_ended()
+
+    def may_be_quick(self) -> bool:
+        """Whether nothing but the clock is asked at the end of a step."""
+        return self.marker == "optimizer" and not (self.fences or self._stop_after or self.table.held)
 
     # -- what the cycles of several optimizers tell
 
@@ -220,13 +240,13 @@ class Steps:
         if self.fences and self.index + 1 in self.fences:
             self.fence()
         if self._clock.light:
-            self._close()
+            self._close(self._now())
             probe.pace.timed_ended()
         else:
             began = perf_counter()
             for call in self.before:
                 call()
-            duration = self._close()
+            duration = self._close(self._now())
             own = self._clock.mark - began
             if self.index >= self._remembered:
                 self._remembered = self.index + 64 if self.index > 2 else self.index + 1
@@ -237,12 +257,16 @@ class Steps:
         if self._clock.device is not None:
             self._clock.device.ended(self._clock.phase, self.index - 1)
 
-    def _close(self) -> float:
-        """It ends now, and its row is finished where it is to hold no more; returns its seconds."""
+    def _now(self) -> float:
         clock = self._clock
         now = perf_counter()
         clock.row[clock.phase] += now - clock.mark
         clock.mark = now
+        return now
+
+    def _close(self, now: float) -> float:
+        """It ends now, and its row is finished where it is to hold no more; returns its seconds."""
+        clock = self._clock
         index = self.index
         row = clock.row
         duration = now - self.last
@@ -269,10 +293,9 @@ class Steps:
         """A sample stands for 20 ms, a step may be shorter: what it cannot hold, the next ones do."""
         drawn, self.drawn = self.drawn, 0.0
         self._debt += drawn
-        moved = max(0.0, min(self._debt, row[OTHER]))
+        moved = max(0.0, min(self._debt, row[_DURATION] - sum(row[_PHASES]) - row[PROBE]))
         self._debt -= moved
         row[DATA_WAIT] += moved
-        row[OTHER] -= moved
 
     def finish(self) -> None:
         """The row in the making is complete, if a step has ended in it."""

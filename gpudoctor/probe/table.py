@@ -63,6 +63,10 @@ class StepTable:
 
     def push(self, row: list[float]) -> None:
         """Steps have ended, one or as many as there was room for; `row` has `WIDTH` values."""
+        if self._per_row == 1:
+            self._values += row
+            self._done()
+            return
         count = int(row[_COUNT])
         if not self._steps and count >= self._per_row:
             self._values += row

@@ -3,11 +3,15 @@
 import ast
 from collections.abc import Iterator
 
-from gpudoctor.analysis.source.syntax_edits import replace_node, without
+from gpudoctor.analysis.source.control_flow import bound_to, enclosing, loop_node
+from gpudoctor.analysis.source.parallelism import DDP
+from gpudoctor.analysis.source.syntax_edits import own_lines, put_under, replace_node, without
 from gpudoctor.analysis.workload import scripts_given
 from gpudoctor.lang import say, template
 from gpudoctor.model import Finding, Patient, Resource, answers
-from gpudoctor.model.remedy import Applicability, Edit, Effort, Remedy
+from gpudoctor.model.evidence import SourceSpan
+from gpudoctor.model.remedy import Applicability, Edit, Effort, ImportEdit, Remedy
+from gpudoctor.model.signs.source import GuardKind, Loop, Script
 from gpudoctor.model.unavailable import Unavailable
 from gpudoctor_checks.distributed.backend_slow import BackendSlowDetail
 from gpudoctor_checks.distributed.dataparallel import DataparallelDetail
@@ -63,7 +67,7 @@ def _of(part: str) -> str:
 
 
 @answers("DIST003")
-def no_sync_missing(finding: Finding) -> Iterator[Remedy]:
+def no_sync_missing(finding: Finding, patient: Patient) -> Iterator[Remedy]:
     """Reduce on the last micro-batch alone."""
     detail = finding.detail_of(NoSyncMissingDetail)
     number = detail.micro_batches or 0
@@ -74,12 +78,53 @@ def no_sync_missing(finding: Finding) -> Iterator[Remedy]:
         f"last = (i + 1) % {text} == 0",
         "with contextlib.nullcontext() if last else model.no_sync():",
         say("    the forward and the backward of line {line} (the forward must be inside)", line=detail.line),
-        # No edit: a forward that stands elsewhere must be inside, too.
         applicability=Applicability.UNSAFE,  # sums in another order
+        edits=_no_sync_edits(finding, patient),
         effect=published(1.0, 1.7) if number else None,
         uses=frozenset({Resource.DEVICE_MEMORY}),
         references=("https://arxiv.org/abs/2006.15704", "https://pytorch.org/docs/stable/notes/ddp.html"),
     )
+
+
+def _no_sync_edits(finding: Finding, patient: Patient) -> tuple[Edit, ...]:
+    """The forward and the backward under `no_sync()`, where both stand in the loop's own body."""
+    places = {(part.path, part.line) for part in finding.evidence if isinstance(part, SourceSpan)}
+    for script, loop in scripts_given(patient).training_loops:
+        models = {bound_to(script, call.node) for call in script.calls if call.name in DDP} - {""}
+        last = _last_of(script, loop)
+        if (script.path, loop.span.line) not in places or len(models) != 1 or not last:
+            continue
+        [model] = models
+        body = getattr(loop_node(script, loop), "body", [])
+        called = [{ast.unparse(node.func) for node in ast.walk(part) if isinstance(node, ast.Call)} for part in body]
+        forward = [at for at, names in enumerate(called) if model in names]
+        backward = [at for at, names in enumerate(called) if any(name.endswith(".backward") for name in names)]
+        if len(backward) == 1 and forward and forward[-1] <= backward[0]:
+            block = body[forward[0] : backward[0] + 1]
+            line = say("with contextlib.nullcontext() if {last} else {model}.no_sync():", last=last, model=model)
+            if all(own_lines(script, part) is not None for part in block):
+                return put_under(script, block, line), ImportEdit(path=script.path, statement="import contextlib")
+    return ()
+
+
+def _last_of(script: Script, loop: Loop) -> str:
+    """The condition around the optimizer's step, where it holds the same when the pass begins."""
+    body = getattr(loop_node(script, loop), "body", [])
+    changed = {
+        node.id
+        for part in body
+        for node in ast.walk(part)
+        if isinstance(node, ast.Name) and not isinstance(node.ctx, ast.Load)
+    }
+    for event in loop.calls(".step"):
+        lines = {guard.line for guard in event.guards if guard.kind is GuardKind.PERIOD}
+        for node in enclosing(script, event.node):
+            if isinstance(node, ast.If) and node in body and node.test.lineno in lines and not event.via:
+                parts = list(ast.walk(node.test))
+                read = {part.id for part in parts if isinstance(part, ast.Name)}
+                if not read & changed and not any(isinstance(part, ast.Attribute) for part in parts):
+                    return ast.unparse(node.test)
+    return ""
 
 
 _EVERY = 50

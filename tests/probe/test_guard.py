@@ -92,7 +92,7 @@ def test_a_signal_while_we_are_at_work_reaches_the_caller(where):
 def hooked(work, **settings):
     """An object whose `divide` is hooked, and what the guard has lost."""
     lost = []
-    torch = SimpleNamespace(_C=SimpleNamespace(), compiler=SimpleNamespace(is_compiling=lambda: False))
+    torch = SimpleNamespace(_C=SimpleNamespace(), compiler=SimpleNamespace(is_dynamo_compiling=lambda: False))
     guard = Guard(torch, Clock(), lambda hook, error: lost.append(hook), settings)
     kind = type("Kind", (), {"divide": lambda self, x: 6 // x})
     guard.surround("hook", kind, "divide", work)

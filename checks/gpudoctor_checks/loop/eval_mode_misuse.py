@@ -59,13 +59,13 @@ class EvalModeMisuseDetail(Detail):
 
     how: str
     """`graph`, `mode` or `training`."""
-    model: str = ""
+    model: str | None = None
     """Its name where the edit goes."""
-    loop: str = ""
+    loop: str | None = None
     """Place of the loop."""
-    inside: bool = False
+    inside: bool | None = None
     """The evaluation is inside of the training loop."""
-    whole: bool = False
+    whole: bool | None = None
     """The loop is all that its function does."""
 
 
@@ -202,7 +202,7 @@ class EvalModeMisuse(Check):
             evidence=(*spans, run.measured("forward_passes", steps, "{steps}")),
             severity=self._worth(run) if how == "graph" else Severity.WARNING,
             cost=Cost(step_share=self._graph_costs(run) if how == "graph" else None, breaks=_SPOILS.get(how)),
-            detail=EvalModeMisuseDetail(how=how, model="", inside=False, loop="", whole=False),
+            detail=EvalModeMisuseDetail(how=how),
         )
 
     def _worth(self, run: Run) -> Severity:

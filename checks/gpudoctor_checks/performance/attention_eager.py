@@ -90,7 +90,7 @@ class AttentionEager(Check):
             ),
             evidence=(run.measured("eager_attention_looks", seen),),
             severity=Severity.WARNING,
-            detail=AttentionEagerDetail(kind="keyword", literal=False),
+            detail=None if found else AttentionEagerDetail(kind="keyword", literal=False),
         )
 
     def _read(self, patient: Patient) -> Iterator[Finding]:

@@ -22,7 +22,7 @@ from gpudoctor.text import percent
 class OptimizerUnfusedDetail(Detail):
     """What the rule reads."""
 
-    foreach: bool = False
+    foreach: bool | None = None
     """A call asks for it; else only a run was seen."""
     optimizer: str | None = None
     """Its class."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from ..clock import BACKWARD, EVALUATION, OWNS
-from ..importlib_bootstrap import MISSING
+from ..importlib_bootstrap import MISSING, Usual
 
 if TYPE_CHECKING:
     from ..probe import Probe
@@ -16,6 +16,7 @@ HOOK = "backward"
 def install(probe: Probe) -> None:
     """Hook `torch.autograd.backward` and `torch.autograd.grad`."""
     guard, clock, steps, evaluation = probe.guard, probe.clock, probe.steps, probe.evaluation
+    usual_loss = probe.numerics.usual_loss
     backward_begins = guard.reading("numerics", probe.numerics.backward_begins)
     backward_ended = guard.reading("numerics", probe.numerics.backward_ended)
 
@@ -39,6 +40,13 @@ def install(probe: Probe) -> None:
                 backward_ended()
             steps.backward_ended()
 
+    def ready(args: Any) -> bool:
+        return clock.compiled is None and not evaluation.streak and usual_loss(args[0] if args else None)
+
+    def after(result: Any) -> None:
+        if result is not MISSING:
+            steps.backward_ended()
+
     def grad(_args: Any, _kwargs: Any) -> int | None:
         phase = clock.phase
         return None if phase == BACKWARD or OWNS[phase] else clock.switch(BACKWARD)
@@ -49,5 +57,5 @@ def install(probe: Probe) -> None:
             steps.gradients_ended()
 
     autograd = probe.torch.autograd
-    guard.between(HOOK, autograd, "backward", begins, ended)
+    guard.between(HOOK, autograd, "backward", begins, ended, Usual(BACKWARD, ready, after))
     guard.between(HOOK, autograd, "grad", grad, given)

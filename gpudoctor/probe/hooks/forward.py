@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..clock import BACKWARD, EVALUATION, FORWARD, OWNS
 from ..guard import CALLER
+from ..importlib_bootstrap import Usual, nothing
 from ..table import OTHER
 
 if TYPE_CHECKING:
@@ -28,7 +29,7 @@ def install(probe: Probe) -> None:
             setattr(module, name, function)
 
 
-def _ends(probe: Probe) -> tuple[Any, Any]:
+def _ends(probe: Probe) -> tuple[Any, Any, Usual]:
     clock, steps, evaluation, models = probe.clock, probe.steps, probe.evaluation, probe.models
     grad_enabled = probe.torch.is_grad_enabled
 
@@ -62,7 +63,11 @@ def _ends(probe: Probe) -> tuple[Any, Any]:
         if token >= 0:
             clock.switch(token)
 
-    return begin, end
+    def ready(args: Any) -> bool:
+        module = args[0]
+        return module.training and not evaluation.streak and grad_enabled() and models.again_called(module)
+
+    return begin, end, Usual(FORWARD, ready, nothing)
 
 
 # `Module.train`: going back to training ends an evaluation that nobody declared; where `eval()` was called

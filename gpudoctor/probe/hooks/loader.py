@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from ..call_sites import Place, where
 from ..clock import DATA_WAIT, EVALUATION, OWNS
 from ..guard import CALLER
-from ..importlib_bootstrap import MISSING
+from ..importlib_bootstrap import MISSING, Usual
 from ..table import AT
 
 if TYPE_CHECKING:
@@ -57,6 +57,8 @@ class Loaders:
         """Workers that were started so far."""
         self.iterating: weakref.WeakKeyDictionary[Any, Loader] = weakref.WeakKeyDictionary()
         """Loaders by their iterators."""
+        self.drawing = 0
+        """Id of the iterator that was drawn from last, as long as none has come after it."""
         self._last_workers: list[int] = []
         self._before: tuple[Any, ...] = ([],)
 
@@ -126,9 +128,19 @@ class Loaders:
         if entry.role == "evaluation":
             self._probe.evaluation.begin(by_loader=True)
 
+    def drawn_again(self, iterator: Any) -> bool:
+        """The same of the loader that trains, after a backward pass; False: nothing was done, it is not as ever."""
+        entry, backwards = self.trains, self._probe.steps.backwards
+        if id(iterator) != self.drawing or entry is None or entry is not self.last or entry.backwards == backwards:
+            return False
+        entry.idle = 0
+        entry.backwards = backwards
+        return True
+
     def began(self, entry: Loader, iterator: Any) -> None:
         """A loader is iterated: new workers of its are told."""
         self.starting = None
+        self.drawing = 0
         self.iterating[iterator] = entry
         pids = [int(worker.pid) for worker in getattr(iterator, "_workers", ())]
         if pids and pids != self._last_workers:
@@ -255,7 +267,7 @@ def _iterating(probe: Probe, loaders: Loaders, kind: Any) -> None:
 
 
 def _drawing(probe: Probe, loaders: Loaders, kind: Any) -> None:
-    clock, steps, guard = probe.clock, probe.steps, probe.guard
+    clock, steps, guard, evaluation = probe.clock, probe.steps, probe.guard, probe.evaluation
     measured = guard.reading(HOOK, Measure(probe).of)
 
     def begins(args: Any, _kwargs: Any) -> int | None:
@@ -266,6 +278,7 @@ def _drawing(probe: Probe, loaders: Loaders, kind: Any) -> None:
         entry = loaders.iterating.get(args[0])
         if entry is not None:
             loaders.drawn(entry)
+            loaders.drawing = id(args[0])
         if clock.phase == EVALUATION:
             return None
         steps.draw_begins()
@@ -273,17 +286,22 @@ def _drawing(probe: Probe, loaders: Loaders, kind: Any) -> None:
 
     def ended(before: int, batch: Any) -> None:
         clock.switch(before)
-        if batch is MISSING:
-            if loaders.last is not None:
-                loaders.last.backwards = -1
-            return
-        row = clock.row
-        loaders.claimed(row)
-        steps.batches = True
-        row[_BATCHES] += 1.0
-        measured(batch)
+        if batch is not MISSING:
+            loaders.claimed(clock.row)
+            steps.batches = True
+        after(batch)
 
-    guard.between(HOOK, kind, "__next__", begins, ended)
+    def ready(args: Any) -> bool:
+        return not evaluation.streak and loaders.drawn_again(args[0])
+
+    def after(batch: Any) -> None:
+        if batch is not MISSING:
+            clock.row[_BATCHES] += 1.0
+            measured(batch)
+        elif loaders.last is not None:
+            loaders.last.backwards = -1
+
+    guard.between(HOOK, kind, "__next__", begins, ended, Usual(DATA_WAIT, ready, after))
 
 
 class Measure:
@@ -298,11 +316,14 @@ class Measure:
         """Add a batch to the row of the step."""
         plain, kind = self._plain, type(batch)
         first: Any = batch[0] if (kind is list or kind is tuple) and batch else None
+        clock = self._clock
         if type(first) is plain and first.dim() > 1:
-            self._add(_SAMPLES, first.size(0))
+            row = clock.row
+            before = row[_SAMPLES]
+            row[_SAMPLES] = first.size(0) if before != before else before + first.size(0)
         else:
             self._measure(batch)
-        if not self._clock.light:
+        if not clock.light:
             self._numerics.losses.drawn(batch)
 
     def _measure(self, batch: Any) -> None:

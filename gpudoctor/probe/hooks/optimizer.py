@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from ..call_sites import where
 from ..clock import BACKWARD, EVALUATION, OPTIMIZER, OWNS
 from ..guard import CALLER
-from ..importlib_bootstrap import MISSING, wrapped
+from ..importlib_bootstrap import MISSING, Usual, nothing, wrapped
 from ..table import OTHER
 
 if TYPE_CHECKING:
@@ -131,11 +131,23 @@ def _ends(probe: Probe) -> tuple[Any, Any]:
 
     def pre_hook(optimizer: Any, args: Any, kwargs: Any) -> Any:
         # First: Dynamo would guard on whatever is read or set before.
-        return None if compiling() else safe_before(optimizer, args, kwargs)
+        if compiling():
+            return None
+        if not clock.quick or id(optimizer) != steps.anchor or running or kwargs or len(args) > 1:
+            return safe_before(optimizer, args, kwargs)
+        if clock.phase != OTHER or evaluation.streak or ident() != clock.ident:
+            return safe_before(optimizer, args, kwargs)
+        running.append((steps.anchor, OTHER))
+        clock.phase = OPTIMIZER
+        clock.mark = perf_counter()
+        return None
 
     def post_hook(optimizer: Any, _args: Any, _kwargs: Any) -> None:
         if compiling():
             clock.compiled = optimizer  # only ever set here: Dynamo sets it when the compiled code has run
+        elif clock.quick and running == [(id(optimizer), OTHER)]:
+            running.clear()
+            steps.anchor_ended()
         else:
             safe_after(optimizer)
 
@@ -155,7 +167,7 @@ def _making(probe: Probe, kind: Any) -> None:
 
 def _phase(probe: Probe, owner: Any, name: str) -> None:
     """Clearing and clipping are the optimizer's work."""
-    clock, clips = probe.clock, name.startswith("clip")
+    clock = probe.clock
     clipped = probe.guard.reading("numerics", probe.numerics.clipped)
 
     def begins(_args: Any, _kwargs: Any) -> int | None:
@@ -163,10 +175,13 @@ def _phase(probe: Probe, owner: Any, name: str) -> None:
 
     def ended(before: int, result: Any) -> None:
         clock.switch(before)
-        if clips:
-            clipped(result)
+        after(result)
 
-    probe.guard.between(HOOK, owner, name, begins, ended)
+    def as_ever(_args: Any) -> bool:
+        return True
+
+    after = clipped if name.startswith("clip") else nothing
+    probe.guard.between(HOOK, owner, name, begins, ended, Usual(OPTIMIZER, as_ever, after))
 
 
 def _scaler(probe: Probe, scaler: Any) -> None:

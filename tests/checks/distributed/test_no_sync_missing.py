@@ -3,8 +3,9 @@ from recordings import make_process, make_recording, make_steps, record
 from scripts import PATIENTS, script_patient
 
 from gpudoctor.model import Severity
-from gpudoctor.testing import examine
+from gpudoctor.testing import examine, prescribe
 from gpudoctor_checks.distributed.no_sync_missing import NoSyncMissing
+from gpudoctor_rules.distributed import no_sync_missing
 
 FOLDER = PATIENTS / "DIST003"
 
@@ -28,3 +29,13 @@ def test_the_number_that_a_run_shows_decides(backwards, found):
     seen = examine(NoSyncMissing, patient)
     assert [finding.severity for finding in seen] == found
     assert all("8 backward passes a step were recorded" in finding.message for finding in seen)
+
+
+@pytest.mark.parametrize("changes", [False, True])
+def test_a_condition_that_changes_in_the_pass_is_not_edited(changes):
+    text = (FOLDER / "sick_modulo.py").read_text("utf-8")
+    text = text.replace("    loss.backward()", "    loss.backward()\n    step += 0") if changes else text
+    patient = script_patient(text)
+    [finding] = examine(NoSyncMissing, patient)
+    [remedy] = prescribe(no_sync_missing, finding, patient)
+    assert bool(remedy.edits) is not changes

@@ -444,6 +444,7 @@ def test_one_by_one_on_the_cpu_is_an_ailment_where_it_was_asked_for():
     asked = text.replace("lr=0.1)", "lr=0.1, foreach=False)")
     [finding] = findings("PERF005", asked, process)
     assert finding.severity is Severity.WARNING and finding.cost.step_share > 0.5
+    assert finding.detail.foreach and finding.detail.optimizer == "SGD"  # or nothing could be edited
 
 
 def test_padding_is_counted():
