@@ -202,14 +202,13 @@ class _Events:
         self.all: list[LogEvent] = []
         self.ordinary = self.low = self.served = 0
         """Lines of a program that goes on, of a low level, and of a server; an event holds them as it came last."""
-        self.run_begins = 1
+        self._begins: list[int] = []
+        """Lines at which the program seems to begin again; it does once it shows something of its own behind it."""
+        self._alive = 0
         self._same: dict[Hashable, LogEvent] = {}
         self._texts: Counter[Hashable] = Counter()
         self._survived: Counter[Hashable] = Counter()
         """Failures after which the training went on, by what they have in common."""
-        self._in_doubt: list[LogEvent] = []
-        """Exceptions of the run before one that seems to begin, until it shows something of its own."""
-        self._begins_again = 0
 
     def add(self, event: LogEvent) -> LogEvent:
         """Keep an event; gives the one that counts it."""
@@ -244,26 +243,26 @@ class _Events:
 
     def begun_again(self, line: int) -> None:
         """The program began again at a line: what failed before was not its end."""
-        self._begins_again = self._begins_again or line
+        self._begins.append(line)
         for item in self.all:
-            if not item.exception:
-                item.earlier = True
-            elif not item.earlier and item not in self._in_doubt:
-                self._in_doubt.append(item)
+            item.earlier = item.earlier or not item.exception
         self._same.clear()
 
     def alive(self, line: int) -> None:
         """The run that began last showed something of its own on a line: a step, a failure, another line."""
-        if self._begins_again and line > self._begins_again:
-            for item in self._in_doubt:
-                item.earlier = True
-            self.run_begins, self._begins_again = self._begins_again, 0
-            self._in_doubt.clear()
+        self._alive = max(self._alive, line)
+
+    @property
+    def run_begins(self) -> int:
+        """The line at which the last run begins."""
+        return max((line for line in self._begins if line < self._alive), default=1)
 
     @property
     def failed(self) -> bool:
         """Whether something that may have ended a process has come, and nothing shows that it did not."""
-        return any(item.fatal and not (item.earlier or item.last or overcome(item)) for item in self.all)
+        begins = self.run_begins
+        own = (item for item in self.all if item.fatal and item.line >= begins)
+        return any(not (item.earlier or item.last or overcome(item)) for item in own)
 
     def progress(self, moment: float, rank: int | None, line: int) -> bool:
         """A step was printed; whether any event waits for more. Step 0 shows nothing: a bar is printed again."""
@@ -293,7 +292,7 @@ class _Events:
 
     def finished(self, lines: int) -> list[LogEvent]:
         """The events of a file of so many lines."""
-        near = lines - max(_NEAR_END, lines // 50)
+        near, begins = lines - max(_NEAR_END, lines // 50), self.run_begins
         times: Counter[Hashable] = Counter()
         for item in self.all:
             times[alike_of(item)] += item.count
@@ -305,7 +304,8 @@ class _Events:
             item.at_end = item.last_line >= near and (count >= _LASTS or (lines <= _SHORT and item.count > 1))
             item.followed = 0 if item.reported else self.ordinary - item.followed
             item.low_behind, item.served = self.low - item.low_behind, self.served - item.served
-            item.doubtful = item.doubtful or item in self._in_doubt
+            item.earlier = item.earlier or item.line < begins
+            item.doubtful = item.doubtful or (not item.earlier and item.line < max(self._begins, default=0))
             item.habitual = self._survived[alike] > 0
             if self._survived[alike] >= _HABIT and item.last_line < latest:
                 item.seen.update(range(1, WENT_ON + 1))
