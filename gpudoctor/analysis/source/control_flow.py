@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import TypeAlias
 
 from gpudoctor.analysis.memo import once
-from gpudoctor.analysis.source.syntax import LoopNode, called_name, nodes, parents, walk
+from gpudoctor.analysis.source.syntax import LoopNode, called_name, nodes, walk
 from gpudoctor.model.evidence import SourceSpan
 from gpudoctor.model.signs.source import Call, Event, Guard, GuardKind, Known, Loop, LoopRole, Script, Source
 
@@ -15,7 +15,7 @@ FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)
 
 def enclosing(script: Script, node: ast.AST) -> Iterator[ast.AST]:
     """What holds a node, innermost first, up to the module."""
-    above = parents(script)
+    above = script.parents
     while node in above:
         node = above[node]
         yield node

@@ -14,8 +14,16 @@ C = TypeVar("C", bound=ast.AST)
 FunctionNode: TypeAlias = ast.FunctionDef | ast.AsyncFunctionDef
 LoopNode: TypeAlias = ast.For | ast.AsyncFor | ast.While
 
-_LEAVES = frozenset(("ctx", "op", "ops", "id", "attr", "arg", "kind", "type_comment"))
-"""Fields that hold no node of their own: objects that Python shares, and words."""
+
+def words(text: str) -> frozenset[str]:
+    """The words of a text, as a set."""
+    return frozenset(text.split())
+
+
+_LEAVES = words(
+    "ctx op ops id attr arg kind type_comment name module level simple is_async conversion rest kwd_attrs tag str"
+)
+"""Fields that hold no node of their own: objects that Python shares, words and numbers."""
 
 
 class _Fields(dict[type[ast.AST], tuple[str, ...]]):
@@ -26,7 +34,7 @@ class _Fields(dict[type[ast.AST], tuple[str, ...]]):
         return found
 
 
-_FIELDS = _Fields({ast.Constant: (), ast.Name: (), ast.alias: (), ast.Global: (), ast.Nonlocal: ()})
+_FIELDS = _Fields(dict.fromkeys((ast.Constant, ast.Name, ast.alias, ast.Global, ast.Nonlocal, ast.MatchSingleton), ()))
 
 
 @overload
@@ -43,7 +51,7 @@ def nodes(script: Script, *kinds: type[ast.AST]) -> tuple[ast.AST, ...]:
     They come in the order of `ast.walk`: outer ones before inner ones, in the text's order on each level. The
     `Load` of a name and the `Add` of an operation are left out: Python has one object for all of them.
     """
-    return _of_kinds(script, kinds) if kinds else _all(script)
+    return _of_kinds(script, kinds) if kinds else tuple(script.kinds[ast.AST])
 
 
 def children(node: ast.AST) -> list[ast.AST]:
@@ -51,18 +59,22 @@ def children(node: ast.AST) -> list[ast.AST]:
     return below((node,))
 
 
-def below(level: Iterable[ast.AST]) -> list[ast.AST]:
-    """The nodes right below some, as `children` gives them."""
+def below(level: Iterable[ast.AST], parents: dict[ast.AST, ast.AST] | None = None) -> list[ast.AST]:
+    """The nodes right below some, as `children` gives them; `parents` gets for each the node that holds it."""
     found: list[ast.AST] = []
     for node in level:
+        before = len(found)
         for name in _FIELDS[type(node)]:
             value = getattr(node, name, None)
-            if type(value) is list:
-                for child in value:
-                    if isinstance(child, ast.AST):
-                        found.append(child)
-            elif isinstance(value, ast.AST):
-                found.append(value)
+            if type(value) is not list:
+                if value is not None:
+                    found.append(value)
+            elif None in value:  # the key of `**more` in a dict, the default of a keyword that has none
+                found += [child for child in value if child is not None]
+            else:
+                found += value
+        if parents is not None and len(found) > before:
+            parents.update(dict.fromkeys(found[before:], node))
     return found
 
 
@@ -76,9 +88,9 @@ def walk(node: ast.AST) -> list[ast.AST]:
     return found
 
 
-def by_kind(found: Iterable[ast.AST]) -> dict[type[ast.AST], list[ast.AST]]:
-    """Nodes by their exact type, in their order."""
-    kinds: dict[type[ast.AST], list[ast.AST]] = {}
+def by_kind(found: list[ast.AST]) -> dict[type[ast.AST], list[ast.AST]]:
+    """Nodes by their exact type, in their order; all of them under `ast.AST`."""
+    kinds: dict[type[ast.AST], list[ast.AST]] = {ast.AST: found}
     for node in found:
         kind = type(node)
         if kind in kinds:
@@ -165,20 +177,9 @@ def is_main_guard(test: ast.expr) -> bool:
 
 
 @once
-def parents(script: Script) -> Mapping[ast.AST, ast.AST]:
-    """Each node of the tree but the tree itself, with the node that holds it."""
-    return script.parents or {child: node for node in _all(script) for child in children(node)}
-
-
-@once
-def _all(script: Script) -> tuple[ast.AST, ...]:
-    return tuple(walk(script.tree))
-
-
-@once
 def _places(script: Script) -> Mapping[ast.AST, int]:
     """The place of each node in the walk."""
-    return {node: place for place, node in enumerate(_all(script))}
+    return {node: place for place, node in enumerate(script.kinds[ast.AST])}
 
 
 @once

@@ -85,7 +85,7 @@ class Guard:
     period: Value | None = None
     value: Value | None = None
     """The default of a SWITCH guard, already negated for an else branch. Known True with the origin
-    `with a GPU` for tests of `torch.cuda.is_available()` and the like."""
+    `WITH_A_GPU` for tests of `torch.cuda.is_available()` and the like."""
     mostly: bool = False
     """Whether it holds on nearly every pass (no failure, every pass but the Nth, `step > 0`): kind OTHER, and
     it does not thin passes."""
@@ -252,7 +252,7 @@ class Script:
     text: str
     tree: ast.Module
     kinds: Mapping[type[ast.AST], Sequence[ast.AST]] = field(repr=False, compare=False)
-    """The nodes of the tree by their exact type, those of one type in the order of `ast.walk`."""
+    """The nodes of the tree by their exact type in the order of `ast.walk`; all of them under `ast.AST`."""
     lines: int
     calls: tuple[Call, ...]
     loops: tuple[Loop, ...]
@@ -271,7 +271,7 @@ class Script:
     starts: bool = True
     """Whether it does something when it is run, and is not a module for others."""
     parents: Mapping[ast.AST, ast.AST] = field(default_factory=dict, repr=False, compare=False)
-    """Each node with the one that holds it, if nothing was cut out of the tree."""
+    """Each node with the one that holds it."""
     names_of: Callable[[ast.Call], tuple[str, ...]] = field(default=lambda _: (), repr=False, compare=False)
     """The names that hold the loader that a call makes, in any script of the program."""
     thing: Callable[[ast.AST], Thing] = field(default=lambda _: Thing(), repr=False, compare=False)

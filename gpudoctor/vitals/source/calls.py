@@ -23,6 +23,7 @@ from gpudoctor.vitals.source.values import (
     ClassSymbol,
     Function,
     Module,
+    Scope,
     tensor,
     without_graph,
 )
@@ -70,7 +71,7 @@ def resolve(program: "SourceLookup", module: Module, node: ast.Call) -> Resolved
     thing = program.thing(module, func)
     label = func.id if isinstance(func, ast.Name) else f"?.{type(func).__name__.lower()}"
     if isinstance(func, ast.Name) and label in program.builtins:
-        if program.look(module.homes[func], label, func) is None:
+        if program.look(module.home(func), label, func) is None:
             if label in ("isinstance", "print", "len", "range"):
                 return Resolved(label)
         else:
@@ -79,7 +80,7 @@ def resolve(program: "SourceLookup", module: Module, node: ast.Call) -> Resolved
 
 
 def _super(module: Module, node: ast.Call, method: str) -> Resolved:
-    scope = module.homes.get(node)
+    scope: Scope | None = module.home(node)
     while scope is not None and (scope.function is None or scope.function.klass is None):
         scope = scope.outer
     klass = scope.function.klass if scope is not None and scope.function is not None else None

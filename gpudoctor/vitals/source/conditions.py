@@ -9,7 +9,7 @@ from typing import Any
 from gpudoctor.analysis.source.syntax import called_name
 from gpudoctor.model.signs.source import GuardKind, Known, Unknown
 from gpudoctor.vitals.source.library import FAILED, RANK_ZERO
-from gpudoctor.vitals.source.values import MISSING, AbstractValue, Condition, Meanings, value_of
+from gpudoctor.vitals.source.values import MISSING, WITH_A_GPU, AbstractValue, Condition, Meanings, value_of
 
 _RANK_NAME = re.compile(
     r"(?:\w+_)?(?:global_|local_|node_|world_|ddp_|dist_|process_)?rank$|proc(?:ess)?_(?:id|index)$|process_index$"
@@ -211,7 +211,7 @@ def _equal(node: ast.expr, other: ast.expr, left: AbstractValue, right: Abstract
     if left.type == "rank" or _is_rank(node) or _MAIN_NAME.search(called_name(node).lower()):
         return (RANK_ZERO,) if right.value is not None else None
     if _of_device(left) and isinstance(right.value, str) and not left.known:
-        gpu = Known(value=right.value.startswith("cuda"), origin="with a GPU", text=text)
+        gpu = Known(value=right.value.startswith("cuda"), origin=WITH_A_GPU, text=text)
         return (Condition(kind=GuardKind.SWITCH, value=gpu),)
     if isinstance(node, ast.Name) and isinstance(other, ast.Name) and node.id == other.id:
         return (FAILED.opposite(),)  # x == x holds unless x is NaN

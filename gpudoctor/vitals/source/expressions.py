@@ -19,6 +19,7 @@ from gpudoctor.vitals.source.values import (
     NOTHING,
     NUMBER,
     TENSOR,
+    WITH_A_GPU,
     AbstractValue,
     Meanings,
     Module,
@@ -43,7 +44,7 @@ def _constant(program: "SourceLookup", module: Module, node: ast.Constant) -> Ab
 
 
 def _name(program: "SourceLookup", module: Module, node: ast.Name) -> AbstractValue:
-    scope = module.homes.get(node, module.scope)
+    scope = module.home(node)
     found = program.look(scope, node.id, node)
     if found is None:
         return program.guessed(module, node.id, NOTHING)
@@ -64,7 +65,7 @@ def _name(program: "SourceLookup", module: Module, node: ast.Name) -> AbstractVa
 
 def _attribute(program: "SourceLookup", module: Module, node: ast.Attribute) -> AbstractValue:
     text = text_of(node)
-    scope = module.homes.get(node, module.scope)
+    scope = module.home(node)
     bindings = scope.bindings.get(text) if text else None
     reaching, certain = program.reaching(scope, bindings, node) if bindings else ([], False)
     found = program.joined(reaching) if reaching else NOTHING
@@ -160,7 +161,7 @@ def _conditional(program: "SourceLookup", module: Module, node: ast.IfExp) -> Ab
         return first if thing.value else other  # `"cuda" if settings.cuda else "cpu"`, with cuda=False above
     joined = join(first, other)
     if joined.device == "cpu" and not (first.device and other.device):  # the other one is unknown
-        cards = any(isinstance(item.value, Known) and item.value.origin == "with a GPU" for item in meaning)
+        cards = any(isinstance(item.value, Known) and item.value.origin == WITH_A_GPU for item in meaning)
         joined = joined.replace(device="maybe-cuda" if cards else NOTHING.device)
     if joined.known and not same_value(first.value, other.value):
         joined = joined.replace(value=MISSING)

@@ -87,7 +87,8 @@ def load(path: Path, shown: str, limit: ReadLimit, entry: bool, texts: Mapping[s
     except UnreadSource as error:
         tree, note = _read_in_part(text, shown, bool(cells), error)
         notes.append(note)
-    nodes = _measured(tree, shown)
+    parents: dict[ast.AST, ast.AST] = {}
+    nodes = _measured(tree, shown, parents)
     module = Module(
         path=shown,
         file=os.path.abspath(path),
@@ -97,6 +98,7 @@ def load(path: Path, shown: str, limit: ReadLimit, entry: bool, texts: Mapping[s
         entry=entry,
         cells=cells,
         nodes=len(nodes),
+        parents=parents,
         kinds=by_kind(nodes),
     )
     return module, notes
@@ -203,7 +205,7 @@ def _parsed(text: str, shown: str, notebook: bool) -> ast.Module:
     return tree
 
 
-def _measured(tree: ast.Module, shown: str) -> list[ast.AST]:
+def _measured(tree: ast.Module, shown: str, parents: dict[ast.AST, ast.AST]) -> list[ast.AST]:
     """A tree's nodes, in the order of `ast.walk`. Raises `UnreadSource` for one too large or too deep."""
     nodes: list[ast.AST] = []
     depth = 0
@@ -214,7 +216,7 @@ def _measured(tree: ast.Module, shown: str) -> list[ast.AST]:
         for most, found in ((SCRIPT_NODES, len(nodes)), (SCRIPT_DEPTH, depth)):
             if found > most.most:
                 raise UnreadSource(say("{shown}: it is not read: it has {words}", shown=shown, words=most.words))
-        level = below(level)
+        level = below(level, parents)
     return nodes
 
 

@@ -1,9 +1,8 @@
-"""One walk over a module's tree: who holds whom, the scopes, and which statements bind which names."""
+"""The scopes of a module, and which of its statements bind which names."""
 
 import ast
 from collections.abc import Iterator
 
-from gpudoctor.analysis.source.syntax import children
 from gpudoctor.vitals.source.importing import relative_name
 from gpudoctor.vitals.source.values import Binding, ClassSymbol, Function, Module, Scope
 
@@ -11,8 +10,12 @@ _CHANGES = frozenset(["to", "cuda", "cpu", "append", "add", "insert", "appendlef
 """Methods that change the object, or what a name for it holds."""
 _LIBRARIES = ("torch", "lightning", "pytorch_lightning", "accelerate", "transformers", "deepspeed", "monai", "timm")
 COMPREHENSIONS = (ast.ListComp, ast.SetComp, ast.GeneratorExp, ast.DictComp)
-_PLAIN = frozenset((ast.Name, ast.Constant, ast.Attribute, ast.Call, ast.keyword, ast.arg, ast.Subscript, ast.Tuple))
-"""Kinds of nodes that bind nothing."""
+_BINDS = (
+    *(ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Lambda, ast.Assign, ast.AnnAssign, ast.AugAssign),
+    *(ast.NamedExpr, ast.For, ast.AsyncFor, ast.With, ast.AsyncWith, ast.Delete, ast.Import, ast.ImportFrom),
+    *(ast.Global, ast.Nonlocal, ast.Expr, ast.Return, ast.Yield, ast.YieldFrom, *COMPREHENSIONS),
+)
+"""Kinds of nodes that bind something, make a scope, or give what a function gives."""
 
 
 def text_of(node: ast.AST | None) -> str:
@@ -26,47 +29,30 @@ def text_of(node: ast.AST | None) -> str:
 
 def index(module: Module) -> list[ast.Import | ast.ImportFrom]:
     """Fill a module's indexes; gives its import statements, in order."""
-    top = Scope(node=module.tree, module=module, outer=None, name="")
-    module.scopes[module.tree] = top
+    module.scopes[module.tree] = Scope(node=module.tree, module=module, outer=None, name="")
     imports: list[ast.Import | ast.ImportFrom] = []
-    stack: list[tuple[ast.AST, Scope]] = [(module.tree, top)]
-    while stack:
-        node, scope = stack.pop()
-        module.homes[node] = scope
+    for node in sorted(module.of(*_BINDS), key=lambda node: (node.lineno, node.col_offset)):
+        scope = module.home(node)
+        _bind(module, scope, node)
+        _scope(module, scope, node)
         if isinstance(node, ast.Import | ast.ImportFrom):
             imports.append(node)
-        inner = None
-        if type(node) not in _PLAIN:
-            _bind(module, scope, node)
-            inner = _scope(module, scope, node)
-        inside = _inside(node) if inner is not None else frozenset()
-        below = children(node)
-        for child in reversed(below):
-            module.parents[child] = node
-            stack.append((child, inner if inner is not None and id(child) in inside else scope))
     module.stand_ins = "ImportError" in module.text or "ModuleNotFound" in module.text
     module.torch = any(target.partition(".")[0] in _LIBRARIES for target in module.imports.values())
     return imports
 
 
-def _inside(node: ast.AST) -> frozenset[int]:
-    """Parts of a definition that stand inside of the scope that it makes."""
-    if isinstance(node, ast.Lambda):
-        return frozenset({id(node.body)})
-    return frozenset(map(id, getattr(node, "body", ())))
-
-
-def _scope(module: Module, outer: Scope, node: ast.AST) -> Scope | None:
-    """The scope that a node makes."""
+def _scope(module: Module, outer: Scope, node: ast.AST) -> None:
+    """Make the scope of a function or class."""
     if not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda | ast.ClassDef):
-        return None
+        return
     short = "<lambda>" if isinstance(node, ast.Lambda) else node.name
     scope = Scope(node, module, outer, f"{outer.name}.{short}" if outer.name else short)
     module.scopes[node] = scope
     if isinstance(node, ast.ClassDef):
         scope.klass = ClassSymbol(node=node, module=module, scope=scope)
         module.klasses.append(scope.klass)
-        return scope
+        return
     function = scope.function = Function(node=node, module=module, scope=scope, klass=outer.klass)
     module.functions.append(function)
     if outer.klass is not None and not isinstance(node, ast.Lambda):
@@ -84,7 +70,6 @@ def _scope(module: Module, outer: Scope, node: ast.AST) -> Scope | None:
         function.no_grad |= name.rpartition(".")[2] in ("no_grad", "inference_mode")
     if isinstance(node, ast.Lambda):
         function.returns.append(node.body)
-    return scope
 
 
 def _bind(module: Module, scope: Scope, node: ast.AST) -> None:

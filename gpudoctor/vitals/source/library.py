@@ -37,12 +37,13 @@ from gpudoctor.vitals.source.values import (
     OPTIMIZER,
     SCHEDULER,
     TENSOR,
+    WITH_A_GPU,
     AbstractValue,
     Condition,
     tensor,
 )
 
-GPU_PRESENT = Condition(kind=GuardKind.SWITCH, value=Known(value=True, origin="with a GPU"))
+GPU_PRESENT = Condition(kind=GuardKind.SWITCH, value=Known(value=True, origin=WITH_A_GPU))
 RANK_ZERO = Condition(kind=GuardKind.RANK)
 FAILED = Condition(kind=GuardKind.FAILURE)
 FINITE = FAILED.opposite()

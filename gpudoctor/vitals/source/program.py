@@ -302,7 +302,7 @@ class SourceLookup:
         """The blocks, off by default, without which a node never runs: around it, or around all that leads here."""
         for _, block in self._offs(module, node):
             return [(module, block)]
-        function = module.homes[node].function if node in module.homes else None
+        function = module.home(node).function
         sites = self.sites(function) if function is not None and depth else []
         found = [self.waits(home, call, depth - 1) for home, call in sites]
         if function is None or isinstance(function.node, ast.Lambda) or not found or not all(found):
@@ -631,7 +631,7 @@ class SourceLookup:
         if depth > 8:
             return NOTHING
         if isinstance(node, ast.Constant) and isinstance(node.value, str):
-            quoted = self._quoted(module, node)
+            quoted = self._quoted(node)
             if quoted is None:
                 return NOTHING
             node = quoted
@@ -653,7 +653,7 @@ class SourceLookup:
             return NOTHING
         return self._instance(self.thing(module, node), last_name(node))
 
-    def _quoted(self, module: Module, node: ast.Constant) -> ast.expr | None:
+    def _quoted(self, node: ast.Constant) -> ast.expr | None:
         """The expression in a quoted annotation, parsed once."""
         if node not in self.memory:
             self.memory[node] = None
@@ -662,7 +662,6 @@ class SourceLookup:
             except (SyntaxError, ValueError, RecursionError, MemoryError):
                 return None
             for part in ast.walk(parsed):
-                module.homes[part] = module.scope
                 part.lineno = 1 << 30  # type: ignore[attr-defined]  # behind all that the module binds
             self.memory[node] = parsed
         return self.memory[node]  # type: ignore[return-value]

@@ -275,7 +275,7 @@ def cut_branches(module: Module) -> None:
             if truth is False:
                 _empty(module, node.body)
             elif truth is True and node.orelse:
-                _mark(module, node.orelse)
+                module.leave_out(node.orelse)
                 node.orelse = []
         elif isinstance(node, ast.While) and _truth(node.test, constants) is False:
             _empty(module, node.body)
@@ -299,7 +299,7 @@ def _after_the_end(module: Module, block: list[ast.stmt]) -> None:
         if isinstance(node, ast.Return | ast.Raise | ast.Continue | ast.Break):
             # A generator's `return; yield` only makes it one.
             if not any(isinstance(part, ast.Yield | ast.YieldFrom) for item in block[place:] for part in walk(item)):
-                _mark(module, block[place + 1 :])
+                module.leave_out(block[place + 1 :])
                 del block[place + 1 :]
             return
 
@@ -338,22 +338,19 @@ def _truth(test: ast.expr, constants: dict[str, bool]) -> bool | None:
 # cutting
 
 
-def _mark(module: Module, block: Sequence[ast.stmt]) -> None:
-    module.kinds = None
-    for node in block:
-        above = [item.lineno for item in getattr(node, "decorator_list", ())]
-        module.cut.append((min([node.lineno, *above]), node.end_lineno or node.lineno))
-
-
 def _empty(module: Module, block: list[ast.stmt]) -> None:
-    _mark(module, block)
-    block[:] = [ast.copy_location(ast.Pass(), block[0])]
+    module.leave_out(block)
+    filler = ast.copy_location(ast.Pass(), block[0])
+    module.parents[filler] = module.parents[block[0]]
+    for kind in (ast.Pass, ast.AST):
+        module.kinds.setdefault(kind, []).append(filler)
+    block[:] = [filler]
 
 
 def _remove(unit: _Unit) -> None:
     if unit.node in unit.body and not isinstance(unit.node, ast.Module):
-        _mark(unit.module, [unit.node])
         if len(unit.body) == 1:
-            unit.body[:] = [ast.copy_location(ast.Pass(), unit.node)]
+            _empty(unit.module, unit.body)
         else:
+            unit.module.leave_out([unit.node])
             unit.body.remove(unit.node)

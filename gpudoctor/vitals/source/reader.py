@@ -174,7 +174,7 @@ class _Builder:
             text=module.text,
             tree=module.tree,
             kinds=module.by_kind(),
-            parents={} if module.cut else module.parents,
+            parents=module.parents,
             lines=len(module.lines),
             calls=tuple(calls),
             loops=tuple(loops),

@@ -5,11 +5,11 @@ One file has both, because a value may be an instance of a class, and a class ha
 """
 
 import ast
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, fields, replace
 from typing import TypeAlias, TypeVar
 
-from gpudoctor.analysis.source.syntax import by_kind, walk
+from gpudoctor.analysis.source.syntax import walk
 from gpudoctor.model.evidence import SourceSpan
 from gpudoctor.model.signs.source import Call, Guard, GuardKind, Known, Literal, Loop, LoopRole, Unknown, Value
 
@@ -24,6 +24,8 @@ SCHEDULER = "torch.optim.lr_scheduler.LRScheduler"
 LOADER = "torch.utils.data.DataLoader"
 DATASET = "torch.utils.data.Dataset"
 DEVICE = "torch.device"
+WITH_A_GPU = "with a GPU"
+"""Origin of what is true where there is one: `torch.cuda.is_available()`, `device.type == "cuda"`."""
 
 
 class _Missing:
@@ -398,8 +400,11 @@ class Module:
     nodes: int = 0
     """Nodes of the tree."""
     parents: dict[ast.AST, ast.AST] = field(default_factory=dict)
+    kinds: dict[type[ast.AST], list[ast.AST]] = field(default_factory=dict)
+    """As `by_kind` gives them, with what is `gone`."""
+    gone: set[ast.AST] = field(default_factory=set)
     homes: dict[ast.AST, Scope] = field(default_factory=dict)
-    """The scope whose names a node sees."""
+    """Answers of `home`."""
     scopes: dict[ast.AST, Scope] = field(default_factory=dict)
     """By the node that makes them: the tree, functions, lambdas, classes."""
     record: FunctionRecord | None = None
@@ -421,8 +426,6 @@ class Module:
     """First and last lines of what no entry point reaches: cut out of the tree."""
     unused: tuple[tuple[int, int], ...] = ()
     """First and last lines of functions and classes that nothing mentions: a registry may still list them."""
-    kinds: dict[type[ast.AST], list[ast.AST]] | None = None
-    """The tree's nodes by their exact type; None after a cut, until somebody asks again."""
 
     @property
     def scope(self) -> Scope:
@@ -442,10 +445,32 @@ class Module:
             yield from found.get(kind, ())  # type: ignore[misc]
 
     def by_kind(self) -> dict[type[ast.AST], list[ast.AST]]:
-        """The tree's nodes by their exact type."""
-        if self.kinds is None:
-            self.kinds = by_kind(walk(self.tree))
+        """The tree's nodes by their exact type in the order of `ast.walk`; all of them under `ast.AST`."""
+        if gone := self.gone:
+            self.kinds = {kind: [node for node in found if node not in gone] for kind, found in self.kinds.items()}
+            self.gone = set()
         return self.kinds
+
+    def home(self, node: ast.AST) -> Scope:
+        """The scope whose names a node sees."""
+        inside, asked = node, []
+        while (found := self.homes.get(inside)) is None and inside in self.parents:
+            asked.append(inside)
+            inside, part = self.parents[inside], inside
+            made = self.scopes.get(inside)
+            if made is not None and (isinstance(part, ast.stmt) or part is getattr(inside, "body", None)):
+                found = made
+                break
+        found = found or self.scope
+        self.homes.update(dict.fromkeys(asked, found))
+        return found
+
+    def leave_out(self, block: Sequence[ast.stmt]) -> None:
+        """Say of some statements that they are no longer in the tree."""
+        for node in block:
+            self.gone.update(walk(node))
+            above = [item.lineno for item in getattr(node, "decorator_list", ())]
+            self.cut.append((min([node.lineno, *above]), node.end_lineno or node.lineno))
 
     def reach(self) -> "list[Module]":
         """Itself and the modules it imports, directly or not."""
