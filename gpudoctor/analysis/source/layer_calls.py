@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import TypeAlias
 
 from gpudoctor.analysis.source.control_flow import enclosing
-from gpudoctor.analysis.source.syntax import keyword_value, last_name
+from gpudoctor.analysis.source.syntax import keyword_value, last_name, words
 from gpudoctor.model.signs.source import Call, Known, Script
 
 Plain: TypeAlias = int | str | tuple["Plain | None", ...]
@@ -15,14 +15,9 @@ Names: TypeAlias = Mapping[str, Plain]
 
 CONVS = {f"torch.nn.{name}{size}d": size for name in ("Conv", "ConvTranspose") for size in (1, 2, 3)}
 RECURRENT = {"torch.nn.LSTM": 4, "torch.nn.GRU": 3, "torch.nn.RNN": 1}
-ATTENTION = frozenset(
-    {
-        "torch.nn.MultiheadAttention",
-        "torch.nn.TransformerEncoderLayer",
-        "torch.nn.TransformerDecoderLayer",
-        "torch.nn.Transformer",
-        "torch.nn.functional.scaled_dot_product_attention",
-    }
+ATTENTION = words(
+    "torch.nn.MultiheadAttention torch.nn.TransformerEncoderLayer torch.nn.TransformerDecoderLayer "
+    "torch.nn.Transformer torch.nn.functional.scaled_dot_product_attention"
 )
 STACKS = {
     "torch.nn.TransformerEncoder": "torch.nn.TransformerEncoderLayer",

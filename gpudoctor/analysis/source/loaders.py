@@ -14,18 +14,13 @@ from gpudoctor.analysis.memo import once
 from gpudoctor.analysis.source.control_flow import loop_node
 from gpudoctor.analysis.source.declared_settings import is_literal
 from gpudoctor.analysis.source.entry_points import in_a_training
-from gpudoctor.analysis.source.syntax import keyword_value
+from gpudoctor.analysis.source.syntax import keyword_value, words
 from gpudoctor.lang import say
 from gpudoctor.model.signs.source import Call, Known, Literal, Loop, LoopRole, Script, Source, Unknown, Value
 
-_CLASSES = frozenset(
-    {
-        "torch.utils.data.DataLoader",
-        "torch_geometric.loader.DataLoader",
-        "torch_geometric.data.DataLoader",
-        "torchdata.stateful_dataloader.StatefulDataLoader",
-        "monai.data.DataLoader",
-    }
+_CLASSES = words(
+    "torch.utils.data.DataLoader torch_geometric.loader.DataLoader torch_geometric.data.DataLoader "
+    "torchdata.stateful_dataloader.StatefulDataLoader monai.data.DataLoader"
 )
 """Classes that take torch's loader arguments by the same names."""
 _ARGUMENTS = frozenset(

@@ -4,26 +4,14 @@ import ast
 import re
 
 from gpudoctor.analysis.source.control_flow import loop_node
-from gpudoctor.analysis.source.syntax import called_name, last_name
+from gpudoctor.analysis.source.syntax import called_name, in_order, last_name
 from gpudoctor.model.signs.source import Call, Event, Loop, LoopRole, Script
 
 OFTEN = 10
 """Training steps: metrics more often than that are SYNC004's by default (S4: every 10 steps)."""
-_PACKAGES = (
-    "sklearn.metrics.",
-    "scipy.stats.",
-    "nltk.translate.",
-    "sacrebleu.",
-    "rouge.",
-    "rouge_score.",
-    "pycocotools.",
-    "seqeval.metrics.",
-    "jiwer.",
-    "skimage.metrics.",
-    "bert_score.",
-    "editdistance.",
-    "Levenshtein.",
-    "pycocoevalcap.",
+_PACKAGES = in_order(
+    "sklearn.metrics. scipy.stats. nltk.translate. sacrebleu. rouge. rouge_score. pycocotools. seqeval.metrics. "
+    "jiwer. skimage.metrics. bert_score. editdistance. Levenshtein. pycocoevalcap."
 )
 _NO_METRICS = frozenset({"load", "ConfusionMatrixDisplay", "make_scorer", "combine", "norm", "truncnorm", "uniform"})
 _SAMPLES = re.compile(

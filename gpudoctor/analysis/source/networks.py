@@ -24,7 +24,7 @@ from gpudoctor.analysis.source.layer_calls import (
     worked_out,
 )
 from gpudoctor.analysis.source.optimizers import optimizers
-from gpudoctor.analysis.source.syntax import is_name
+from gpudoctor.analysis.source.syntax import is_name, words
 from gpudoctor.lang import say
 from gpudoctor.model.evidence import SourceSpan
 from gpudoctor.model.signs.source import Call, ClassInfo, Known, Script
@@ -38,21 +38,9 @@ _LIBRARY = re.compile(
     r"|((?:torchvision\.models\.|torch\.hub\.)(?:get_model|load)$)|(efficientnet_pytorch\.EfficientNet\.from_\w+$)"
 )
 _MAKER = re.compile(r"\.from_(pretrained|config)$")
-_ROOTS = frozenset(
-    {
-        "torchvision",
-        "timm",
-        "segmentation_models_pytorch",
-        "monai",
-        "transformers",
-        "diffusers",
-        "peft",
-        "sentence_transformers",
-        "unsloth",
-        "open_clip",
-        "torch",
-        "efficientnet_pytorch",
-    }
+_ROOTS = words(
+    "torchvision timm segmentation_models_pytorch monai transformers diffusers peft sentence_transformers unsloth "
+    "open_clip torch efficientnet_pytorch"
 )
 _CONVOLUTIONAL = re.compile(
     r"resne|vgg|densenet|mobilenet|efficientnet|inception|googlenet|alexnet|convnext|unet|deeplab|fcn|regnet|yolo|"

@@ -12,7 +12,7 @@ from enum import Enum
 
 from gpudoctor.analysis.memo import once
 from gpudoctor.analysis.source.entry_points import Program
-from gpudoctor.analysis.source.syntax import keyword_value, nodes
+from gpudoctor.analysis.source.syntax import keyword_value, nodes, words
 from gpudoctor.model.evidence import SourceSpan
 from gpudoctor.model.signs.configs import ConfigFile, ConfigKind, Configs, Entry
 from gpudoctor.model.signs.source import Call, Known, Script, Unknown, Value
@@ -32,13 +32,11 @@ _OPTION = re.compile(
 )
 """Options that ask for lower precision; `--num_samples` and `--rampup` only have the letters."""
 _DTYPES = frozenset({"float16", "bfloat16", "half", "HalfTensor", "BFloat16Tensor", "float8_e4m3fn", "float8_e5m2"})
-_OWN_WAYS = frozenset(
-    {"deepspeed", "bitsandbytes", "unsloth", "torchao", "torchtune", "torchtitan", "megatron", "colossalai",
-     "composer", "fastai", "ultralytics", "mmengine", "mmcv", "transformer_engine", "litgpt", "axolotl",
-     "llamafactory", "apex", "nemo", "paddle", "detectron2", "ignite", "catalyst", "torch_xla", "openrlhf",
-     "fairseq", "espnet", "speechbrain", "fairscale", "jax", "tensorflow", "verl",
-     "intel_extension_for_pytorch"}
-)  # fmt: skip
+_OWN_WAYS = words(
+    "deepspeed bitsandbytes unsloth torchao torchtune torchtitan megatron colossalai composer fastai ultralytics "
+    "mmengine mmcv transformer_engine litgpt axolotl llamafactory apex nemo paddle detectron2 ignite catalyst "
+    "torch_xla openrlhf fairseq espnet speechbrain fairscale jax tensorflow verl intel_extension_for_pytorch"
+)
 """Libraries that choose the precision in ways this reader does not follow."""
 _FP32_CHECKPOINTS = re.compile(
     r"bert|electra|deberta|albert|mpnet|minilm|t5|bart|gpt2|vit[-_]|resnet|wav2vec|hubert|whisper-(tiny|base|small)|"

@@ -7,12 +7,10 @@ from dataclasses import dataclass
 
 from gpudoctor.analysis.source.built_classes import built
 from gpudoctor.analysis.source.control_flow import bound_to, switched_off
-from gpudoctor.analysis.source.syntax import is_attribute, keyword_value, nodes
+from gpudoctor.analysis.source.syntax import is_attribute, keyword_value, nodes, words
 from gpudoctor.model.signs.source import Call, Script, Source
 
-TRAINERS = frozenset(
-    {"Trainer", "Seq2SeqTrainer", "SFTTrainer", "DPOTrainer", "ORPOTrainer", "KTOTrainer", "CPOTrainer"}
-)
+TRAINERS = words("Trainer Seq2SeqTrainer SFTTrainer DPOTrainer ORPOTrainer KTOTrainer CPOTrainer")
 """Engines that take a model and train it."""
 
 _ROOTS = frozenset({"transformers", "trl", "unsloth"})

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from enum import Enum
 
 from gpudoctor.analysis.source.control_flow import steady
-from gpudoctor.analysis.source.syntax import nodes
+from gpudoctor.analysis.source.syntax import in_order, nodes
 from gpudoctor.model.signs.source import Event, Loop, Source
 
 _OPTIMIZER = re.compile(r"optim(?!.{0,80}sched)|(^|_)opt(s|_|\[|$)|^opt[A-Z0-9]", re.IGNORECASE)
@@ -19,18 +19,7 @@ _OPTIMIZER = re.compile(r"optim(?!.{0,80}sched)|(^|_)opt(s|_|\[|$)|^opt[A-Z0-9]"
 _CLIPS = frozenset({"clip_grad_norm_", "clip_grad_value_", "clip_grad_norm", "clip_grads_with_norm_", "clip_gradients"})
 _OWNERS = ("deepspeed.", "fairscale.", "colossalai.", "megatron.", "mmcv.", "mmengine.", "apex.", "torch_xla.")
 """Packages whose engines and wrapped optimizers do parts of a step themselves."""
-_READ = (
-    "torch.",
-    "transformers.",
-    "bitsandbytes.",
-    "timm.",
-    "accelerate.",
-    "lightning.",
-    "tqdm.",
-    "print",
-    "len",
-    "zip",
-)
+_READ = in_order("torch. transformers. bitsandbytes. timm. accelerate. lightning. tqdm. print len zip")
 """What is known not to step or clip for an optimizer that it is given."""
 
 

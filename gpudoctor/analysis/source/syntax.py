@@ -16,8 +16,13 @@ LoopNode: TypeAlias = ast.For | ast.AsyncFor | ast.While
 
 
 def words(text: str) -> frozenset[str]:
-    """The words of a text, as a set."""
+    """The words of a text: how long sets of names are written."""
     return frozenset(text.split())
+
+
+def in_order(text: str) -> tuple[str, ...]:
+    """The words of a text, in its order."""
+    return tuple(text.split())
 
 
 _LEAVES = words(

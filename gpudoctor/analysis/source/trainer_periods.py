@@ -10,27 +10,16 @@ from collections.abc import Iterator
 
 from gpudoctor.analysis.run.steady_run import judged, recorded, source_of
 from gpudoctor.analysis.source.control_flow import switched_off
+from gpudoctor.analysis.source.syntax import words
 from gpudoctor.analysis.source.syntax_edits import settable
 from gpudoctor.model.finding import Finding
 from gpudoctor.model.patient import Patient
 from gpudoctor.model.remedy import Edit, KeywordEdit
 from gpudoctor.model.signs.source import Call, Known, Script, Source
 
-HF_CONFIGS = frozenset(
-    {
-        "TrainingArguments",
-        "Seq2SeqTrainingArguments",
-        "SFTConfig",
-        "DPOConfig",
-        "KTOConfig",
-        "ORPOConfig",
-        "CPOConfig",
-        "RewardConfig",
-        "SentenceTransformerTrainingArguments",
-        "UnslothTrainingArguments",
-        "GaudiTrainingArguments",
-        "ORTTrainingArguments",
-    }
+HF_CONFIGS = words(
+    "TrainingArguments Seq2SeqTrainingArguments SFTConfig DPOConfig KTOConfig ORPOConfig CPOConfig RewardConfig "
+    "SentenceTransformerTrainingArguments UnslothTrainingArguments GaudiTrainingArguments ORTTrainingArguments"
 )
 """transformers.TrainingArguments and the classes that extend it; not those whose steps generate text and take
 long (GRPO, PPO), where a line for each step costs nothing."""

@@ -16,7 +16,7 @@ from gpudoctor.analysis.source.declared_settings import (
     from_entry,
     from_keyword,
 )
-from gpudoctor.analysis.source.syntax import is_name, nodes
+from gpudoctor.analysis.source.syntax import is_name, nodes, words
 from gpudoctor.model.evidence import Setting
 from gpudoctor.model.patient import Patient
 from gpudoctor.model.signs.configs import ConfigFile, ConfigKind
@@ -27,14 +27,11 @@ from gpudoctor.model.unavailable import optional
 TRAINING_ARGUMENTS = frozenset({"TrainingArguments", "Seq2SeqTrainingArguments"})
 """The classes of transformers whose defaults are the documented ones."""
 
-EXTENDED = frozenset(
-    {
-        "SFTConfig", "DPOConfig", "GRPOConfig", "PPOConfig", "KTOConfig", "ORPOConfig", "CPOConfig",
-        "RewardConfig", "RLOOConfig", "PRMConfig", "BCOConfig", "GKDConfig", "OnlineDPOConfig",
-        "NashMDConfig", "XPOConfig", "SentenceTransformerTrainingArguments", "UnslothTrainingArguments",
-        "GaudiTrainingArguments", "ORTTrainingArguments",
-    }
-)  # fmt: skip
+EXTENDED = words(
+    "SFTConfig DPOConfig GRPOConfig PPOConfig KTOConfig ORPOConfig CPOConfig RewardConfig RLOOConfig PRMConfig "
+    "BCOConfig GKDConfig OnlineDPOConfig NashMDConfig XPOConfig SentenceTransformerTrainingArguments "
+    "UnslothTrainingArguments GaudiTrainingArguments ORTTrainingArguments"
+)
 """Classes that extend them, with defaults of their own."""
 
 HF_ROOTS = frozenset({"transformers", "trl", "sentence_transformers", "unsloth", "optimum"})
@@ -50,13 +47,11 @@ _AXOLOTL = {
 }
 """axolotl's words for the training arguments that it passes on."""
 
-_STRONG = frozenset(
-    {
-        "per_device_train_batch_size", "per_gpu_train_batch_size", "num_train_epochs",
-        "lr_scheduler_type", "warmup_ratio", "evaluation_strategy", "eval_strategy", "save_strategy",
-        "dataloader_num_workers", "gradient_checkpointing_kwargs", "per_device_eval_batch_size",
-    }
-)  # fmt: skip
+_STRONG = words(
+    "per_device_train_batch_size per_gpu_train_batch_size num_train_epochs lr_scheduler_type warmup_ratio "
+    "evaluation_strategy eval_strategy save_strategy dataloader_num_workers gradient_checkpointing_kwargs "
+    "per_device_eval_batch_size"
+)
 """Names that only training arguments have: a section with two of them holds them."""
 
 _ENGINES = (".fp16.enabled", ".bf16.enabled", ".zero_optimization.stage", ".train_micro_batch_size_per_gpu")

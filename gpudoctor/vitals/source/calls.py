@@ -4,7 +4,7 @@ import ast
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from gpudoctor.analysis.source.syntax import last_name
+from gpudoctor.analysis.source.syntax import last_name, words
 from gpudoctor.model.signs.source import Misfit
 from gpudoctor.vitals.source import conditions, library, settings, tensor_values
 from gpudoctor.vitals.source.qualified_names import TENSOR_METHODS, canonical, guess, kind_of, method_name
@@ -29,10 +29,7 @@ from gpudoctor.vitals.source.values import (
 )
 
 _MOVES = frozenset(("to", "cuda", "cpu"))
-_SAME = frozenset(
-    ["train", "eval", "half", "float", "bfloat16", "double", "requires_grad_", "apply", "share_memory", "compile",
-     "zero_grad", "to_empty", "type"]
-)  # fmt: skip
+_SAME = words("train eval half float bfloat16 double requires_grad_ apply share_memory compile zero_grad to_empty type")
 
 if TYPE_CHECKING:
     from gpudoctor.vitals.source.program import SourceLookup

@@ -4,49 +4,25 @@ import ast
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from gpudoctor.analysis.source.syntax import walk
+from gpudoctor.analysis.source.syntax import in_order, walk
 from gpudoctor.model.evidence import SourceSpan
 from gpudoctor.vitals.source.events import Step, Walker
 from gpudoctor.vitals.source.qualified_names import kind_of
 from gpudoctor.vitals.source.values import ClassSymbol, Function, Module
 
-_STEP_HOOKS = (
-    "on_train_batch_start",
-    "training_step",
-    "on_before_zero_grad",
-    "on_before_backward",
-    "on_after_backward",
-    "on_before_optimizer_step",
-    "optimizer_step",
-    "lr_scheduler_step",
-    "on_train_batch_end",
+_STEP_HOOKS = in_order(
+    "on_train_batch_start training_step on_before_zero_grad on_before_backward on_after_backward "
+    "on_before_optimizer_step optimizer_step lr_scheduler_step on_train_batch_end"
 )
-_EVALUATION_HOOKS = (
-    "on_validation_batch_start",
-    "validation_step",
-    "on_validation_batch_end",
-    "test_step",
-    "on_validation_epoch_end",
-    "on_test_epoch_end",
-    "validation_epoch_end",
+_EVALUATION_HOOKS = in_order(
+    "on_validation_batch_start validation_step on_validation_batch_end test_step on_validation_epoch_end "
+    "on_test_epoch_end validation_epoch_end"
 )
-_HF_STEP = (
-    "training_step",
-    "compute_loss",
-    "optimizer_step",
-    "on_step_begin",
-    "on_substep_end",
-    "on_pre_optimizer_step",
-    "on_step_end",
+_HF_STEP = in_order(
+    "training_step compute_loss optimizer_step on_step_begin on_substep_end on_pre_optimizer_step on_step_end"
 )
 """What the Trainer runs on every step; `log` and `on_log` come every `logging_steps` (500 unless set)."""
-_HF_EVALUATION = (
-    "compute_metrics",
-    "prediction_step",
-    "evaluation_loop",
-    "on_evaluate",
-    "preprocess_logits_for_metrics",
-)
+_HF_EVALUATION = in_order("compute_metrics prediction_step evaluation_loop on_evaluate preprocess_logits_for_metrics")
 _LIGHTNING_FITS = ("lightning.Trainer.fit", "lightning.cli.LightningCLI", "lightning.LightningCLI")
 
 

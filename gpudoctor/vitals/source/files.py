@@ -11,7 +11,7 @@ import warnings
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-from gpudoctor.analysis.source.syntax import below, by_kind
+from gpudoctor.analysis.source.syntax import below, by_kind, words
 from gpudoctor.lang import SpokenError, say
 from gpudoctor.model.external_files import read_file
 from gpudoctor.model.read_limits import SCRIPT_CODE, SCRIPT_DEPTH, SCRIPT_NODES, ReadLimit
@@ -19,31 +19,9 @@ from gpudoctor.vitals.source.newer_syntax import without_newer_syntax
 from gpudoctor.vitals.source.notebook import NotANotebook, read_notebook
 from gpudoctor.vitals.source.values import Module
 
-_SKIPPED = frozenset(
-    (
-        ".git",
-        ".hg",
-        ".svn",
-        "venv",
-        ".venv",
-        "env",
-        ".env",
-        "node_modules",
-        "site-packages",
-        "dist-packages",
-        "build",
-        "dist",
-        "__pycache__",
-        ".tox",
-        ".nox",
-        ".mypy_cache",
-        ".ruff_cache",
-        ".pytest_cache",
-        ".eggs",
-        "wandb",
-        ".ipynb_checkpoints",
-        "conda-meta",
-    )
+_SKIPPED = words(
+    ".git .hg .svn venv .venv env .env node_modules site-packages dist-packages build dist __pycache__ .tox .nox "
+    ".mypy_cache .ruff_cache .pytest_cache .eggs wandb .ipynb_checkpoints conda-meta"
 )
 MOST_FILES = 2000
 """Most files of one folder."""

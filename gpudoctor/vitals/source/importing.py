@@ -5,20 +5,19 @@ import os
 import sys
 from collections.abc import Callable
 
-from gpudoctor.analysis.source.syntax import is_attribute, is_method_call, is_name
+from gpudoctor.analysis.source.syntax import is_attribute, is_method_call, is_name, words
 from gpudoctor.vitals.source.values import Module
 
 _MODULES = 300
 """Most modules that imports are followed to in one program."""
 
 # Well-known libraries: a folder of that name further up is the library's own checkout, not the user's program.
-_LIBRARIES = frozenset(
-    ["torch", "torchvision", "torchaudio", "transformers", "accelerate", "datasets", "lightning",
-     "pytorch_lightning", "deepspeed", "wandb", "numpy", "pandas", "scipy", "sklearn", "matplotlib", "tqdm",
-     "tensorboard", "tensorboardX", "peft", "trl", "diffusers", "timm", "evaluate", "tokenizers", "bitsandbytes",
-     "triton", "xformers", "flash_attn", "apex", "tensorflow", "jax", "flax", "keras", "fastai", "PIL", "cv2",
-     "yaml", "requests"]
-)  # fmt: skip
+_LIBRARIES = words(
+    "torch torchvision torchaudio transformers accelerate datasets lightning pytorch_lightning deepspeed wandb "
+    "numpy pandas scipy sklearn matplotlib tqdm tensorboard tensorboardX peft trl diffusers timm evaluate "
+    "tokenizers bitsandbytes triton xformers flash_attn apex tensorflow jax flax keras fastai PIL cv2 yaml "
+    "requests"
+)
 
 
 class Importer:

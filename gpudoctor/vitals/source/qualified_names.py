@@ -8,6 +8,7 @@ One object has one name here whatever the path it was imported by: `torch.utils.
 import re
 from functools import lru_cache
 
+from gpudoctor.analysis.source.syntax import words
 from gpudoctor.vitals.source.values import DATASET, LOADER, MODULE, OPTIMIZER, SCHEDULER, TENSOR
 
 # Prefixes that name the same objects as a shorter one; the longest that fits is replaced.
@@ -153,28 +154,23 @@ def kind_of(name: str | None) -> str | None:
     return name
 
 
-TENSOR_METHODS = frozenset(
-    ["to", "cuda", "cpu", "item", "tolist", "numpy", "size", "dim", "numel", "backward", "detach", "clone", "float",
-     "half", "double", "long", "int", "bool", "view", "reshape", "sum", "mean", "max", "min", "argmax", "argmin",
-     "eq", "ne", "gt", "lt", "ge", "le", "squeeze", "unsqueeze", "permute", "transpose", "contiguous", "pin_memory",
-     "backward", "requires_grad_", "norm", "softmax", "log_softmax", "expand", "repeat", "flatten", "type_as",
-     "type", "mul", "add", "masked_fill", "any", "all", "abs", "sqrt", "pow", "exp", "log", "t", "data_ptr",
-     "element_size", "record_stream", "is_cuda", "topk", "sort", "gather", "scatter", "index_select", "new_zeros",
-     "new_ones", "split", "chunk", "unbind", "zero_", "copy_", "fill_", "add_", "mul_", "div_", "sub_", "clamp"]
-)  # fmt: skip
-
-MODULE_METHODS = frozenset(
-    ["train", "eval", "to", "cuda", "cpu", "half", "float", "double", "bfloat16", "parameters", "named_parameters",
-     "children", "named_children", "modules", "named_modules", "state_dict", "load_state_dict", "zero_grad",
-     "requires_grad_", "apply", "register_forward_hook", "register_forward_pre_hook", "register_full_backward_hook",
-     "register_buffer", "register_parameter", "add_module", "register_backward_hook", "buffers", "named_buffers",
-     "forward", "__call__", "compile", "share_memory", "type", "get_parameter", "get_submodule", "register_module",
-     "to_empty", "ipu", "xpu"]
-)  # fmt: skip
-
-_ENGINE = frozenset(
-    ["backward", "step", "zero_grad", "save_checkpoint", "load_checkpoint", "eval_batch", "train_batch"]
+TENSOR_METHODS = words(
+    "to cuda cpu item tolist numpy size dim numel backward detach clone float half double long int bool view "
+    "reshape sum mean max min argmax argmin eq ne gt lt ge le squeeze unsqueeze permute transpose contiguous "
+    "pin_memory backward requires_grad_ norm softmax log_softmax expand repeat flatten type_as type mul add "
+    "masked_fill any all abs sqrt pow exp log t data_ptr element_size record_stream is_cuda topk sort gather "
+    "scatter index_select new_zeros new_ones split chunk unbind zero_ copy_ fill_ add_ mul_ div_ sub_ clamp"
 )
+
+MODULE_METHODS = words(
+    "train eval to cuda cpu half float double bfloat16 parameters named_parameters children named_children "
+    "modules named_modules state_dict load_state_dict zero_grad requires_grad_ apply register_forward_hook "
+    "register_forward_pre_hook register_full_backward_hook register_buffer register_parameter add_module "
+    "register_backward_hook buffers named_buffers forward __call__ compile share_memory type get_parameter "
+    "get_submodule register_module to_empty ipu xpu"
+)
+
+_ENGINE = words("backward step zero_grad save_checkpoint load_checkpoint eval_batch train_batch")
 
 
 def method_name(type_: str, method: str) -> str:

@@ -9,33 +9,25 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from gpudoctor.analysis.source.syntax import called_name, is_main_guard, root_name, walk
+from gpudoctor.analysis.source.syntax import called_name, is_main_guard, root_name, walk, words
 from gpudoctor.vitals.source.index import text_of
 from gpudoctor.vitals.source.program import SourceLookup
 from gpudoctor.vitals.source.values import ClassSymbol, Module
 
 _DEFINITIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
-_PLAIN_DECORATORS = frozenset(
-    {
-        "staticmethod", "classmethod", "property", "cached_property", "setter", "no_grad", "inference_mode",
-        "enable_grad", "lru_cache", "cache", "dataclass", "contextmanager", "wraps", "override", "disable",
-        "abstractmethod", "compile", "script", "autocast", "record", "total_ordering", "rank_zero_only",
-        "time_it", "timer", "main", "wrap", "hydra_runner",
-    }
-)  # fmt: skip
-"""Decorators that leave it to the program who calls what they decorate; others may register it somewhere."""
-_DYNAMIC = frozenset(
-    {"__import__", "import_module", "instantiate", "import_string", "locate", "attrgetter", "methodcaller"}
+_PLAIN_DECORATORS = words(
+    "staticmethod classmethod property cached_property setter no_grad inference_mode enable_grad lru_cache cache "
+    "dataclass contextmanager wraps override disable abstractmethod compile script autocast record total_ordering "
+    "rank_zero_only time_it timer main wrap hydra_runner"
 )
+"""Decorators that leave it to the program who calls what they decorate; others may register it somewhere."""
+_DYNAMIC = words("__import__ import_module instantiate import_string locate attrgetter methodcaller")
 """Ways to find a function by a name that only a run can tell."""
 _LAYERS = ("torch.nn.", "torch.utils.data.", "torch.autograd.", "abc.", "enum.", "typing.")
-_HOOKS = frozenset(
-    {
-        "forward", "backward", "setup_context", "jvp", "vmap", "train", "eval", "state_dict",
-        "load_state_dict", "parameters", "named_parameters", "extra_repr", "reset_parameters", "to", "apply",
-        "cuda", "cpu", "half", "float", "zero_grad", "get_extra_state", "set_extra_state",
-    }
-)  # fmt: skip
+_HOOKS = words(
+    "forward backward setup_context jvp vmap train eval state_dict load_state_dict parameters named_parameters "
+    "extra_repr reset_parameters to apply cuda cpu half float zero_grad get_extra_state set_extra_state"
+)
 """Methods that torch calls on its own, or through which a module is used."""
 
 

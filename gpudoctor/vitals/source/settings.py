@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from gpudoctor.analysis.source.syntax import last_name
+from gpudoctor.analysis.source.syntax import last_name, words
 from gpudoctor.lang import say
 from gpudoctor.vitals.source import operators
 from gpudoctor.vitals.source.values import MISSING, NOTHING, AbstractValue, ClassSymbol, Function, Module, value_of
@@ -14,12 +14,11 @@ _PARSERS = frozenset(
     ["argparse.ArgumentParser", "transformers.HfArgumentParser", "trl.TrlParser", "configargparse.ArgumentParser",
      "configargparse.ArgParser", "jsonargparse.ArgumentParser", "simple_parsing.ArgumentParser"]
 )  # fmt: skip
-_LOADED = frozenset(
-    ["yaml.safe_load", "yaml.load", "json.load", "json.loads", "toml.load", "tomllib.load",
-     "omegaconf.OmegaConf.load", "omegaconf.OmegaConf.create", "omegaconf.OmegaConf.merge",
-     "omegaconf.OmegaConf.from_cli", "ml_collections.ConfigDict", "configparser.ConfigParser", "hydra.compose",
-     "omegaconf.OmegaConf.structured", "easydict.EasyDict"]
-)  # fmt: skip
+_LOADED = words(
+    "yaml.safe_load yaml.load json.load json.loads toml.load tomllib.load omegaconf.OmegaConf.load "
+    "omegaconf.OmegaConf.create omegaconf.OmegaConf.merge omegaconf.OmegaConf.from_cli ml_collections.ConfigDict "
+    "configparser.ConfigParser hydra.compose omegaconf.OmegaConf.structured easydict.EasyDict"
+)
 
 if TYPE_CHECKING:
     from gpudoctor.vitals.source.program import SourceLookup
