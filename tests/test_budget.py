@@ -29,7 +29,7 @@ BUDGETS = {
         ],
     ),
     "engine, mend": (4739, ["gpudoctor/engine", "gpudoctor/mend"]),
-    "source": (11902, ["gpudoctor/vitals/source", "gpudoctor/analysis/source"]),
+    "source": (11903, ["gpudoctor/vitals/source", "gpudoctor/analysis/source"]),
     "logs": (
         6220,
         [

@@ -2,6 +2,7 @@
 
 import ast
 from collections.abc import Iterator
+from typing import Any
 
 from gpudoctor.vitals.source.importing import relative_name
 from gpudoctor.vitals.source.values import Binding, ClassSymbol, Function, Module, Scope
@@ -10,7 +11,7 @@ _CHANGES = frozenset(["to", "cuda", "cpu", "append", "add", "insert", "appendlef
 """Methods that change the object, or what a name for it holds."""
 _LIBRARIES = ("torch", "lightning", "pytorch_lightning", "accelerate", "transformers", "deepspeed", "monai", "timm")
 COMPREHENSIONS = (ast.ListComp, ast.SetComp, ast.GeneratorExp, ast.DictComp)
-_BINDS = (
+_BINDS: tuple[type[Any], ...] = (
     *(ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Lambda, ast.Assign, ast.AnnAssign, ast.AugAssign),
     *(ast.NamedExpr, ast.For, ast.AsyncFor, ast.With, ast.AsyncWith, ast.Delete, ast.Import, ast.ImportFrom),
     *(ast.Global, ast.Nonlocal, ast.Expr, ast.Return, ast.Yield, ast.YieldFrom, *COMPREHENSIONS),
