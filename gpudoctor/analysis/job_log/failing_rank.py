@@ -87,9 +87,7 @@ def failing_rank(log: JobLog) -> FailingRank | None:
         return FailingRank((root.rank,), RankSign.OWN)
     reporters = _reporters(cause)
     if root is not None and not root.waits:
-        if not root.exception:  # its rank may have printed its fault, too
-            return _by_exit(log, {}, hard=True)
-        return _by_exit(log, reporters) if root.kind not in (PEER, ABORTED) else None
+        return _of_cause(log, root, reporters)
     exited = _by_exit(log, reporters, hard=True) or (_by_exit(log, reporters) if root is None else None)
     if exited is not None:
         return exited
@@ -225,6 +223,14 @@ def disagreement(cause: FirstCause) -> str:
 # How ranks ended
 
 
+def _of_cause(log: JobLog, root: LogEvent, reporters: Mapping[int, LogEvent]) -> FailingRank | None:
+    """The rank of a cause that names none, by how the launcher says that the ranks ended."""
+    found = _by_exit(log, {}, hard=True) if not root.exception else None  # that rank may have printed its fault, too
+    if root.exception and root.kind not in (PEER, ABORTED):
+        found = _by_exit(log, reporters)
+    return found
+
+
 def _by_exit(log: JobLog, reporters: Mapping[int, LogEvent], *, hard: bool = False) -> FailingRank | None:
     """The rank that printed no error and ended first by its launcher; `hard`: by a signal that none sends."""
     ends = [item for item in log.exits if item.code and item.code not in _ENDED_BY_OTHERS]
@@ -236,9 +242,12 @@ def _by_exit(log: JobLog, reporters: Mapping[int, LogEvent], *, hard: bool = Fal
     code = say("with exit code {code}", code=first.code)
     how = say("by {killed_by}", killed_by=_KILLED_BY[first.code]) if first.code in _KILLED_BY else code
     words = say("{launcher} says that rank {rank} ended {how}.", launcher=first.launcher, rank=first.rank, how=how)
-    text = say("rank {rank}: exit code {code}", rank=first.rank, code=first.code)
-    line = LogLine(origin=first.path, text=text, line=first.line)
-    return FailingRank((first.rank,), RankSign.KILLED, words, (line,))
+    return FailingRank((first.rank,), RankSign.KILLED, words, (_exit_line(first),))
+
+
+def _exit_line(item: RankExit) -> LogLine:
+    text = say("rank {rank}: exit code {code}", rank=item.rank, code=item.code)
+    return LogLine(origin=item.path, text=text, line=item.line)
 
 
 def _ended(log: JobLog, silent: Sequence[int], *, waited: bool) -> FailingRank | None:

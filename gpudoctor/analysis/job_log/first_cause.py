@@ -83,11 +83,8 @@ def first_cause(log: JobLog) -> FirstCause | None:
     """The first cause; None for a log in which nothing died."""
     told = [item for item in log.events if not (_means_nothing(item) or (item.last and not is_last(item, log)))]
     gone = {item.order for item in told if overcome(item, told, log)}
-    left = [item for item in told if item.order not in gone]
-    if last_death(log) < 0:  # another rank may have raised the same and trained on: often only rank 0 prints steps
-        survived = {_said(item) for item in told if item.order in gone and item.progress >= WENT_ON}
-        silent = {item.order for item in left if item.exception and item.rank is not None and item.followed > NO_END}
-        left = [item for item in left if item.order not in silent or _said(item) not in survived]
+    survived = {_said(item) for item in told if item.order in gone and item.progress >= WENT_ON}
+    left = [item for item in told if item.order not in gone and not _survived_elsewhere(item, survived, log)]
     if not left or _ended_well(left, log):
         return None
     by_itself = any(item.launcher == "srun" and (item.code > 0 or item.code in _HARD) for item in log.exits)
@@ -127,6 +124,12 @@ def _role(event: LogEvent, root: LogEvent | None, dead: set[int]) -> LogRole:
 
 def _said(event: LogEvent) -> tuple[str, str, str]:
     return event.code, event.kind, event.text.partition("\n")[0]
+
+
+def _survived_elsewhere(event: LogEvent, survived: set[tuple[str, str, str]], log: JobLog) -> bool:
+    """Whether another rank raised the same and trained on: often only rank 0 prints steps."""
+    silent = event.exception != "" and event.rank is not None and event.followed > NO_END
+    return silent and last_death(log) < 0 and _said(event) in survived
 
 
 def _killed_first(root: LogEvent | None, log: JobLog, left: Sequence[LogEvent]) -> LogEvent | None:
@@ -173,18 +176,9 @@ def earliest(events: Sequence[LogEvent]) -> LogEvent | None:
 def _first(events: Sequence[LogEvent]) -> LogEvent | None:
     """The cause that came first, or what explains it; a symptom only where no cause is named."""
     symptoms = [item for item in events if item.bearing is Bearing.SYMPTOM]
-    signals = [item for item in symptoms if item.kind in TO_END]
     causes = [item for item in events if item.bearing is Bearing.CAUSE]
-    # The kernel may have killed a program that is none of a job.
-    programs = {item.order: dict(item.values).get("program", "") for item in causes if item.kind == "oom-kernel"}
-    others = {order for order, program in programs.items() if program and not _OF_A_JOB.match(program)}
-    causes = [item for item in causes if item.order not in others] or causes
-    # An exception of no known kind may come as its process had said that it got a signal to end.
-    plain = (item for item in causes if item.kind == PLAIN)
-    signalled = {
-        item.order for item in plain if any(_before(each, item) and each.rank == item.rank for each in signals)
-    }
-    first = earliest([item for item in causes if item.order not in signalled] or symptoms)
+    causes = [item for item in causes if not _of_another_program(item)] or causes
+    first = earliest([item for item in causes if not _by_signal(item, symptoms)] or symptoms)
     if first is None or not causes:
         return first
     before = [item for item in events if _before(item, first)]
@@ -205,6 +199,18 @@ def _first(events: Sequence[LogEvent]) -> LogEvent | None:
 
 def _before(one: LogEvent, other: LogEvent) -> bool:
     return one.path == other.path and one.order < other.order
+
+
+def _by_signal(event: LogEvent, symptoms: Sequence[LogEvent]) -> bool:
+    """Whether an exception of no known kind came as its process had said that it got a signal to end."""
+    signals = (item for item in symptoms if item.kind in TO_END and item.rank == event.rank)
+    return event.kind == PLAIN and any(_before(item, event) for item in signals)
+
+
+def _of_another_program(event: LogEvent) -> bool:
+    """Whether the kernel killed a program that is none of a job."""
+    program = dict(event.values).get("program", "")
+    return event.kind == "oom-kernel" and program != "" and _OF_A_JOB.match(program) is None
 
 
 # What a program said before a death that nothing else explains
@@ -229,14 +235,16 @@ def _said_before(root: LogEvent | None, log: JobLog, left: Sequence[LogEvent]) -
     if plain:
         own = [item for item in found if item.path == death.path and item.rank in (None, death.rank)]
         often = {item.kind for item in own if sum(same_failure(item, other) for other in own) >= _OFTEN_SAID}
-        frame = death.frame
-        stems = _stems(death.text if frame is None else f"{death.text} {frame.function} {frame.text}")
-        # It gave up, or both speak of one thing.
-        explains = {item.order for item in own if _GAVE_UP.search(item.text) or stems & _stems(item.text)}
-        return next((item for item in own if item.kind in often or item.order in explains), None)
+        return next((item for item in own if item.kind in often or _explains(item, death)), None)
     reporters = {item.rank for item in left if item.rank is not None}
     found = [item for item in found if item.rank not in reporters]
     return earliest([item for item in found if item.rank is not None or _GAVE_UP.search(item.text)])
+
+
+def _explains(said: LogEvent, death: LogEvent) -> bool:
+    """Whether what a program said explains the plain exception behind it: it gave up, or both speak of one thing."""
+    words = f"{death.text} {death.frame.function} {death.frame.text}" if death.frame is not None else death.text
+    return _GAVE_UP.search(said.text) is not None or not _stems(said.text).isdisjoint(_stems(words))
 
 
 def _stems(text: str) -> set[str]:
