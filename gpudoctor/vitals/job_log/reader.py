@@ -202,13 +202,14 @@ class _Events:
         self.all: list[LogEvent] = []
         self.ordinary = self.low = self.served = 0
         """Lines of a program that goes on, of a low level, and of a server; an event holds them as it came last."""
-        self._begins: list[int] = []
-        """Lines at which the program seems to begin again; it does once it shows something of its own behind it."""
-        self._alive = 0
+        self.run_begins = 1
         self._same: dict[Hashable, LogEvent] = {}
         self._texts: Counter[Hashable] = Counter()
         self._survived: Counter[Hashable] = Counter()
         """Failures after which the training went on, by what they have in common."""
+        self._in_doubt: list[LogEvent] = []
+        """Exceptions of the run before one that seems to begin, until it shows something of its own."""
+        self._begins_again = 0
 
     def add(self, event: LogEvent) -> LogEvent:
         """Keep an event; gives the one that counts it."""
@@ -243,26 +244,26 @@ class _Events:
 
     def begun_again(self, line: int) -> None:
         """The program began again at a line: what failed before was not its end."""
-        self._begins.append(line)
+        self._begins_again = self._begins_again or line
         for item in self.all:
-            item.earlier = item.earlier or not item.exception
+            if not item.exception:
+                item.earlier = True
+            elif not item.earlier and item not in self._in_doubt:
+                self._in_doubt.append(item)
         self._same.clear()
 
     def alive(self, line: int) -> None:
         """The run that began last showed something of its own on a line: a step, a failure, another line."""
-        self._alive = max(self._alive, line)
-
-    @property
-    def run_begins(self) -> int:
-        """The line at which the last run begins."""
-        return max((line for line in self._begins if line < self._alive), default=1)
+        if self._begins_again and line > self._begins_again:
+            for item in self._in_doubt:
+                item.earlier = True
+            self.run_begins, self._begins_again = self._begins_again, 0
+            self._in_doubt.clear()
 
     @property
     def failed(self) -> bool:
         """Whether something that may have ended a process has come, and nothing shows that it did not."""
-        begins = self.run_begins
-        own = (item for item in self.all if item.fatal and item.line >= begins)
-        return any(not (item.earlier or item.last or overcome(item)) for item in own)
+        return any(item.fatal and not (item.earlier or item.last or overcome(item)) for item in self.all)
 
     def progress(self, moment: float, rank: int | None, line: int) -> bool:
         """A step was printed; whether any event waits for more. Step 0 shows nothing: a bar is printed again."""
@@ -292,7 +293,7 @@ class _Events:
 
     def finished(self, lines: int) -> list[LogEvent]:
         """The events of a file of so many lines."""
-        near, begins = lines - max(_NEAR_END, lines // 50), self.run_begins
+        near = lines - max(_NEAR_END, lines // 50)
         times: Counter[Hashable] = Counter()
         for item in self.all:
             times[alike_of(item)] += item.count
@@ -304,8 +305,7 @@ class _Events:
             item.at_end = item.last_line >= near and (count >= _LASTS or (lines <= _SHORT and item.count > 1))
             item.followed = 0 if item.reported else self.ordinary - item.followed
             item.low_behind, item.served = self.low - item.low_behind, self.served - item.served
-            item.earlier = item.earlier or item.line < begins
-            item.doubtful = item.doubtful or (not item.earlier and item.line < max(self._begins, default=0))
+            item.doubtful = item.doubtful or item in self._in_doubt
             item.habitual = self._survived[alike] > 0
             if self._survived[alike] >= _HABIT and item.last_line < latest:
                 item.seen.update(range(1, WENT_ON + 1))
