@@ -13,7 +13,7 @@ from gpudoctor.model.redaction import mask_text
 from gpudoctor.model.signs.job_log import JobLog, LogEvent
 from gpudoctor.text import size
 from gpudoctor.vitals.job_log.events import event_of, masked
-from gpudoctor.vitals.job_log.lines import blocks_of, text_of
+from gpudoctor.vitals.job_log.lines import blocks, open_log, text_of
 from gpudoctor.vitals.job_log.moments import moment, same_death
 from gpudoctor.vitals.job_log.wordings import Match, Messages, Shape, bare, messages_table
 from gpudoctor.vitals.kernel_lines import KernelLine, parse
@@ -185,15 +185,16 @@ def _of_kernel(match: Match) -> bool:
 def _matches(path: str, table: Messages, end: list[KernelLine]) -> Iterator[tuple[int, KernelLine, Match]]:
     """Numbered lines of the kernel with a cause or a symptom; into `end` goes its last line. An error ends it."""
     try:
-        known: dict[bytes, Shape] = {}
-        for block in blocks_of(path):
-            for raw, number in zip(block.pieces, block.numbers, strict=True):
-                if table.shape(raw, bare(raw), known).reads:
-                    line = parse(text_of(raw[:_LONGEST_LINE]))
-                    match = table.in_line(line.text) if line is not None else None
-                    if line and match and _of_kernel(match):
-                        yield number, line, match
-            last = (parse(text_of(piece[:_LONGEST_LINE])) for piece in reversed(block.pieces[-_NEXT:]))
-            end.extend(item for item in (next(filter(None, last), None),) if item is not None)
+        with open_log(path) as stream:
+            known: dict[bytes, Shape] = {}
+            for block in blocks(stream):
+                for raw, number in zip(block.pieces, block.numbers, strict=True):
+                    if table.shape(raw, bare(raw), known).reads:
+                        line = parse(text_of(raw[:_LONGEST_LINE]))
+                        match = table.in_line(line.text) if line is not None else None
+                        if line and match and _of_kernel(match):
+                            yield number, line, match
+                last = (parse(text_of(piece[:_LONGEST_LINE])) for piece in reversed(block.pieces[-_NEXT:]))
+                end.extend(item for item in (next(filter(None, last), None),) if item is not None)
     except OSError:
         return  # who reads the logs says so

@@ -8,9 +8,10 @@ import shlex
 import sys
 import zlib
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from importlib import import_module
 from string import digits
-from typing import Any
+from typing import IO, Any
 
 from gpudoctor.lang import say
 from gpudoctor.model.external_files import Damaged, RefusedFile, open_file
@@ -34,72 +35,80 @@ _ZSTD_WINDOW = 27
 _PACKED_MEMORY = 1 << _ZSTD_WINDOW
 """Bytes of memory that an archive may ask for."""
 _COLOUR = re.compile(rb"\x1b\[[0-9;?]*[ -/]*[@-~]|\x1b\][^\x07\x1b\r\n]*(?:\x07|\x1b\\)")
-_CUT_CHARACTER, _REST_OF_CHARACTER = (re.compile(rb"[\xc0-\xff][\x80-\xbf]{0,3}\Z"), re.compile(rb"\A[\x80-\xbf]{1,3}"))
 _ENDS, _ERASED = re.compile(rb"\r+\n|\n[ \t]*\r(?!\n)"), re.compile(rb"\r[\r \t]*\r")
+_CUT_CHARACTER, _REST_OF_CHARACTER = (re.compile(rb"[\xc0-\xff][\x80-\xbf]{0,3}\Z"), re.compile(rb"\A[\x80-\xbf]{1,3}"))
 
 
 # Blocks of bytes
 
 
-@frozen(kw_only=False)
-class Block:
-    """Pieces of text between line ends and carriage returns, the middle of long ones left out."""
-
-    pieces: list[bytes]
-    numbers: list[int]
-    """The line of each piece."""
-    size: int
-    """Bytes of the log that it is made of."""
-
-
-def blocks_of(path: str, start: int = 0, before: int = 0) -> Iterator[Block]:
-    """A log from a byte on, `before` lines behind its begin, unpacked, in blocks of about a MiB.
-
-    Raises `OSError` behind what could be read.
-    """
+@contextmanager
+def open_log(path: str, start: int = 0) -> Iterator[IO[bytes]]:
+    """The log's bytes from one on, unpacked. Raises `OSError`."""
     if path == STANDARD_INPUT:
-        yield from blocks(_unpacked(sys.stdin.buffer, "FILE"))
+        yield _unpacked(sys.stdin.buffer, "FILE")
         return
     with open_file(path) as stream:
         stream.seek(start)
-        yield from blocks(_unpacked(stream, path), before + 1)
+        yield _unpacked(stream, path)
 
 
-def _unpacked(stream: Any, path: str) -> Iterator[bytes]:
-    """Its bytes; what is packed in frames, one behind the other, may become so much and no more."""
-    begin = _packing(stream.peek(6)[:6], path)
-    if begin is None:
-        yield from iter(lambda: stream.read(BLOCK) or b"", b"")
-        return
-    frame, taken, given = begin(), 0, 0
-    while packed := stream.read(1024):
-        taken += len(packed)
-        while packed := packed.lstrip(b"\0") if frame.eof else packed:  # zeros pad a frame
-            frame = begin() if frame.eof else frame
-            try:
-                text = frame.decompress(packed)
-            except Exception as error:
-                if isinstance(error, zlib.error | lzma.LZMAError) or type(error).__name__ == "ZstdError":
-                    raise Damaged(say("its packing is damaged: {error}", error=error)) from error
-                raise
-            packed, given = frame.unused_data if frame.eof else b"", given + len(text)
-            if given > LOG_UNPACKED_START + LOG_UNPACKED_RATIO * taken:
-                words = "it unpacks to more than {log_unpacked_ratio} times its size"
-                raise RefusedFile(say(words, log_unpacked_ratio=LOG_UNPACKED_RATIO))
-            yield text
-    if not frame.eof:
-        raise Damaged("its packing is damaged: it ends too early")
+class _Archive:
+    """Reads what is packed in frames, one behind the other, and bounds how much that may become."""
+
+    def __init__(self, stream: Any, begin: Callable[[], Any]) -> None:
+        self._stream, self._begin, self._frame = stream, begin, begin()
+        self._rest = self._text = b""
+        self._taken = self._given = 0
+
+    def read(self, size: int) -> bytes:
+        """At most so many bytes, none at the end. Raises `RefusedFile` and `Damaged`."""
+        while not self._text:
+            packed, self._rest = self._rest or self._packed(), b""
+            if not packed and self._frame.eof:
+                break
+            if not packed:
+                raise Damaged("its packing is damaged: it ends too early")
+            self._unpack(packed)
+        text, self._text = self._text[:size], self._text[size:]
+        self._given += len(text)
+        if self._given > LOG_UNPACKED_START + LOG_UNPACKED_RATIO * self._taken:
+            words = "it unpacks to more than {log_unpacked_ratio} times its size"
+            raise RefusedFile(say(words, log_unpacked_ratio=LOG_UNPACKED_RATIO))
+        return text
+
+    def _packed(self) -> bytes:
+        packed: bytes = self._stream.read(1024) or b""
+        self._taken += len(packed)
+        return packed
+
+    def _unpack(self, packed: bytes) -> None:
+        if self._frame.eof:
+            packed = packed.lstrip(b"\0")  # what pads a frame
+            self._frame = self._begin() if packed else self._frame
+        try:
+            self._text = self._frame.decompress(packed) if packed else b""
+        except Exception as error:
+            if isinstance(error, zlib.error | lzma.LZMAError) or type(error).__name__ == "ZstdError":
+                raise Damaged(say("its packing is damaged: {error}", error=error)) from error
+            raise
+        self._rest = self._frame.unused_data if packed and self._frame.eof else b""
 
 
-def _packing(head: bytes, path: str) -> Callable[[], Any] | None:
-    """What begins a frame of an archive that begins so; None for what is not packed."""
+def _unpacked(stream: Any, path: str) -> Any:
+    head = stream.peek(6)[:6] if hasattr(stream, "peek") else b""
     if head[:2] == b"\x1f\x8b":
-        return lambda: zlib.decompressobj(31)
+        return _Archive(stream, lambda: zlib.decompressobj(31))
     if head == b"\xfd7zXZ\x00":
-        return lambda: lzma.LZMADecompressor(memlimit=_PACKED_MEMORY)
-    if not (head[:4] == b"\x28\xb5\x2f\xfd" or (head[1:4] == b"\x2a\x4d\x18" and head[0] >> 4 == 5)):
-        return None
-    try:  # Python's own since 3.14
+        return _Archive(stream, lambda: lzma.LZMADecompressor(memlimit=_PACKED_MEMORY))
+    if head[:4] == b"\x28\xb5\x2f\xfd" or (head[1:4] == b"\x2a\x4d\x18" and head[0] >> 4 == 5):
+        return _Archive(stream, _zstd(path))
+    return stream
+
+
+def _zstd(path: str) -> Callable[[], Any]:
+    """What begins a frame of zstd: Python's own since 3.14, else the package `zstandard`."""
+    try:
         own: Any = import_module("compression.zstd")
         options = {own.DecompressionParameter.window_log_max: _ZSTD_WINDOW}
         return lambda: own.ZstdDecompressor(options=options)
@@ -116,21 +125,38 @@ def _packing(head: bytes, path: str) -> Callable[[], Any] | None:
     return lambda: package.ZstdDecompressor(max_window_size=_PACKED_MEMORY).decompressobj()
 
 
-def blocks(parts: Iterable[bytes], number: int = 1) -> Iterator[Block]:
-    """The parts of a log, from a line on, in blocks of about a MiB. Raises `RefusedFile` for what is not text.
+@frozen(kw_only=False)
+class Block:
+    """Pieces of text between line ends and carriage returns, the middle of long ones left out."""
 
-    What came before the parts fail is given before their error is raised.
+    pieces: list[bytes]
+    numbers: list[int]
+    """The line of each piece."""
+    size: int
+    """Bytes of the log that it is made of."""
+
+
+def blocks(stream: IO[bytes]) -> Iterator[Block]:
+    """The stream in blocks of about a MiB. Raises `RefusedFile` for what is not text.
+
+    What was read before the stream fails is given before its error is raised.
     """
-    rest, taken, judged = b"", 0, False
+    number, rest, taken = 1, b"", 0
     decoder: Any = None
-    failed: list[OSError] = []
-    for part, last in _filled(parts, failed):
-        taken += len(part)
+    judged, failed = False, None
+    while True:
+        try:
+            part = _filled(stream)
+        except _Failed as error:
+            failed, part = error.reason, error.read
         if not judged and (head := _HOLE.sub(b"", part[:_JUDGED]).strip(b"\0")):
-            judged, decoder = True, _wide_decoder(part[:_JUDGED])
+            judged = True
+            decoder = _wide_decoder(part[:_JUDGED])
             if decoder is None and is_binary(head):
                 raise RefusedFile("it is not text")
             part = part.removeprefix(codecs.BOM_UTF8)
+        last = not part or failed is not None
+        taken += len(part)
         if decoder is not None:
             part = decoder.decode(part).encode("utf-8", "replace")
         data = _ends_made_alike(rest + part.replace(b"\0", b"\r"))
@@ -140,23 +166,33 @@ def blocks(parts: Iterable[bytes], number: int = 1) -> Iterator[Block]:
             yield _block(whole, number, taken)
             number += whole.count(b"\n")
             taken = 0
-        rest = data[cut:] if len(data) - cut <= 2 * LONGEST else data[cut:][:LONGEST] + data[-LONGEST:]
-    for error in failed:
-        raise error
+        if last:
+            break
+        rest = data[cut:]
+        if len(rest) > 2 * LONGEST:
+            rest = rest[:LONGEST] + rest[-LONGEST:]
+    if failed is not None:
+        raise failed
 
 
-def _filled(parts: Iterable[bytes], failed: list[OSError]) -> Iterator[tuple[bytes, bool]]:
-    """Blocks, however few bytes come at once, and whether each is the last; an error goes into `failed`."""
-    held = bytearray()
+class _Failed(Exception):
+    """A stream that fails, with what it gave before."""
+
+    def __init__(self, reason: OSError, read: bytes) -> None:
+        super().__init__()
+        self.reason, self.read = reason, read
+
+
+def _filled(stream: IO[bytes]) -> bytes:
+    """About a block, however few bytes a pipe gives at once."""
+    gathered, missing = [], BLOCK
     try:
-        for part in parts:
-            held += part
-            if len(held) >= BLOCK:
-                yield bytes(held), False
-                held.clear()
+        while missing > 0 and (piece := stream.read(missing) or b""):
+            gathered.append(piece)
+            missing -= len(piece)
     except OSError as error:
-        failed.append(error)
-    yield bytes(held), True
+        raise _Failed(error, b"".join(gathered)) from None
+    return b"".join(gathered)
 
 
 def _block(data: bytes, number: int, size: int) -> Block:
@@ -392,8 +428,8 @@ class Prefixes:
     """Takes lines apart: by the forms that everybody knows, and by those that a traceback of the file has shown."""
 
     def __init__(self) -> None:
-        self._learned: dict[str, tuple[re.Pattern[str], bool]] = {}
-        """Each with whether its numbers, times apart, say who prints."""
+        self._learned: dict[str, tuple[re.Pattern[str], list[bool]]] = {}
+        """Each with which of its numbers say who prints, and are no times and no counts of lines."""
 
     def learn(self, header: str, following: Iterable[str]) -> None:
         """Learn what stands before the header of a traceback, numbers apart, if a frame behind has it, too."""
@@ -404,20 +440,27 @@ class Prefixes:
         for found in _VARYING.finditer(prefix):
             # A level that is padded with blanks has the same width as others.
             level = f"(?={_LEVEL_WORD} )[A-Z ]{{{len(found[0])}}}" if found[0].endswith(" ") else _LEVEL_WORD
-            form += re.escape(prefix[at : found.start()]) + (r" *\d+" if found[0].strip().isdigit() else level)
+            form += re.escape(prefix[at : found.start()]) + (r" *(\d+)" if found[0].strip().isdigit() else level)
             at = found.end()
         rest = prefix[at:].rstrip()
         form += re.escape(rest) + (f"(?:{re.escape(blanks)}|$)" if (blanks := prefix[at + len(rest) :]) else "")
         if form in self._learned or len(self._learned) >= _MOST_PREFIXES:
             return
         pattern = re.compile(form)
-        framed = ((line, own) for line in following if (own := pattern.match(line)) and _FRAME.match(line, own.end()))
-        frame, own = next(framed, ("", None))
-        known, other = take_apart(header), take_apart(frame)
-        same = (known.rank, known.source) == (other.rank, other.source)
-        if own is None or (same and known.text.startswith(HEADER) and _FRAME.match(" " + other.text)):
+        frames = ((line, pattern.match(line)) for line in following)
+        nothing: Any = ("", None)
+        frame, found = next(((line, own) for line, own in frames if own and _FRAME.match(line, own.end())), nothing)
+        one, known, other = pattern.match(header), take_apart(header), take_apart(frame)
+        if found is None or one is None:
             return
-        self._learned[form] = pattern, _TIMES_OF_PREFIX.sub("", prefix) == _TIMES_OF_PREFIX.sub("", own[0])
+        same = (known.rank, known.source) == (other.rank, other.source)
+        if same and known.text.startswith(HEADER) and _FRAME.match(" " + other.text):
+            return
+        timed = _TIMES_OF_PREFIX.sub(lambda each: "t" * len(each[0]), prefix)
+        named = [
+            timed[one.start(number)] != "t" and one[number] == found[number] for number in range(1, pattern.groups + 1)
+        ]
+        self._learned[form] = pattern, named
 
     def line(self, text: str) -> PrefixedLine:
         """Prefixes and text of a line that `text_of` gave."""
@@ -426,13 +469,13 @@ class Prefixes:
                 prefix, rest = found[0], text[found.end() :]
                 if prefix.rstrip().endswith('"'):
                     rest = rest.removesuffix('"').replace('\\"', '"')
-                known = take_apart(prefix) if named else PrefixedLine(prefix)
+                known = take_apart(prefix) if any(named) or not found.groups() else PrefixedLine(prefix)
                 behind = take_apart(rest) if rest[:1] not in (" ", "\t") else PrefixedLine(rest)
                 said = _RANK_WORD.search(prefix)
                 own = known.rank if known.rank is not None else int(said[1] or said[2]) if said else None
                 rank = behind.rank if behind.rank is not None else own
+                who = " ".join(number for number, own in zip(found.groups(), named, strict=True) if own)
                 node, actor = behind.node or known.node, behind.actor or known.actor
-                who = " ".join(re.findall(r"\d+", _TIMES_OF_PREFIX.sub("", prefix))) if named else ""
                 source = actor or (f"rank {rank}" if rank is not None else node or who)
                 return PrefixedLine(behind.text, rank, node, known.stamp or behind.stamp, actor, source, low=known.low)
         return take_apart(text)
@@ -448,9 +491,29 @@ class Prefixes:
         record = record_of(inner)
         if record is None:
             return [line], ""
-        several = len(record.lines) > 1
-        parts = [PrefixedLine(each) if several else take_apart(each) for each in record.lines]
-        return [_within(part, line, record) for part in parts], record.whole
+        rank = record.rank if line.rank is None else line.rank
+        outer = replace(
+            line,
+            rank=rank,
+            stamp=line.stamp or record.stamp,
+            low=line.low or record.low,
+            source=line.source or (f"rank {rank}" if rank is not None else ""),
+        )
+        if len(record.lines) > 1:
+            return [replace(outer, text=each) for each in record.lines], record.whole
+        within = take_apart(record.lines[0])
+        rank = within.rank if within.rank is not None else rank
+        return [
+            PrefixedLine(
+                within.text,
+                rank,
+                within.node or line.node,
+                outer.stamp or within.stamp,
+                within.actor or line.actor,
+                within.source or outer.source,
+                low=outer.low or within.low,
+            )
+        ], record.whole
 
 
 @frozen(kw_only=False)
@@ -463,20 +526,6 @@ class ShippedRecord:
     rank: int | None = None
     whole: str = ""
     """The innermost record: what a program says of its progress may stand in any of its fields."""
-
-
-def _within(part: PrefixedLine, line: PrefixedLine, record: ShippedRecord) -> PrefixedLine:
-    """A line within a record, with what the record and what stands before it say."""
-    rank = next((each for each in (part.rank, line.rank, record.rank) if each is not None), None)
-    return replace(
-        part,
-        rank=rank,
-        node=part.node or line.node,
-        stamp=line.stamp or record.stamp or part.stamp,
-        actor=part.actor or line.actor,
-        source=part.source or line.source or (f"rank {rank}" if rank is not None else ""),
-        low=part.low or line.low or record.low,
-    )
 
 
 def record_of(text: str) -> ShippedRecord | None:

@@ -1,6 +1,8 @@
 """One pass over a job's logs: the lines that matter, apart from the millions that do not."""
 
+import io
 import re
+from bisect import bisect_left
 from collections import Counter, deque
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -12,11 +14,20 @@ from gpudoctor.analysis.job_log.overcome import WENT_ON
 from gpudoctor.lang import say
 from gpudoctor.lang.message import concatenated
 from gpudoctor.model.log_message import PLAIN, Bearing, LogMessage
-from gpudoctor.model.records import frozen
 from gpudoctor.model.redaction import mask_text
 from gpudoctor.model.signs.job_log import JobLog, LogEvent, LogFile, RankStack, UnknownError
 from gpudoctor.model.unavailable import Unread
-from gpudoctor.vitals.job_log.endings import Mention, Tail, calls_itself_error, exits, last_words
+from gpudoctor.vitals.job_log.endings import (
+    Mention,
+    Tail,
+    calls_itself_error,
+    cut_traceback,
+    exits,
+    last_words,
+    mentions,
+    pasted,
+    unknown_error,
+)
 from gpudoctor.vitals.job_log.events import event_of
 from gpudoctor.vitals.job_log.lines import (
     HEADER,
@@ -26,10 +37,10 @@ from gpudoctor.vitals.job_log.lines import (
     PrefixedLine,
     Prefixes,
     blocks,
-    blocks_of,
     lines_before,
     of_error_level,
     of_low_level,
+    open_log,
     rank_of,
     text_of,
 )
@@ -126,31 +137,47 @@ def read_job_log(
     read already.
     """
     table = messages_table(tuple((code, item) for code, item in messages if not item.exits or exit_code in item.exits))
-    read: list[_Read] = []
+    files: list[LogFile] = []
+    events: list[LogEvent] = []
     problems: list[str] = []
+    stacks: list[RankStack] = []
+    tails: list[Tail] = []
+    unknown: list[UnknownError] = []
     job = _Job()
     for path in paths:
         shown = say("standard input") if path == STANDARD_INPUT else path
         reader = _FileReader(shown, table, job, _MOST_TAIL // len(paths))
-        damage, data, start = "", contents.get(path), starts.get(path, 0)
+        damage, before, data = "", 0, contents.get(path)
         try:
-            before = lines_before(path, start) if data is None else 0
-            reader.read(blocks_of(path, start, before) if data is None else blocks([data]))
+            before = lines_before(path, starts.get(path, 0)) if data is None else 0
+            with open_log(path, starts.get(path, 0)) if data is None else io.BytesIO(data) as stream:
+                reader.read(blocks(stream))
         except OSError as failed:
             damage = str(failed.strerror or failed)
+        found = reader.finish()
         if damage:
-            so_far = say("; gpudoctor read {lines} lines of it", lines=reader.lines) if reader.lines else ""
-            problems.append(say("{shown}: cannot be read: {damage}{read}", shown=shown, damage=damage, read=so_far))
+            read = say("; gpudoctor read {lines} lines of it", lines=reader.lines) if reader.lines else ""
+            problems.append(say("{shown}: cannot be read: {damage}{read}", shown=shown, damage=damage, read=read))
         elif not reader.lines:
             problems.append(
                 say("{shown}: is empty; if the job buffered its output, set PYTHONUNBUFFERED=1 next time", shown=shown)
             )
         if reader.lines:
-            read.append(reader.finish())
-    if not read:
+            files.append(reader.file())
+            stacks += reader.stacks()
+            error = reader.unknown_error(found)
+            known = (reader.worded_as_exception(error) if error is not None else None) or reader.pasted(found)
+            if known is not None:
+                found.append(known)
+            elif error is not None:
+                unknown.append(replace(error, line=error.line + before))
+            for item in found:
+                item.line, item.last_line = item.line + before, item.last_line + before
+            events += found
+            tails.append(reader.tail(before))
+    if not files:
         raise Unread(concatenated("; ", problems) or "no log was named")
-    events, tails = [item for each in read for item in each.events], [each.tail for each in read]
-    if len(read) > 1 and all(item.seconds is not None for item in events if item.fatal):
+    if len(files) > 1 and all(item.seconds is not None for item in events if item.fatal):
         events.sort(key=lambda item: item.seconds or 0.0)
     ends = [item for item in events if item.by_exit_code]
     for item in ends[:-1]:  # the shell went on after all but the last
@@ -160,29 +187,18 @@ def read_job_log(
     if all(item.bearing in (Bearing.HARMLESS, Bearing.HINT) for item in events):
         tails = []
     return JobLog(
-        files=tuple(each.file for each in read),
+        files=tuple(files),
         events=tuple(events),
         ranks=tuple(sorted(job.ranks)),
         world=job.world,
         last_step=job.last_step,
         finished=job.finished,
-        stacks=with_ranks([stack for each in read for stack in each.stacks]),
+        stacks=with_ranks(stacks),
         last_words=last_words(tails, job.world or (max(job.ranks) + 1 if job.ranks else None)),
         exits=exits(tails),
-        unknown_errors=tuple(each.unknown for each in read if each.unknown and not job.finished),
+        unknown_errors=() if job.finished else tuple(unknown),
         problems=tuple(problems),
     )
-
-
-@frozen
-class _Read:
-    """What one file says."""
-
-    file: LogFile
-    events: Sequence[LogEvent]
-    stacks: Sequence[RankStack]
-    unknown: UnknownError | None
-    tail: Tail
 
 
 @dataclass(slots=True)
@@ -712,8 +728,8 @@ class _FileReader:
             self._follow = self.lines and event.line + _FOLLOWED
         return kept
 
-    def finish(self) -> _Read:
-        """What the file says."""
+    def finish(self) -> list[LogEvent]:
+        """The events of the file."""
         self._ended = True
         self._close()
         self._progress()
@@ -724,41 +740,49 @@ class _FileReader:
             rank = self._prefixes.line(text_of(raw)).rank
             if rank is not None:
                 self._job.ranks.add(rank)
-        if self._rank is not None:
+        if self._rank is not None and self.lines:
             self._job.ranks.add(self._rank)
         if self._done_line:
             self.events.done(self._done_line, surely=self._surely_done)
-        tail = Tail(self._path, self._rank, list(self._tail), self._prefixes, self._table)
         found = list(self.events.finished(self.lines))
-        found += list(self._mentioned(tail, found))
-        unknown, known = (None, []) if self.events.failed else self._unnamed(tail, found)
-        found = sorted([*found, *known], key=lambda item: item.line)
-        # Where its ranks stood; nothing where they trained on after the last dump.
-        stacks = self._stacks.stacks() if self._last_progress_line <= self._stacks.last_line else []
-        return _Read(file=self._file(tail), events=found, stacks=stacks, unknown=unknown, tail=tail)
+        return sorted([*found, *self._mentioned(found)], key=lambda item: item.line)
 
     # What the last lines say beside the events
 
-    def _unnamed(self, tail: Tail, events: Sequence[LogEvent]) -> tuple[UnknownError | None, list[LogEvent]]:
-        """The line that says why it ended where no event does, or the cause that some words of the end name."""
-        deaths = (item.line for item in events if item.bearing is Bearing.CONSEQUENCE and _of_this_run(item))
-        error = tail.unknown_error(min(deaths, default=0))
-        if error is not None and not error.cut and calls_itself_error(error.text):
-            match = self._table.in_exception(error.text)  # its words may be those of an exception
-            if (
-                match is not None
-                and not match.plain
-                and match.known.message.bearing in (Bearing.CAUSE, Bearing.SYMPTOM)
-            ):
-                return None, [self._event(match, error.text, error.line, error, doubtful=True)]
-        few = self.lines <= _PASTED and not self._last_progress_line and not self._job.finished
-        if few and all(item.bearing in (Bearing.HARMLESS, Bearing.HINT) for item in events):
-            found = tail.pasted()
-            if found is not None:
-                return None, [self._event_of_mention(found)]
-        return error, []
+    def unknown_error(self, events: Iterable[LogEvent]) -> UnknownError | None:
+        """The line that says why it ended where no wording does; None in a file that names a failure.
 
-    def _mentioned(self, tail: Tail, events: Sequence[LogEvent]) -> Iterator[LogEvent]:
+        `events` are those of the file. Where they begin to show a death, the line is sought before it.
+        """
+        if self.events.failed:
+            return None
+        pieces = list(self._tail)
+        deaths = (
+            item.line
+            for item in events
+            if item.bearing is Bearing.CONSEQUENCE and item.kind != UNHEEDED and not item.earlier
+        )
+        before = _up_to(pieces, min(deaths, default=0))
+        apart, worded = self._prefixes.line, lambda text: self._table.in_line(text) is not None
+        first = unknown_error(before, apart, worded, at_death=True)
+        found = first or unknown_error(pieces, apart, worded, at_death=False)
+        cut = cut_traceback(pieces, apart) if found is None else None
+        found = found or cut
+        if found is None:
+            return None
+        line = self._prefixes.lines(found[1])[0][-1]
+        return UnknownError(
+            path=self._path,
+            line=found[0],
+            text=mask_text(line.text.strip()[:_LONGEST_EXCEPTION]),
+            rank=line.rank if line.rank is not None else self._rank,
+            stamp=line.stamp,
+            node=line.node,
+            at_death=first is not None,
+            cut=cut is not None,
+        )
+
+    def _mentioned(self, events: Sequence[LogEvent]) -> Iterator[LogEvent]:
         """Causes that the program mentions in its own words before it dies; `events` are those of the file.
 
         A rank may leave without an error: in a file of its own the end counts, too.
@@ -766,11 +790,11 @@ class _FileReader:
         end = self.lines + 1 if self._rank is not None and not self._job.finished else 0
         death = min((item.line for item in events if _shows_death(item)), default=end)
         known = {number for item in events if not (item.last or item.closing) for number in (item.line, item.last_line)}
-        before = tail.up_to(death)
-        pieces = [piece for piece in before if piece[1] >= self.events.run_begins and piece[1] not in known]
-        for mention in tail.mentions(pieces):
+        pieces = _up_to(list(self._tail), death)
+        pieces = [piece for piece in pieces if piece[1] >= self.events.run_begins and piece[1] not in known]
+        for mention in mentions(pieces, lambda text: self._prefixes.lines(text)[0], self._table):
             event = self._event_of_mention(mention)
-            steps = (whole_step(text_of(raw)) for raw, number in reversed(pieces) if number < event.line)
+            steps = (whole_step(text_of(raw)) for raw, _ in reversed(_up_to(pieces, event.line)))
             event.fatal, event.mentioned = False, True
             event.step = next((step for step in steps if step is not None), None)
             yield event
@@ -779,11 +803,35 @@ class _FileReader:
         match, line, number = item
         return self._event(match, line.text.strip(), number, line, doubtful=True)
 
-    def _file(self, tail: Tail) -> LogFile:
+    def pasted(self, events: Sequence[LogEvent]) -> LogEvent | None:
+        """What the few lines of a whole file say of a failure, if nothing else in it is an event or a step."""
+        if self.lines > _PASTED or self._last_progress_line or self.events.failed or self._job.finished:
+            return None
+        if any(item.bearing not in (Bearing.HARMLESS, Bearing.HINT) for item in events):
+            return None
+        found = pasted(list(self._tail), lambda text: self._prefixes.lines(text)[0], self._table)
+        return self._event_of_mention(found) if found is not None else None
+
+    def worded_as_exception(self, error: UnknownError) -> LogEvent | None:
+        """The event of an error at the end whose words are those of an exception that some wording knows."""
+        match = self._table.in_exception(error.text) if not error.cut and calls_itself_error(error.text) else None
+        if match is None or match.plain or match.known.message.bearing not in (Bearing.CAUSE, Bearing.SYMPTOM):
+            return None
+        return self._event(match, error.text, error.line, error, doubtful=True)
+
+    def tail(self, before: int) -> Tail:
+        """Its last lines; `before`: lines of the file that were not read."""
+        return Tail(self._path, self._rank, [(raw, number + before) for raw, number in self._tail], self._prefixes)
+
+    def stacks(self) -> list[RankStack]:
+        """Where its ranks stood; nothing where they trained on after the last dump."""
+        return self._stacks.stacks() if self._last_progress_line <= self._stacks.last_line else []
+
+    def file(self) -> LogFile:
         """The file itself."""
-        end = next(tail.read(piece for piece in reversed(tail.pieces) if piece[0].strip()), None)
-        text = end.text.strip() if end is not None else ""
-        behind = end is not None and end.number > self._last_progress_line and step_of(text) is None
+        raw, number = next((piece for piece in reversed(self._tail) if piece[0].strip()), (b"", 0))
+        text = self._prefixes.lines(text_of(raw))[0][-1].text.strip()
+        behind = number > self._last_progress_line and step_of(text) is None
         return LogFile(
             path=self._path,
             lines=self.lines,
@@ -794,8 +842,9 @@ class _FileReader:
         )
 
 
-def _of_this_run(event: LogEvent) -> bool:
-    return event.kind != UNHEEDED and not event.earlier
+def _up_to(pieces: list[tuple[bytes, int]], line: int) -> list[tuple[bytes, int]]:
+    """The pieces before a line; none before line 0."""
+    return pieces[: bisect_left(pieces, line, key=lambda piece: piece[1])] if line else []
 
 
 def _shows_death(event: LogEvent) -> bool:
@@ -803,7 +852,7 @@ def _shows_death(event: LogEvent) -> bool:
     if event.earlier or event.succeeded or event.progress >= WENT_ON:
         return False
     if event.bearing is Bearing.CONSEQUENCE:
-        return _of_this_run(event)
+        return event.kind != UNHEEDED
     return event.fatal and not (event.quoted or event.warned or event.goes_on or event.last)
 
 
