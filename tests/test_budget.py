@@ -31,7 +31,7 @@ BUDGETS = {
     "engine, mend": (4739, ["gpudoctor/engine", "gpudoctor/mend"]),
     "source": (11903, ["gpudoctor/vitals/source", "gpudoctor/analysis/source"]),
     "logs": (
-        6220,
+        6308,
         [
             "gpudoctor/vitals/job_log",
             "gpudoctor/analysis/job_log",

@@ -17,7 +17,7 @@ from gpudoctor.lang import say
 from gpudoctor.lang.message import concatenated
 from gpudoctor.model import LogLine
 from gpudoctor.model.records import frozen
-from gpudoctor.model.signs.job_log import JobLog, LogEvent
+from gpudoctor.model.signs.job_log import JobLog, LogEvent, RankExit
 from gpudoctor.text import capitalised, ranks
 
 _FEW = 3

@@ -7,7 +7,7 @@ from some import some
 
 from gpudoctor.analysis.memo import once
 from gpudoctor.analysis.source.control_flow import loop_node
-from gpudoctor.analysis.source.syntax import nodes, parents, segment
+from gpudoctor.analysis.source.syntax import nodes, segment
 from gpudoctor.model.signs.source import Script
 
 TEXT = '''
@@ -43,9 +43,9 @@ def test_nodes_come_in_the_order_of_a_walk() -> None:
 
 def test_every_node_has_the_parent_that_lists_it() -> None:
     script = _script()
-    for child, parent in some(parents(script).items()):
+    for child, parent in some(script.parents.items()):
         assert any(child is item for item in ast.iter_child_nodes(parent))
-    assert script.tree not in parents(script)
+    assert script.tree not in script.parents
 
 
 def test_a_segment_is_the_text_of_its_node() -> None:
