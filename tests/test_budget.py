@@ -42,7 +42,7 @@ BUDGETS = {
     ),
     "recordings and live": (7892, ["gpudoctor/analysis/run", "gpudoctor/analysis/live", "gpudoctor/vitals/recording"]),
     "preflight": (4579, ["gpudoctor/preflight", "gpudoctor/analysis/preflight"]),
-    "probe, recorder, hooks": (11591, ["gpudoctor/probe", "gpudoctor/recorder", "gpudoctor/hooks"]),
+    "probe, recorder, hooks": (11583, ["gpudoctor/probe", "gpudoctor/recorder", "gpudoctor/hooks"]),
     "trial": (3522, ["gpudoctor/trial"]),
     "estimate": (6093, ["gpudoctor/estimate"]),
     "report, ui, cli, watch, agents": (
@@ -50,7 +50,7 @@ BUDGETS = {
         ["gpudoctor/report", "gpudoctor/ui", "gpudoctor/cli", "gpudoctor/watch", "gpudoctor/agents"],
     ),
     "checks": (24341, ["checks"]),
-    "rules": (5613, ["rules"]),
+    "rules": (5611, ["rules"]),
     "the rest of vitals and analysis": (12184, ["gpudoctor"]),
     "tests": (54785, ["tests"]),
     "benchmarks": (7914, ["benchmarks"]),

@@ -83,7 +83,7 @@ def timed(
 
     @functools.wraps(function)
     def hooked(*args: Any, **kwargs: Any) -> Any:
-        nonlocal begin
+        nonlocal begin, ready
         if compiling():
             return function(*args, **kwargs)
         if outer and clock.deep:
@@ -106,7 +106,7 @@ def timed(
                 clock.deep = False  # where a signal handler of the program's has raised
                 if not lost(error):
                     raise
-                begin = nothing
+                begin = ready = nothing
         result = MISSING
         try:
             result = function(*args, **kwargs)
@@ -131,7 +131,7 @@ def timed(
                 except BaseException as error:
                     if not lost(error):
                         raise
-                    begin = nothing
+                    begin = ready = nothing
 
     return hooked
 

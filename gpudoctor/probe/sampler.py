@@ -89,6 +89,7 @@ class Sampler:
     def pause(self) -> None:
         """Before a fork: Python 3.12 and later warn when there are threads."""
         self.paused = self.paused or self._thread is not None
+        self._probe.clock.quick = False  # at the end of such a step nobody would start it again
         self.stop()
 
     def resume(self) -> None:

@@ -15,7 +15,7 @@ from types import FrameType
 from typing import TYPE_CHECKING, Any
 
 from .call_sites import where
-from .clock import BACKWARD, DATA_WAIT, EVALUATION, OPTIMIZER, PROBE
+from .clock import BACKWARD, DATA_WAIT, EVALUATION, PROBE
 from .importlib_bootstrap import nothing
 from .table import AT, EMPTY, NAN, OTHER, merge
 from .wire.frames import private
@@ -177,11 +177,8 @@ class Steps:
 
     def anchor_ended(self) -> None:
         """The same in a quick step, of the optimizer whose steps are the steps."""
-        clock = self._clock
-        now = perf_counter()
-        clock.row[OPTIMIZER] += now - clock.mark
-        clock.mark = now
-        clock.phase = OTHER
+        now = self._now()
+        self._clock.phase = OTHER
         self._idle_backwards = 0
         self.optimizer_calls += 1
         if self._cycles.closes(self.anchor, now):

@@ -63,12 +63,7 @@ class StepTable:
 
     def push(self, row: list[float]) -> None:
         """Steps have ended, one or as many as there was room for; `row` has `WIDTH` values."""
-        if self._per_row == 1:
-            self._values += row
-            self._done()
-            return
-        count = int(row[_COUNT])
-        if not self._steps and count >= self._per_row:
+        if self._per_row == 1 or (not self._steps and row[_COUNT] >= self._per_row):
             self._values += row
             self._done()
             return
@@ -76,7 +71,7 @@ class StepTable:
             merge(self._open, row)
         else:
             self._open = row
-        self._steps += count
+        self._steps += int(row[_COUNT])
         self.room = self._per_row - self._steps
         if self._steps >= self._per_row:
             self._values += self._open

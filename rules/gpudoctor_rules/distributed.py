@@ -91,15 +91,14 @@ def _no_sync_edits(finding: Finding, patient: Patient) -> tuple[Edit, ...]:
     places = {(part.path, part.line) for part in finding.evidence if isinstance(part, SourceSpan)}
     for script, loop in scripts_given(patient).training_loops:
         models = {bound_to(script, call.node) for call in script.calls if call.name in DDP} - {""}
-        last = _last_of(script, loop)
-        if (script.path, loop.span.line) not in places or len(models) != 1 or not last:
-            continue
-        [model] = models
         body = getattr(loop_node(script, loop), "body", [])
+        if (script.path, loop.span.line) not in places or len(models) != 1:
+            continue
+        [model], last = models, _last_of(script, loop, body)
         called = [{ast.unparse(node.func) for node in ast.walk(part) if isinstance(node, ast.Call)} for part in body]
         forward = [at for at, names in enumerate(called) if model in names]
         backward = [at for at, names in enumerate(called) if any(name.endswith(".backward") for name in names)]
-        if len(backward) == 1 and forward and forward[-1] <= backward[0]:
+        if last and len(backward) == 1 and forward and forward[-1] <= backward[0]:
             block = body[forward[0] : backward[0] + 1]
             line = say("with contextlib.nullcontext() if {last} else {model}.no_sync():", last=last, model=model)
             if all(own_lines(script, part) is not None for part in block):
@@ -107,9 +106,8 @@ def _no_sync_edits(finding: Finding, patient: Patient) -> tuple[Edit, ...]:
     return ()
 
 
-def _last_of(script: Script, loop: Loop) -> str:
+def _last_of(script: Script, loop: Loop, body: list[ast.stmt]) -> str:
     """The condition around the optimizer's step, where it holds the same when the pass begins."""
-    body = getattr(loop_node(script, loop), "body", [])
     changed = {
         node.id
         for part in body

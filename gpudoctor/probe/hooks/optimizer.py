@@ -133,9 +133,8 @@ def _ends(probe: Probe) -> tuple[Any, Any]:
         # First: Dynamo would guard on whatever is read or set before.
         if compiling():
             return None
-        if not clock.quick or id(optimizer) != steps.anchor or running or kwargs or len(args) > 1:
-            return safe_before(optimizer, args, kwargs)
-        if clock.phase != OTHER or evaluation.streak or ident() != clock.ident:
+        plain = clock.quick and id(optimizer) == steps.anchor and not (running or kwargs or len(args) > 1)
+        if not plain or clock.phase != OTHER or evaluation.streak or ident() != clock.ident:
             return safe_before(optimizer, args, kwargs)
         running.append((steps.anchor, OTHER))
         clock.phase = OPTIMIZER
