@@ -9,9 +9,10 @@ from types import SimpleNamespace
 
 import pytest
 
-from gpudoctor.probe.clock import Clock
+from gpudoctor.probe.clock import OPTIMIZER, Clock
 from gpudoctor.probe.guard import CALLER, Guard
-from gpudoctor.probe.importlib_bootstrap import MISSING, wrapped
+from gpudoctor.probe.importlib_bootstrap import MISSING, Usual, wrapped
+from gpudoctor.probe.table import OTHER
 
 
 def plain(a, b=2, *rest, key=3, **others):
@@ -134,3 +135,15 @@ def test_a_hook_that_fails_is_off_and_told_once(faults):
     owner, lost = hooked(work, faults=faults)
     assert [owner.divide(1) for _ in range(3)] == [6, 6, 6] and lost == ["hook"]
     assert len(calls) == (0 if faults in (["hook"], ["all"]) else 1)
+
+
+@pytest.mark.parametrize("step", ["ready", "after"])
+def test_one_that_fails_in_a_quick_step_is_off_and_told_once(step):
+    lost, clock = [], Clock()
+    clock.quick = True
+    torch = SimpleNamespace(_C=SimpleNamespace(), compiler=SimpleNamespace(is_dynamo_compiling=lambda: False))
+    guard = Guard(torch, clock, lambda hook, error: lost.append(hook), {})
+    kind = type("Kind", (), {"divide": lambda self, x: 6 // x})
+    usual = Usual(OPTIMIZER, lambda args: step == "after" or 1 / 0, lambda result: 1 / 0)
+    guard.between("hook", kind, "divide", lambda *_: None, lambda *_: None, usual)
+    assert [kind().divide(1) for _ in range(3)] == [6, 6, 6] and lost == ["hook"] and clock.phase == OTHER
