@@ -26,7 +26,8 @@ CODES = sorted(code for code, check in REGISTRY.checks.items() if check.__module
 
 FOLDERS = {
     "ENV": "environment", "GPU": "hardware", "DATA": "data", "SYNC": "sync", "OBS": "observability", "MEM": "memory",
-    "NUM": "numerics", "LOOP": "loop", "PERF": "performance", "DIST": "distributed", "CFG": "config", "FAIL": "failure",
+    "NUM": "numerics", "LOOP": "loop", "TRAIN": "training",
+    "PERF": "performance", "DIST": "distributed", "CFG": "config", "FAIL": "failure",
     "NODE": "node",
 }  # fmt: skip
 

@@ -24,6 +24,7 @@ _TOPICS = {
     "MEM": "memory",
     "NUM": "numerics",
     "LOOP": "training-loop correctness",
+    "TRAIN": "what is really trained",
     "PERF": "unused speed",
     "DIST": "distributed training",
     "CFG": "configs",

@@ -28,7 +28,7 @@ _COMPUTING = ("PERF", "MEM", "GPU", "ENV", "NUM")
 _INSIDE = ("SYNC", "DIST")
 """Topics beside the computation whose time may be inside the passes: waits and collectives."""
 _OTHER, _NOTHING = "other", 1e-9
-_WRONG = ("LOOP", "NUM", "DATA", "DIST")
+_WRONG = ("LOOP", "TRAIN", "NUM", "DATA", "DIST")
 """Topics whose errors make the result of a training wrong; an error of another is a fault beside it."""
 _SENTENCE = 40
 """Characters below which the first sentences of a message do not stand for it."""

@@ -123,6 +123,17 @@ class StepTimes:
 
 
 @frozen
+class CardLine:
+    """One line of the training card: what a run really trained."""
+
+    name: str
+    """`batch`, `labels`, `parameters`, `schedule`, `gradients`, `ranks`, `evaluation`, `resumed`, `logged`."""
+    text: str
+    facts: Mapping[str, Any] = field(default_factory=dict)
+    """Its numbers for JSON: counts, shares (0..1), learning rates, names."""
+
+
+@frozen
 class RunSummary:
     """A run as reports show it."""
 
@@ -163,6 +174,8 @@ class RunSummary:
     gpus: tuple[RunGpu, ...] = ()
     lines: tuple[LineShare, ...] = ()
     """The user's lines with most of the main thread's time, most first."""
+    training: tuple[CardLine, ...] = ()
+    """What was trained; empty where nothing of it was seen."""
     warnings: tuple[Warned, ...] = ()
     """What Python and libraries warned of, in the order in which it came."""
     samples: int = 0

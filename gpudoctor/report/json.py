@@ -95,7 +95,7 @@ def as_object(report: Report) -> JsonObject:
         ],
         "problems": list(report.problems),
         "remarks": list(report.remarks),
-        "run": _plain(report.run),
+        "run": run_object(report.run) if report.run else None,
         "log": _plain(report.log),
         "trial": {
             **_keyed(report.trial),
@@ -119,7 +119,8 @@ def finite(value: Json) -> Json:
 
 def run_object(run: RunSummary) -> JsonObject:
     """A run as plain data, without its series."""
-    return _keyed(run)
+    card: JsonObject = {line.name: {"text": line.text, **finite(dict(line.facts))} for line in run.training}
+    return {**_keyed(run), "training": card}
 
 
 def preflight_object(preflight: Preflight) -> JsonObject:

@@ -1,0 +1,1 @@
+"""What a run really trained: labels, inputs, parameters, schedule, ranks, states."""
