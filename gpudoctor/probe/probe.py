@@ -13,6 +13,7 @@ from .deaths import Deaths, Faults
 from .device_clock import DeviceClock
 from .guard import Guard
 from .identity import Identity
+from .importlib_bootstrap import nothing
 from .memory import Memory
 from .models import Evaluation, Models
 from .numerics import Numerics
@@ -61,6 +62,9 @@ class Probe:
         self.faults = Faults(self)
         self.warned = Warned(self)
         self.loaders: Any = None
+        self.batches: Any = None
+        self.drawn: Any = nothing
+        """Is given the batches of steps that are looked at, and of evaluations (training/batches.py)."""
         self.windows: Any = None
         self.facts: Any = None
         self.worker: Any = None

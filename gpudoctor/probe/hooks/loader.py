@@ -34,6 +34,12 @@ class Loader:
         """Draws in a row that no backward pass followed."""
         self.dataset: Any = _gone
         """Weak reference to its latest data set."""
+        self.draws = 0
+        """Batches that were drawn from it in steps that are looked at, and in evaluations."""
+        self.epochs = 0
+        """How often it was iterated."""
+        self.made: Any = _gone
+        """Weak reference to the latest loader itself."""
 
 
 class Loaders:
@@ -67,7 +73,7 @@ class Loaders:
         self.last = self.trains = None
         for entries in self._known.values():
             for entry in entries:
-                entry.role, entry.backwards, entry.idle = "", -1, 0
+                entry.role, entry.backwards, entry.idle, entry.draws, entry.epochs = "", -1, 0, 0, 0
 
     def of(self, loader: Any) -> Loader:
         """The entry of a `DataLoader`."""
@@ -76,7 +82,8 @@ class Loaders:
             return found[1]
         place, calls = self.made.get(id(loader), ((None, None, None), ()))
         entry = self._same(_facts(loader, place), calls, getattr(loader, "dataset", None))
-        self._by_id[id(loader)] = (weakref.ref(loader), entry)
+        entry.made = weakref.ref(loader)
+        self._by_id[id(loader)] = (entry.made, entry)
         return entry
 
     def _same(self, facts: dict[str, Any], calls: tuple[Any, ...], dataset: Any) -> Loader:
@@ -141,6 +148,7 @@ class Loaders:
         """A loader is iterated: new workers of its are told."""
         self.starting = None
         self.drawing = 0
+        entry.epochs += 1
         self.iterating[iterator] = entry
         pids = [int(worker.pid) for worker in getattr(iterator, "_workers", ())]
         if pids and pids != self._last_workers:
@@ -280,11 +288,15 @@ def _drawing(probe: Probe, loaders: Loaders, kind: Any) -> None:
             loaders.drawn(entry)
             loaders.drawing = id(args[0])
         if clock.phase == EVALUATION:
-            return None
+            return -1
         steps.draw_begins()
         return clock.switch(DATA_WAIT)
 
     def ended(before: int, batch: Any) -> None:
+        if before < 0:
+            if batch is not MISSING:
+                probe.drawn(batch)
+            return
         clock.switch(before)
         if batch is not MISSING:
             loaders.claimed(clock.row)
@@ -308,6 +320,7 @@ class Measure:
     """Counts the rows and tokens of a batch. Only plain tensors are asked: a subclass may compute."""
 
     def __init__(self, probe: Probe) -> None:
+        self._probe = probe
         self._clock = probe.clock
         self._numerics = probe.numerics
         self._plain = probe.torch.Tensor
@@ -325,6 +338,7 @@ class Measure:
             self._measure(batch)
         if not clock.light:
             self._numerics.losses.drawn(batch)
+            self._probe.drawn(batch)
 
     def _measure(self, batch: Any) -> None:
         plain = self._plain

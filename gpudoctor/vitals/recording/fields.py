@@ -172,6 +172,15 @@ _OF: Mapping[str, Mapping[str, Judge]] = {
         **dict.fromkeys(("pin_memory", "persistent", "iterable"), flag),
     },
     "worker": {"pids": every(whole)},
+    "batch": {
+        **dict.fromkeys(
+            ("draw", "epoch", "rows", "width", "tokens", "padding", "full", "labels", "unlabelled", "unlabelled_full",
+             "same", "ahead", "ends", "trained_ends", "unended", "unended_seen", "padding_trained", "against",
+             "unreal", "features", "constant", "seen"), whole),
+        **dict.fromkeys(("least", "most", "mean", "deviation"), number), "chance": amount, "pad": number,
+        **dict.fromkeys(("rounded", "masked"), flag), "role": text, "hashes": every(whole), "eos": every(whole),
+        "shapes": every(row(text, text, every(whole))),
+    },
     "items": dict.fromkeys(("busy", "waiting", "fetch", "collate"), amount),
     "site": dict.fromkeys(("tensor", "pinned", "non_blocking"), flag),
     "lines": {
