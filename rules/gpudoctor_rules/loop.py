@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from gpudoctor.analysis.source.control_flow import bound_to, enclosing
 from gpudoctor.analysis.source.syntax import FunctionNode, nodes, segment
 from gpudoctor.analysis.source.syntax_edits import bare_call, block, insert_after, insert_before, move_before
-from gpudoctor.analysis.source.syntax_places import find, find_extent, lines_at
+from gpudoctor.analysis.source.syntax_places import find, lines_at
 from gpudoctor.analysis.workload import scripts_given
 from gpudoctor.lang import say, template
 from gpudoctor.model import Applicability, Edit, Effort, Finding, ImportEdit, Patient, Remedy, TextEdit, answers
@@ -22,7 +22,7 @@ from gpudoctor_checks.loop.no_checkpoint import NoCheckpointDetail
 from gpudoctor_checks.loop.prefetcher_broken import PrefetcherBrokenDetail
 from gpudoctor_checks.loop.seedless import SeedlessDetail
 from gpudoctor_checks.loop.teacher_trained import TeacherTrainedDetail
-from gpudoctor_rules.remedies import call_at, keyword_edit, remedy, script_of, source_places
+from gpudoctor_rules.remedies import after_imports, call_at, keyword_edit, remedy, script_of, source_places
 
 
 @answers("LOOP001")
@@ -342,6 +342,7 @@ def prefetcher_broken(finding: Finding) -> Iterator[Remedy]:
 @answers("LOOP008")
 def seedless(finding: Finding, patient: Patient) -> Iterator[Remedy]:
     """One line for torch, one for each other generator that is used."""
+    entry = next((item for item in patient.source.scripts if item.path == finding.subject), None)
     lines = ["torch.manual_seed(0)  # CPU and all GPUs"]
     roots = {
         name.split(".")[0]
@@ -357,17 +358,9 @@ def seedless(finding: Finding, patient: Patient) -> Iterator[Remedy]:
         *lines,
         applicability=Applicability.UNSAFE,
         effort=Effort.ONE_LINE,
-        edits=_seed_edits(finding, patient),
+        edits=after_imports(entry, "torch.manual_seed(0)") if entry is not None else (),
         references=("https://docs.pytorch.org/docs/stable/notes/randomness.html",),
     )
-
-
-def _seed_edits(finding: Finding, patient: Patient) -> tuple[Edit, ...]:
-    """The line after the imports at the head of the entry script."""
-    found = find_extent(patient.source, finding.detail_of(SeedlessDetail).edit_at)
-    if found is None or not isinstance(found[1], ast.stmt):
-        return ()
-    return (insert_after(found[0], found[1], "\ntorch.manual_seed(0)"),)
 
 
 _TORCH = "https://docs.pytorch.org/tutorials/beginner/saving_loading_models.html"

@@ -14,7 +14,7 @@ from gpudoctor.model import Applicability, BadStepDetail, Code, Edit, Effort, Fi
 from gpudoctor.model.evidence import Setting, SourceSpan
 from gpudoctor_checks.numerics.fp16_unsafe import Fp16UnsafeDetail
 from gpudoctor_checks.numerics.learning_rate_out_of_band import LearningRateOutOfBandDetail
-from gpudoctor_rules.remedies import call_at, keyword_edit, remedy, script_of
+from gpudoctor_rules.remedies import call_at, config_edit, keyword_edit, remedy, script_of
 
 _ANOMALY = "https://pytorch.org/docs/stable/autograd.html#anomaly-detection"
 _AMP = "https://pytorch.org/docs/stable/notes/amp_examples.html"
@@ -204,7 +204,7 @@ def fp16_unsafe(finding: Finding, patient: Patient) -> Iterator[Remedy]:
         yield _half_remedy("bf16", title, (say("torch.autocast('cuda', dtype=torch.bfloat16), or bf16=True"),), ())
     elif cure == "precision":
         value = "bf16-true" if "16-true" in finding.message else "bf16"
-        yield _half_remedy("precision", f"precision: {value}", (value,), _config_edits(finding, patient, value))
+        yield _half_remedy("precision", f"precision: {value}", (value,), config_edit(finding, patient, value))
     elif cure == "autocast" and _has_bf16(patient) is not False:
         yield _half_remedy(
             "bf16",
@@ -267,17 +267,6 @@ def _bf16_edits(finding: Finding, patient: Patient) -> tuple[Edit, ...]:
                 return item.rename("bf16")
             both = (item.edit("false", python="False"), other.edit("true", python="True"))
             return tuple(edit for edit in both if edit is not None)
-    return ()
-
-
-def _config_edits(finding: Finding, patient: Patient, value: str) -> tuple[Edit, ...]:
-    place = finding.evidence[0]
-    configs = optional(lambda: patient.configs)
-    for file in configs.files if configs is not None and isinstance(place, Setting) else ():
-        entry = file.entries.get(place.key) if isinstance(place, Setting) and file.path == place.path else None
-        edit = file.edit(entry, value) if entry is not None else None
-        if edit is not None:
-            return (edit,)
     return ()
 
 

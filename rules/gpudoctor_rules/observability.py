@@ -54,28 +54,18 @@ def profiler_in_loop(finding: Finding, patient: Patient) -> Iterator[Remedy]:
 def _profiler_in_config(finding: Finding, patient: Patient) -> Iterator[Remedy]:
     """The key's new value, written where it stands."""
     value = str(finding.detail_of(ProfilerInLoopDetail).new_value)
-    for setting in finding.evidence:
-        if not isinstance(setting, Setting):
-            continue
-        file = next((item for item in patient.configs.files if item.path == setting.path), None)
-        key = setting.key
-        entry = file.entries.get(key) if file is not None else None
-        edit = file.edit(entry, value) if file is not None and entry is not None else None
+    for setting in (item for item in finding.evidence if isinstance(item, Setting)):
+        key, edits = setting.key, config_edit(finding, patient, value)
+        where = {"path": setting.path, "line": setting.line, "key": key, "value": value}
         yield remedy(
             "OBS001-config",
             f"{key}: {value}",
-            say(
-                "in {path}, line {line}: set {key} to {value}",
-                path=setting.path,
-                line=setting.line,
-                key=key,
-                value=value,
-            ),
+            say("in {path}, line {line}: set {key} to {value}", **where),
             "profile apart from the run that matters: the same config with 20 to 50 steps",
-            applicability=Applicability.SAFE if edit is not None else Applicability.DISPLAY_ONLY,
+            applicability=Applicability.SAFE if edits else Applicability.DISPLAY_ONLY,
             effort=Effort.SETTING,
             sets=((key, value),),
-            edits=(edit,),
+            edits=edits,
         )
 
 

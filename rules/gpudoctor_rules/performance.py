@@ -6,26 +6,33 @@ from collections.abc import Iterator
 from gpudoctor.analysis.source.control_flow import enclosing, loop_node, statement
 from gpudoctor.analysis.source.entry_points import Program, training_programs
 from gpudoctor.analysis.source.precision import TRAINING_ARGUMENTS
-from gpudoctor.analysis.source.syntax import nodes
+from gpudoctor.analysis.source.syntax import is_attribute, nodes
 from gpudoctor.analysis.source.syntax_edits import insert_after, replace_node
-from gpudoctor.analysis.source.tf32 import Tf32Setting, tf32_settings
+from gpudoctor.analysis.source.tf32 import settings_in, tf32_settings
 from gpudoctor.analysis.workload import scripts_given
 from gpudoctor.lang import say
 from gpudoctor.model import Finding, Patient, Resource, Unavailable, answers
 from gpudoctor.model.evidence import Setting
 from gpudoctor.model.job_devices import cpus_per_rank, lowest_capability
-from gpudoctor.model.remedy import Applicability, Edit, Effort, ImportEdit, KeywordEdit, Remedy, TextEdit
+from gpudoctor.model.remedy import Applicability, Edit, Effort, KeywordEdit, Remedy, TextEdit
 from gpudoctor.model.signs.source import Loop, Script
 from gpudoctor.model.unavailable import optional
 from gpudoctor_checks.performance.attention_eager import AttentionEagerDetail
-from gpudoctor_checks.performance.autotune_off import AutotuneOffDetail
 from gpudoctor_checks.performance.compile_off import CompileOffDetail
 from gpudoctor_checks.performance.gpu_unused import GpuUnusedDetail
 from gpudoctor_checks.performance.mixed_precision_off import MixedPrecisionOffDetail
-from gpudoctor_checks.performance.optimizer_unfused import OptimizerUnfusedDetail
 from gpudoctor_checks.performance.tf32_off import Tf32OffDetail
 from gpudoctor_checks.performance.unexplained_time import UnexplainedTimeDetail
-from gpudoctor_rules.remedies import keyword_edit, published, remedy, source_places
+from gpudoctor_rules.remedies import (
+    after_imports,
+    config_edit,
+    in_config,
+    keyword_edit,
+    published,
+    remedy,
+    script_of,
+    source_places,
+)
 
 _AMPERE = 8.0
 _GUIDE = "https://pytorch.org/docs/stable/notes/amp_examples.html"
@@ -133,20 +140,12 @@ def _precision_in_config(
                 return (f"{short}: true", (say("{file}: add {short}: true", file=file.path, short=short),), ())
             if name == "fp16" and bf16:
                 return "bf16: true", (say("{file}: bf16: true", file=file.path),), ()
-            quoted = f'"{word}"' if file.format in {"json", "toml"} and word != "true" else word
-            edit = file.edit(entry, quoted)
+            where = {"file": file.path, "entry_line": entry.line, "key": setting.key, "word": word}
+            edit = file.edit(entry, in_config(file, word))
             return (
                 f"{setting.key}: {word}",
-                (
-                    say(
-                        "{file}:{entry_line}: {key}: {word}",
-                        file=file.path,
-                        entry_line=entry.line,
-                        key=setting.key,
-                        word=word,
-                    ),
-                ),
-                (() if edit is None else (edit,)),
+                (say("{file}:{entry_line}: {key}: {word}", **where),),
+                (edit,) if edit else (),
             )
     return f"{short}: true", (say("Set {short} in the config.", short=short),), ()
 
@@ -276,44 +275,20 @@ def _tf32_allowed(finding: Finding, patient: Patient) -> tuple[str, tuple[Edit, 
     if kind == "environment":
         return "unset NVIDIA_TF32_OVERRIDE", ()
     if kind == "config":
-        for file in patient.configs.files:
-            entry = file.entries.get(target) if file.path == detail.path else None
-            edit = file.edit(entry, "true") if entry is not None else None
-            if edit is not None:
-                return f"{target}: true", (edit,)
-        return f"{target}: true", ()
-    setting = _tf32_setting(finding, patient)
-    if setting is None:
+        return f"{target}: true", config_edit(finding, patient, "true")
+    span = finding.span
+    script = script_of(patient, span) if kind == "source" else None
+    setting = next((item for item in settings_in(script) if script.span(item.node) == span), None) if script else None
+    if setting is None or script is None:
         return say("{target}: allow TF32", target=target) if target else _BY_CALL, ()
-    if setting.target == "tf32":
-        return "tf32=True", tuple(_tf32_keyword(setting))
+    if target == "tf32":
+        call = next((node for node in enclosing(script, setting.node) if isinstance(node, ast.Call)), None)
+        edits = (keyword_edit(script.span(call), set=(("tf32", "True"),)),) if call is not None else ()
+        return "tf32=True", edits
     plain = setting.node.value if isinstance(setting.node, ast.Constant) else None
     value = _ALLOWED.get(str(plain), "True")
     written = f"{target}({value})" if plain == "highest" else f"{target} = {value}"
-    edit = replace_node(setting.script, setting.node, value)
-    return written, (edit,) if isinstance(setting.node, ast.Constant) else ()
-
-
-def _tf32_keyword(setting: Tf32Setting) -> Iterator[KeywordEdit]:
-    """`tf32=` of the call around its value."""
-    call = next((node for node in enclosing(setting.script, setting.node) if isinstance(node, ast.Call)), None)
-    if call is not None and isinstance(setting.node, ast.Constant):
-        span = setting.script.span(call)
-        yield keyword_edit(span, set=(("tf32", "True"),))
-
-
-def _tf32_setting(finding: Finding, patient: Patient) -> Tf32Setting | None:
-    detail = finding.detail_of(Tf32OffDetail)
-    try:
-        programs = training_programs(scripts_given(patient))
-    except Unavailable:
-        return None
-    for program in programs:
-        for setting in tf32_settings(program):
-            span = setting.script.span(setting.node)
-            if span.path == detail.path and span.line == detail.line:
-                return setting
-    return None
+    return written, (replace_node(script, setting.node, value),)
 
 
 @answers("PERF003")
@@ -393,26 +368,21 @@ _FUSED = frozenset({"Adam", "AdamW", "SGD", "Adagrad"})
 
 
 @answers("PERF005")
-def optimizer_unfused(finding: Finding) -> Iterator[Remedy]:
-    """The fused form where torch has one, else all tensors together."""
-    detail = finding.detail_of(OptimizerUnfusedDetail)
-    span = finding.span
-    edits: tuple[KeywordEdit, ...] = ()
-    effort = Effort.SMALL_EDIT
-    if detail.foreach and span is not None:
-        fused = detail.optimizer in _FUSED
-        title = "fused=True" if fused else say("Drop foreach=False")
-        change = (("fused", "True"),) if fused else ()
-        spans = source_places(finding)
-        edits = tuple(keyword_edit(item, set=change, remove=("foreach",)) for item in spans[: detail.calls or 1])
-        effort = Effort.ONE_LINE
-    else:
-        title = say("use torch._foreach_* operations over all parameters, or torch.compile(optimizer.step)")
+def optimizer_unfused(finding: Finding, patient: Patient) -> Iterator[Remedy]:
+    """The fused form where torch has one, else the default."""
+    edits: list[KeywordEdit] = []
+    for place in source_places(finding):
+        script = script_of(patient, place)
+        for call in script.calls if script is not None else ():
+            if call.span.line == place.line and "foreach" in call.keywords:
+                change = (("fused", "True"),) if call.method in _FUSED else ()
+                edits.append(keyword_edit(call.span, set=change, remove=("foreach",)))
+    title = "fused=True" if any(edit.set for edit in edits) or not edits else say("Drop foreach=False")
     yield remedy(
         "PERF005-fused",
         title,
-        say("Line {line}: {change}", line=span.line if span is not None else 0, change=title),
-        effort=effort,
+        say("Line {line}: {change}", line=finding.span.line if finding.span is not None else 0, change=title),
+        effort=Effort.ONE_LINE if edits else Effort.SMALL_EDIT,
         override=(("optimizer.fused", "True"),),
         # the optimizer's share of a step is a run's to measure
         edits=edits,
@@ -466,13 +436,7 @@ def _attention_in_config(finding: Finding, patient: Patient) -> tuple[str, tuple
     value = {"flash_attn": "auto", "eager_attention": "false"}.get(name, "sdpa")
     title = f"{key}: {value}"
     steps = (title,) if name != "eager_attention" else (title, say("sdp_attention: true, or flash_attention: true"))
-    for file in patient.configs.files:
-        entry = file.entries.get(key) if file.path == detail.path else None
-        if entry is not None:
-            quoted = f'"{value}"' if file.format in {"json", "toml"} and value != "false" else value
-            edit = file.edit(entry, quoted)
-            return title, steps, (edit,) if edit is not None else ()
-    return title, steps, ()
+    return title, steps, config_edit(finding, patient, value)
 
 
 _CHOICE = 'device = torch.device("cuda" if torch.cuda.is_available() else "cpu")'
@@ -522,31 +486,19 @@ def autotune_off(finding: Finding, patient: Patient) -> Iterator[Remedy]:
 
 
 def _autotune_edits(finding: Finding, patient: Patient) -> Iterator[Edit]:
-    try:
-        scripts = scripts_given(patient).scripts
-    except Unavailable:
-        return
-    span = finding.span
-    if finding.detail_of(AutotuneOffDetail).written and span is not None:
-        for guilty in scripts:
-            for node in nodes(guilty, ast.Assign) if guilty.path == span.path else ():
-                if node.lineno == span.line:
-                    yield replace_node(guilty, node.value, "True")
+    """The line that switches it off changed, else one after the imports."""
+    scripts = optional(lambda: scripts_given(patient).scripts) or ()
+    off = [
+        (item, node)
+        for item in scripts
+        for node in nodes(item, ast.Assign)
+        if is_attribute(node.targets[0], "benchmark")
+    ]
+    if off:
+        yield from (replace_node(item, node.value, "True") for item, node in off)
         return
     script = next((item for item in scripts if item.path == finding.subject), None)
-    last = _last_import(script) if script is not None else None
-    if script is not None and last is not None and not script.path.endswith(".ipynb"):
-        if script.imports.get("torch") != "torch":
-            yield ImportEdit(path=script.path, statement="import torch")
-        yield insert_after(script, last, f"\n{_LINE}")
-
-
-def _last_import(script: Script) -> ast.stmt | None:
-    """The last statement of the module's first block of imports."""
-    kinds = [isinstance(node, ast.Import | ast.ImportFrom) for node in script.tree.body]
-    first = kinds.index(True) if True in kinds else len(kinds)
-    end = kinds.index(False, first) if False in kinds[first:] else len(kinds)
-    return script.tree.body[end - 1] if first < end else None
+    yield from after_imports(script, _LINE) if script is not None else ()
 
 
 _MOST = 16

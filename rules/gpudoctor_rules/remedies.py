@@ -1,13 +1,15 @@
 """What the rules of every topic share: a remedy in one call, the places that a finding speaks of, edits there."""
 
 import ast
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
 from gpudoctor.analysis.source.syntax import nodes
+from gpudoctor.analysis.source.syntax_edits import insert_after
 from gpudoctor.analysis.workload import scripts_given
 from gpudoctor.model import Finding, Patient, Resource
 from gpudoctor.model.evidence import Setting, SourceSpan
-from gpudoctor.model.remedy import Applicability, Edit, Effect, EffectOrigin, Effort, KeywordEdit, Remedy
+from gpudoctor.model.remedy import Applicability, Edit, Effect, EffectOrigin, Effort, ImportEdit, KeywordEdit, Remedy
+from gpudoctor.model.signs.configs import ConfigFile
 from gpudoctor.model.signs.source import Call, Script
 
 
@@ -81,12 +83,29 @@ def call_at(patient: Patient, place: SourceSpan | None) -> tuple[Script, Call] |
     return next(((script, call) for call in script.calls if call.span == place), None) if script is not None else None
 
 
+def after_imports(script: Script, line: str) -> Iterator[Edit]:
+    """A line after the first imports at the head of a script, and torch's import where it is not there."""
+    kinds = [isinstance(node, ast.Import | ast.ImportFrom) for node in script.tree.body]
+    if True not in kinds or script.path.endswith(".ipynb"):
+        return
+    end = kinds.index(False, kinds.index(True)) if False in kinds[kinds.index(True) :] else len(kinds)
+    if script.imports.get("torch") != "torch":
+        yield ImportEdit(path=script.path, statement="import torch")
+    yield insert_after(script, script.tree.body[end - 1], f"\n{line}")
+
+
+def in_config(file: ConfigFile, word: str) -> str:
+    """A value in the language of a config: a word in quotes where these need it."""
+    plain = file.format not in {"json", "toml"} or word in {"true", "false"} or word.lstrip("-").isdigit()
+    return word if plain else f'"{word}"'
+
+
 def config_edit(finding: Finding, patient: Patient, value: str) -> tuple[Edit, ...]:
     """Another value for the first key of a config among the evidence that can be written."""
     for setting in (item for item in finding.evidence if isinstance(item, Setting)):
         for file in patient.configs.files:
             entry = file.entries.get(setting.key) if file.path == setting.path else None
-            edit = file.edit(entry, value) if entry is not None else None
+            edit = file.edit(entry, in_config(file, value)) if entry is not None else None
             if edit is not None:
                 return (edit,)
     return ()

@@ -9,7 +9,6 @@ from gpudoctor.analysis.run.steady_run import Run, dear, judged, ran_on_cpu, sit
 from gpudoctor.analysis.source.device_tensors import Target, training_target
 from gpudoctor.analysis.source.device_transfers import Transfer, batch_moves
 from gpudoctor.analysis.source.loaders import Loader, LoaderRole, loaders
-from gpudoctor.analysis.source.sample_cost import item_work
 from gpudoctor.analysis.source.syntax import walk
 from gpudoctor.analysis.source.syntax_places import lines_at
 from gpudoctor.lang import say, template
@@ -17,19 +16,6 @@ from gpudoctor.model import Check, Code, Detail, Finding, Patient, Reads, Severi
 from gpudoctor.model.records import frozen
 from gpudoctor.model.signs.source import Known, LoopRole, Source
 from gpudoctor.text import duration, percent
-
-_GREY, _COLOUR, _FLOAT = 28 * 28, 3 * 32 * 32, 4
-_IMAGES = {
-    **dict.fromkeys(("MNIST", "FashionMNIST", "KMNIST", "EMNIST", "QMNIST"), _GREY * _FLOAT),
-    **dict.fromkeys(("CIFAR10", "CIFAR100", "SVHN"), _COLOUR * _FLOAT),
-    "USPS": 16 * 16 * _FLOAT,
-}
-"""Bytes of one image of torchvision's data sets, as float32."""
-_TOKENS = 3 * 512 * 8
-"""Bytes of a text: ids, mask and labels of 512 tokens as int64, the longest that most encoders take."""
-_UNTOLD = 128
-"""Batch size where only a run can tell."""
-
 
 _COPIES = 40
 """Copies that are named: a remedy is whole only with all of them."""
@@ -96,13 +82,6 @@ class UnpinnedTransfer(Check):
             source="convention: a fiftieth of a run is not worth an edit",
             source_warned="DATA005's threshold, whose copies are the same",
         ),
-        Threshold(
-            name="batch_bytes",
-            default=2_000_000,
-            unit="B",
-            source="at 6 GB/s from pageable and 20 GB/s from pinned memory, 0.25 ms of a step",
-            meaning="Without a recording, batches that the source shows to be smaller are not reported.",
-        ),
     )
 
     def examine(self, patient: Patient) -> Iterator[Finding]:
@@ -167,13 +146,10 @@ class UnpinnedTransfer(Check):
             if loop.role is LoopRole.TRAINING:
                 copies += [move for move in batch_moves(source, loop) if move.device != "cpu" and _as_it_is(move)]
         copies = list({id(move.call.node): move for move in copies}.values())
-        size = _batch_bytes(source, loader)
-        if not copies or (size is not None and size < self.limit("batch_bytes")):
-            return
         if pinned.value:
             copies = [move for move in copies if move.non_blocking is False]
-            if not copies:
-                return
+        if not copies:
+            return
         pageable = "pageable" if any(move.non_blocking for move in copies) else "unpinned"
         kind = "blocking" if pinned.value else pageable
         where = lines_at([move.call.span for move in copies], loader.script.path)
@@ -192,26 +168,3 @@ def _as_it_is(move: Transfer) -> bool:
 def _workers(loader: Loader) -> int:
     value = loader.workers
     return int(value.value) if isinstance(value, Known) and isinstance(value.value, int) else -1
-
-
-def _batch_bytes(source: Source, loader: Loader) -> int | None:
-    """Bytes of one batch, about; None where the source does not tell what an item is.
-
-    Images that the program resizes have any size.
-    """
-    work = item_work(source, loader)
-    items = [_item_bytes(source, one.call, one.what) for one in work]
-    if not items or any(size is None for size in items):
-        return None
-    given = loader.argument("batch_size", 1)
-    rows = given.value if isinstance(given, Known) and isinstance(given.value, int) else _UNTOLD
-    return rows * max(size or 0 for size in items)
-
-
-def _item_bytes(source: Source, call: str, what: str) -> int | None:
-    module, _, name = call.rpartition(".")
-    if what == "tokenises text":
-        return _TOKENS
-    if module != "torchvision.datasets" or any("Resize" in script.text for script in source.scripts):
-        return None
-    return _IMAGES.get(name)

@@ -8,7 +8,6 @@ from gpudoctor.analysis.memo import once
 from gpudoctor.analysis.source.demo_programs import rehearses
 from gpudoctor.analysis.source.entry_points import Program, training_programs
 from gpudoctor.analysis.source.syntax import nodes
-from gpudoctor.analysis.source.syntax_places import extent
 from gpudoctor.analysis.workload import optional
 from gpudoctor.lang import say
 from gpudoctor.model import Check, Code, Detail, Finding, Measurement, Patient, Provenance, Reads, Severity
@@ -27,8 +26,6 @@ _SEEDED_ENGINES = (
 class SeedlessDetail(Detail):
     """What the rule reads."""
 
-    edit_at: str
-    """Extent of the last import at the head of the entry script; \"\" where no line can be added."""
     script: str
     """Path of the training loop."""
 
@@ -81,7 +78,7 @@ class Seedless(Check):
                 Measurement("calls_that_set_a_seed", 0, "{call}", Provenance.DECLARED, f"grep -n -i seed {files}"),
             ),
             subject=program.entry.path,
-            detail=SeedlessDetail(edit_at=_place(program.entry), script=script.path),
+            detail=SeedlessDetail(script=script.path),
         )
 
 
@@ -103,16 +100,3 @@ def _engine(program: Program) -> bool:
     """Whether every training loop is an engine's that sets a seed, or the seed may be set out of sight."""
     cli = any(True for script in program.scripts for _ in script.calls_to(".LightningCLI"))
     return cli or all((loop.engine or "").startswith(_SEEDED_ENGINES) for _, loop in program.loops)
-
-
-def _place(script: Script) -> str:
-    """The last import at the head of the entry script, when torch is imported under its name by then."""
-    last: ast.stmt | None = None
-    seen = False
-    for index, node in enumerate(script.tree.body):
-        if isinstance(node, ast.Import | ast.ImportFrom):
-            last = node
-            seen = seen or any(name.name == "torch" and not name.asname for name in node.names)
-        elif not (index == 0 and isinstance(node, ast.Expr)):
-            break
-    return extent(script, last) if last is not None and seen else ""

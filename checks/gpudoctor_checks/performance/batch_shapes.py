@@ -16,8 +16,7 @@ _CROPS = re.compile(
 _FIXED_DATASETS = re.compile(r"torchvision\.datasets\.(CIFAR10|CIFAR100|STL10|SVHN|FakeData)$")
 _VARYING_CALLS = re.compile(
     r"(torch\.nn\.utils\.rnn\.(pad_sequence|pack_padded_sequence|pack_sequence)|torchvision\.models\.detection\..*|"
-    r"torch_geometric\..*|dgl\..*|transformers\.DataCollator\w*|.*\.RandomResize|.*\.ScaleJitter|"
-    r"random\.(choice|randint|randrange))$"
+    r"torch_geometric\..*|dgl\..*|transformers\.DataCollator\w*|.*\.RandomResize|.*\.ScaleJitter)$"
 )
 """Calls of programs whose shapes change, or may change, from step to step."""
 
@@ -49,7 +48,7 @@ def _shape(script: Script) -> tuple[bool, SourceSpan | None]:
     """Whether shapes vary in a script, and the first place that fixes one."""
     found: SourceSpan | None = None
     for call in script.calls:
-        if _VARYING_CALLS.match(call.name) and not _harmless(call):
+        if _VARYING_CALLS.match(call.name):
             return True, None
         padding = call.keywords.get("padding")
         tokens = isinstance(padding, Known) and padding.value in (True, "longest")
@@ -58,11 +57,6 @@ def _shape(script: Script) -> tuple[bool, SourceSpan | None]:
         if found is None and _fixes(call):
             found = call.span
     return False, found
-
-
-def _harmless(call: Call) -> bool:
-    """`random.choice` and friends outside of shapes: seeds, augmentations that keep the size."""
-    return call.name.startswith("random.") and not re.search(r"size|scale|resol|length|shape", ast.unparse(call.node))
 
 
 def _fixes(call: Call) -> bool:
@@ -77,17 +71,4 @@ def _fixes(call: Call) -> bool:
     if isinstance(padding, Known) and padding.value == "max_length":
         return True
     packing = call.keywords.get("packing")
-    if isinstance(packing, Known) and packing.value is True:
-        return True
-    if call.name in {"torch.randn", "torch.rand", "torch.randint"}:
-        shape = call.keywords.get("size") or (
-            call.positional[-1] if call.name == "torch.randint" and call.positional else None
-        )
-        values = [shape] if shape is not None else list(call.positional)
-        sizes: list[object] = []
-        for value in values:
-            if not isinstance(value, Known):
-                return False
-            sizes += list(value.value) if isinstance(value.value, tuple) else [value.value]
-        return len(sizes) >= (4 if call.name != "torch.randint" else 2) and all(isinstance(item, int) for item in sizes)
-    return False
+    return bool(isinstance(packing, Known) and packing.value is True)

@@ -1,28 +1,27 @@
 """PERF003 compile-off."""
 
-import ast
 import re
 from collections.abc import Iterator
 
 from gpudoctor.analysis import of_run
-from gpudoctor.analysis.memo import once
 from gpudoctor.analysis.observation import suspicions
 from gpudoctor.analysis.run.steady_run import judged, ran_on_cpu
 from gpudoctor.analysis.source.device_tensors import Target
 from gpudoctor.analysis.source.entry_points import Program, training_programs
 from gpudoctor.analysis.source.precision import TRAINING_ARGUMENTS, TRL_CONFIGS
-from gpudoctor.analysis.source.syntax import nodes
+from gpudoctor.analysis.source.syntax import without_comments
 from gpudoctor.analysis.source.target_versions import meant_version
 from gpudoctor.lang import say
 from gpudoctor.model import Check, Code, Detail, Finding, Patient, Reads, Severity, Threshold
 from gpudoctor.model.cuda import numbers
 from gpudoctor.model.job_devices import lowest_capability
 from gpudoctor.model.records import frozen
-from gpudoctor.model.signs.source import Script
 from gpudoctor_checks.performance.batch_shapes import stable_network
 
 _WORDS = re.compile(
-    r"(^|_)(compile|compiled|jit|dynamo|inductor|tensorrt|graphed|cudagraphs?|cuda_graphs?)($|_)", re.IGNORECASE
+    r"(?<!\bre)(?<!regex)\.compile\(|(?:\b|_)(?:torch_?compiled?|compiled|jit|dynamo|inductor|tensorrt|graphed|cuda_?graphs?)"
+    r"(?:\b|_)",
+    re.IGNORECASE,
 )
 _OTHERS = frozenset(
     {"deepspeed", "megatron", "colossalai", "torch_xla", "unsloth", "fairscale", "jax", "tensorflow", "apex",
@@ -151,17 +150,4 @@ def _compiles(program: Program) -> bool:
     """Whether the program speaks of compiling anywhere, or leaves its networks to a library that does."""
     if program.roots & _OTHERS or "torch.nn.DataParallel" in program.called:
         return True
-    return any(_speaks_of_compiling(script) for script in program.scripts)
-
-
-@once
-def _speaks_of_compiling(script: Script) -> bool:
-    for call in script.calls:
-        if _WORDS.search(call.method) and not call.name.startswith(("re.", "regex.", "builtins.")):
-            return True
-    for node in nodes(script, ast.keyword, ast.arg, ast.Attribute):
-        if isinstance(node, ast.keyword | ast.arg) and node.arg and _WORDS.search(node.arg):
-            return True
-        if isinstance(node, ast.Attribute) and _WORDS.search(node.attr) and node.attr != "compile":
-            return True
-    return False
+    return any(_WORDS.search(without_comments(script)) for script in program.scripts)

@@ -7,12 +7,11 @@ from gpudoctor.analysis.observation import confirmed, suspicions
 from gpudoctor.analysis.run.steady_run import judged, ran_on_cpu, spots
 from gpudoctor.analysis.source.device_tensors import Target
 from gpudoctor.analysis.source.entry_points import Program, training_programs
-from gpudoctor.analysis.source.networks import network
 from gpudoctor.analysis.source.precision import Precision, config_precision, told_precision
-from gpudoctor.analysis.source.tf32 import Tf32, tf32_settings
+from gpudoctor.analysis.source.tf32 import tf32_settings
 from gpudoctor.lang import say
 from gpudoctor.model import Check, Code, Confidence, Detail, Finding, Patient, Reads, Severity, Threshold, Unavailable
-from gpudoctor.model.evidence import Evidence
+from gpudoctor.model.evidence import Evidence, SourceSpan
 from gpudoctor.model.job_devices import lowest_capability
 from gpudoctor.model.records import frozen
 from gpudoctor.model.signs.configs import Configs
@@ -77,13 +76,6 @@ class Tf32Off(Check):
             source="NVIDIA: TF32 came with Ampere, compute capability 8.0",
             meaning="Cards below it have no TF32.",
         ),
-        Threshold(
-            name="weights",
-            default=1e6,
-            unit="{weights}",
-            source="convention: below it a step is launch-bound, which precision does not change",
-            meaning="gpudoctor ignores networks with fewer weights in products and convolutions.",
-        ),
     )
 
     def examine(self, patient: Patient) -> Iterator[Finding]:
@@ -124,48 +116,32 @@ class Tf32Off(Check):
         source, configs = patient.source_and_configs
         lowered = config_precision(configs).lowered
         yield from self._from_configs(configs, lowered)
-        seen: set[tuple[str, int]] = set()
+        seen: set[SourceSpan] = set()
         for program in training_programs(source):
-            if lowered or not self._worth(program):
-                continue
-            yield from self._from_source(program, seen)
-            yield from self._from_environment(patient, program)
+            told = told_precision(program)
+            low = lowered or told.stored or told.precision in (Precision.LOWERED, Precision.UNKNOWN)
+            if not low and program.target in (Target.CUDA, Target.MAYBE):
+                yield from self._from_source(program, seen)
+                yield from self._from_environment(patient, program)
 
-    def _worth(self, program: Program) -> bool:
-        """Whether float32 products are a good part of what the program does on a GPU."""
-        if program.target not in (Target.CUDA, Target.MAYBE):
-            return False
-        told = told_precision(program)
-        if told.stored or told.precision in (Precision.LOWERED, Precision.UNKNOWN):
-            return False
-        built = network(program)
-        return built is None or built.library or built.parameters >= self.limit("weights") or built.unknown
-
-    def _from_source(self, program: Program, seen: set[tuple[str, int]]) -> Iterator[Finding]:
+    def _from_source(self, program: Program, seen: set[SourceSpan]) -> Iterator[Finding]:
         settings = tf32_settings(program)
-        for setting in settings:
+        for setting in settings if all(item.off for item in settings) else ():  # else only a run can tell
             span = setting.script.span(setting.node)
-            if setting.state is not Tf32.OFF or setting.guarded or (span.path, span.line) in seen:
-                continue
-            # Another place allows the same, or only a run can tell.
-            others = [item for item in settings if item is not setting and item.convolutions is setting.convolutions]
-            if any(item.state in (Tf32.ON, Tf32.UNKNOWN) for item in others):
-                continue
-            if setting.convolutions and (built := network(program)) is not None and not built.convolutional:
-                continue
-            seen.add((span.path, span.line))
-            what = say("convolutions") if setting.convolutions else say("matrix products")
-            yield self.finding(
-                say(
-                    "Line {line} forbids TF32 ({setting}), and the training computes in float32: "
-                    "{operations} do not use the tensor cores.",
-                    line=span.line,
-                    setting=setting.target,
-                    operations=what,
-                ),
-                evidence=(span, next(program.loops)[1].span),
-                detail=Tf32OffDetail(kind="source", target=setting.target, line=span.line, path=span.path),
-            )
+            if span not in seen:
+                seen.add(span)
+                yield self.finding(
+                    say(
+                        "Line {line} forbids TF32 ({setting}), and the training computes in float32: "
+                        "{operations} do not use the tensor cores.",
+                        line=span.line,
+                        setting=setting.target,
+                        operations=say("convolutions") if "cudnn" in setting.target else say("matrix products"),
+                    ),
+                    evidence=(span, next(program.loops)[1].span),
+                    severity=Severity.NOTE,
+                    detail=Tf32OffDetail(kind="source", target=setting.target, line=span.line, path=span.path),
+                )
 
     def _from_environment(self, patient: Patient, program: Program) -> Iterator[Finding]:
         try:

@@ -75,36 +75,6 @@ def test_healthy_a_probe_now_and_then_does_not_make_the_batches_another_loaders(
     assert not examine(UnpinnedTransfer, script_patient(TWO_LOADERS.format(pinned=True, copy="non_blocking=True")))
 
 
-IMAGES = """
-    import torch
-    from torchvision import datasets, transforms
-    change = transforms.Compose([{steps}transforms.ToTensor()])
-    rows = datasets.{name}("data", transform=change)
-    loader = torch.utils.data.DataLoader(rows, batch_size={size})
-    model = torch.nn.Linear(8, 8).cuda()
-    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-    for x, y in loader:
-        optimizer.zero_grad()
-        torch.nn.functional.cross_entropy(model(x.cuda()), y.cuda()).backward()
-        optimizer.step()
-"""
-
-
-@pytest.mark.parametrize(
-    ("change", "found"),
-    [
-        ({}, 0),  # 0.2 MB
-        ({"name": "CIFAR10", "size": 128}, 0),  # 1.6 MB
-        ({"name": "CIFAR10", "size": 1024}, 1),  # 12.6 MB
-        ({"steps": "transforms.Resize(224), "}, 1),
-        ({"name": "ImageFolder"}, 1),
-    ],
-)
-def test_batches_that_the_source_shows_to_be_small_are_silent(change, found):
-    text = IMAGES.format(**{"name": "MNIST", "size": 64, "steps": ""} | change)
-    assert len(examine(UnpinnedTransfer, script_patient(text))) == found
-
-
 MADE_BY_WORD = """
     import torch
     from elsewhere import Pictures

@@ -436,17 +436,6 @@ def test_a_loader_that_was_seen_is_edited_where_it_is_written():
     assert finding.span.column == text.split("\n")[line - 1].index("DataLoader(") + 1 - 4
 
 
-def test_one_by_one_on_the_cpu_is_an_ailment_where_it_was_asked_for():
-    model = record("model", 1.2, cls="Sequential", parameters=1000, device="cpu", dtype="torch.float32", main=True)
-    process = make_process(make_steps(200, optimizer=0.02), records=[model])
-    text, _ = script()
-    assert findings("PERF005", text, process) == []
-    asked = text.replace("lr=0.1)", "lr=0.1, foreach=False)")
-    [finding] = findings("PERF005", asked, process)
-    assert finding.severity is Severity.WARNING and finding.cost.step_share > 0.5
-    assert finding.detail.foreach and finding.detail.optimizer == "SGD"  # or nothing could be edited
-
-
 def test_padding_is_counted():
     [finding] = findings("DATA006", None, make_process(make_steps(200, tokens=1000.0, padding=600.0)))
     assert finding.severity is Severity.WARNING and "60 %" in finding.message
