@@ -11,7 +11,7 @@ from gpudoctor.analysis.source.training_arguments import training_arguments
 from gpudoctor.analysis.workload import optional, scripts_given
 from gpudoctor.lang import say
 from gpudoctor.model import Applicability, BadStepDetail, Code, Edit, Effort, Finding, Patient, Remedy, answers
-from gpudoctor.model.evidence import Setting, SourceSpan
+from gpudoctor.model.evidence import SourceSpan
 from gpudoctor_checks.numerics.fp16_unsafe import Fp16UnsafeDetail
 from gpudoctor_checks.numerics.learning_rate_out_of_band import LearningRateOutOfBandDetail
 from gpudoctor_rules.remedies import call_at, config_edit, keyword_edit, remedy, script_of

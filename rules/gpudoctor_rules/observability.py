@@ -1,20 +1,16 @@
 """Rules on the topic: observability."""
 
-import ast
 from collections.abc import Iterator
 
 from gpudoctor.analysis import of_run
 from gpudoctor.analysis.source.call_frequency import option_of, step_period
-from gpudoctor.analysis.source.control_flow import enclosing, loop_node
-from gpudoctor.analysis.source.periodic_edits import LoopCounter, counter_at, entered_seldom, events_at, thinned, trains
-from gpudoctor.analysis.source.syntax import nodes
-from gpudoctor.analysis.source.syntax_edits import own_lines, put_under, replace_node, settable, without
+from gpudoctor.analysis.source.periodic_edits import entered_seldom, events_at, thinned
+from gpudoctor.analysis.source.syntax_edits import replace_node, settable, without
 from gpudoctor.analysis.source.trainer_periods import FIELDS, OVERRIDES, period_for, transformers_period
 from gpudoctor.analysis.workload import scripts_given
 from gpudoctor.lang import say
 from gpudoctor.model import Applicability, Edit, Effort, Finding, Patient, Remedy, answers
 from gpudoctor.model.evidence import Setting, SourceSpan
-from gpudoctor.model.signs.source import Script
 from gpudoctor_checks.observability.checkpoint_too_often import CheckpointTooOftenDetail
 from gpudoctor_checks.observability.debug_mode_on import DebugModeOnDetail
 from gpudoctor_checks.observability.evaluation_too_often import EvaluationTooOftenDetail
@@ -135,18 +131,17 @@ def logging_too_often(finding: Finding, patient: Patient) -> Iterator[Remedy]:
         return
     every = period_for(finding, patient, _LOG_EVERY, detail.period, detail.norm)
     places = source_places(finding)
-    found = _writes_found(finding, patient, places)
-    edits = _together(*found, every) if found else ()
-    if not edits and finding.span is not None and (detail.calls or 1) == 1:
-        span = finding.span
-        edits = thinned(scripts_given(patient), span.path, span.line, span.column, every)
+    source, edits = scripts_given(patient), ()
+    made = [thinned(source, place.path, place.line, place.column, every) for place in places]
+    if (detail.calls or 1) == len(places) and all(made):
+        edits = tuple(dict.fromkeys(edit for part in made for edit in part))
     yield remedy(
         "OBS002-every",
         say("write every {every} steps", every=every),
         *_launched(patient, finding.span, every),
-        f"if {found[2].name if found else 'step'} % {every} == 0:",
+        f"if step % {every} == 0:",
         *(f"    {place.text}" for place in places[:3]),
-        *(() if found else (say("count the steps: for step, batch in enumerate(loader):"),)),
+        *(() if edits else (say("count the steps: for step, batch in enumerate(loader):"),)),
         effort=Effort.ONE_LINE if len(places) == 1 else Effort.SMALL_EDIT,
         override=(("every", str(every)),),
         sets=(("log_period", str(every)),),
@@ -161,49 +156,6 @@ def _launched(patient: Patient, place: SourceSpan | None, every: int) -> Iterato
         if option:
             yield say("Launch with {option} {every}, or write in the script:", option=option, every=every)
             return
-
-
-def _writes_found(
-    finding: Finding, patient: Patient, places: list[SourceSpan]
-) -> tuple[Script, list[ast.stmt], LoopCounter] | None:
-    """The script, the statements at the places and what counts their passes; None unless all are told."""
-    detail = finding.detail_of(LoggingTooOftenDetail)
-    if detail.calls != len(places):
-        return None
-    for script, loop in scripts_given(patient).training_loops:
-        head = loop_node(script, loop)
-        if head is None or loop.span.line != detail.loop_line or script.path != places[0].path:
-            continue
-        wanted = {place.line for place in places}
-        free = (node for node in nodes(script, ast.Expr) if not trains(loop, script, node))
-        here = [node for node in free if node.lineno in wanted and own_lines(script, node)]
-        counters = [counter_at(script, loop, head, node) for node in here]
-        if {node.lineno for node in here} == wanted and not any(_guarded(script, node, head) for node in here):
-            return (script, list(here), counters[0]) if counters[0] and len(set(counters)) == 1 else None
-    return None
-
-
-def _guarded(script: Script, node: ast.stmt, head: ast.AST) -> bool:
-    """Whether a period stands between a statement and its loop already."""
-    for above in enclosing(script, node):
-        if above is head:
-            return False
-        if isinstance(above, ast.If) and "%" in ast.unparse(above.test):
-            return True
-    return True
-
-
-def _together(script: Script, here: list[ast.stmt], found: LoopCounter, every: int) -> tuple[Edit, ...]:
-    """The statements under `if step % 50 == 0:`, neighbours under one."""
-    groups: list[list[ast.stmt]] = []
-    for node in sorted(here, key=lambda item: item.lineno):
-        last = groups[-1][-1] if groups else None
-        if last is not None and last.end_lineno == node.lineno - 1 and last.col_offset == node.col_offset:
-            groups[-1].append(node)
-        else:
-            groups.append([node])
-    line = f"if {found.name} % {every} == 0:"
-    return (*found.edits, *(put_under(script, group, line) for group in groups))
 
 
 _SAVE_EVERY = 500

@@ -7,8 +7,7 @@ from collections.abc import Iterator
 from contextlib import suppress
 from typing import Any
 
-from gpudoctor.analysis import of_run
-from gpudoctor.analysis.run.steady_run import processes, recorded, trained_well
+from gpudoctor.analysis.run.steady_run import processes, trained_well
 from gpudoctor.analysis.source.target_versions import installed_version, meant_version
 from gpudoctor.lang import say
 from gpudoctor.lang.message import concatenated
@@ -107,11 +106,13 @@ class PackageConflict(Check):
     def examine(self, patient: Patient) -> Iterator[Finding]:
         yield from self._project(patient)
         trained = any(len(rank.steps) for rank in processes(patient))
+        died = "".join(str(item.fields) for rank in processes(patient) for item in rank.of("exception"))
         for finding in self._conflicts(patient):
-            if _harmless(patient, finding):
-                # What breaks at its first use was not used: the run is the proof.
-                finding = replace(finding, severity=Severity.NOTE if trained else finding.severity, cost=Cost())
-            yield finding
+            words = {finding.subject, *finding.detail_of(PackageConflictDetail).by}
+            named = any(word.replace("-", "_") in died.replace("-", "_") for word in words)
+            # What breaks at its first use was not used: the run is the proof.
+            unused = trained_well(patient) or (trained and died and not named)
+            yield replace(finding, severity=Severity.NOTE, cost=Cost()) if unused else finding
 
     def _conflicts(self, patient: Patient) -> Iterator[Finding]:
         packages, torch = patient.packages, optional(lambda: patient.torch)
@@ -378,27 +379,3 @@ def _flash_difference(built: str | None, cuda: str | None, abi: bool | None, tor
             torch_cuda=torch.cuda,
         )
     return ""
-
-
-def _harmless(patient: Patient, finding: Finding) -> bool:
-    """Whether a recorded run trained, and did not die of this conflict: its exception names none of it."""
-    if trained_well(patient):
-        return True
-    recording = recorded(patient)
-    if recording is None:
-        return False
-
-    told = of_run.death(recording)
-    if told is None or told.record is None or told.record.type != "exception":
-        return False  # a native crash names nobody
-    frames = list(told.record.get("frames") or ())
-    inner = str(frames[-1][0]) if frames else ""
-    said = say("{kind} {message}", kind=told.kind, message=told.message)
-    words = {finding.subject, *finding.detail_of(PackageConflictDetail).by}
-    # Most exceptions of a training are raised in torch's own files: that a file is torch's says nothing.
-    return not any(_spelt(word) in _spelt(said if word == "torch" else f"{said} {inner}") for word in words)
-
-
-def _spelt(text: str) -> str:
-    """A package's name as its module and messages have it: `flash-attn` is `flash_attn`."""
-    return text.lower().replace("-", "_")

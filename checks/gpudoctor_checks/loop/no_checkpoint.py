@@ -16,21 +16,6 @@ from gpudoctor.model.signs.source import Known
 from gpudoctor.text import capitalised, duration
 from gpudoctor_checks.loop.time_limits import limit_setting
 
-_SEVERITIES = {
-    # what says that the run is long: nothing is saved while it trains, only weights are
-    "scheduler": (Severity.WARNING, Severity.WARNING),
-    "config": (Severity.WARNING, Severity.NOTE),
-}
-
-
-@frozen(kw_only=False)
-class _Length:
-    origin: str
-    """What says so: a key of `_SEVERITIES`."""
-    words: str
-    evidence: Evidence
-    seconds: float = 0.0
-
 
 @frozen
 class NoCheckpointDetail(Detail):
@@ -76,7 +61,7 @@ class NoCheckpoint(Check):
     name = "no-checkpoint"
     silent_on_synthetic = "its result is not worth saving"
     reads = frozenset({Reads.SOURCE, Reads.CONFIG})
-    severity = Severity.WARNING
+    severity = Severity.NOTE
     thresholds = (
         Threshold(
             name="time_limit",
@@ -102,33 +87,30 @@ class NoCheckpoint(Check):
         for program in launched(patient.source, job):
             length = self._length(program, job, configs)
             if length is not None and (saved := saving(program)).how is not Saving.RESUMABLE:
-                yield from self._found(program, saved, length)
+                yield from self._found(program, saved, length, job.time_limit if job is not None else None)
 
-    def _length(self, program: Program, job: Job | None, configs: Configs | None) -> _Length | None:
-        """What says that the run is long, the strongest first."""
+    def _length(self, program: Program, job: Job | None, configs: Configs | None) -> tuple[str, Evidence] | None:
+        """What says that the run is long, in words, the strongest first."""
         if job is not None and job.time_limit is not None and job.time_limit >= self.limit("time_limit"):
             words = say("the scheduler ends the job after {time_limit}", time_limit=duration(job.time_limit))
-            return _Length("scheduler", words, limit_setting(job), job.time_limit)
+            return words, limit_setting(job)
         if job is not None and job.preemptible:
-            return _Length("scheduler", say("the scheduler may stop the job at any time"), limit_setting(job))
+            return say("the scheduler may stop the job at any time"), limit_setting(job)
         for file in configs.files if configs is not None else ():
             for meaning in file.meaning("max_steps"):
                 if (meaning.number or 0) >= self.limit("steps"):
-                    return _Length(
-                        "config",
-                        say("the config declares {meaning_number:,} steps", meaning_number=meaning.number),
-                        meaning.setting,
-                    )
+                    words = say("the config declares {meaning_number:,} steps", meaning_number=meaning.number)
+                    return words, meaning.setting
         for _, call in program.calls:
             told = call.keywords.get("max_steps")
             steps = told.value if isinstance(told, Known) and isinstance(told.value, int) else 0
             if steps >= self.limit("steps"):
-                return _Length("config", say("the run is declared with {steps:,} steps", steps=steps), call.span)
+                return say("the run is declared with {steps:,} steps", steps=steps), call.span
         return None
 
-    def _found(self, program: Program, saved: Saved, length: _Length) -> Iterator[Finding]:
-        weights = saved.how is Saving.WEIGHTS
-        severity = _SEVERITIES[length.origin][weights]
+    def _found(
+        self, program: Program, saved: Saved, length: tuple[str, Evidence], seconds: float | None
+    ) -> Iterator[Finding]:
         what = {
             Saving.NOTHING: say("the program never saves a checkpoint"),
             Saving.AT_THE_END: say("the program saves only when training ends"),
@@ -144,12 +126,11 @@ class NoCheckpoint(Check):
         )
         engine = place(saved.calls[0][1].span) if loop.engine is not None and saved.calls else ""
         yield self.finding(
-            say("{length}, and {what}.", length=capitalised(length.words), what=what),
-            evidence=tuple(dict.fromkeys((*places, length.evidence, counted))),
-            severity=severity,
+            say("{length}, and {what}.", length=capitalised(length[0]), what=what),
+            evidence=tuple(dict.fromkeys((*places, length[1], counted))),
             subject=program.entry.path,
             detail=NoCheckpointDetail(
-                seconds=length.seconds,
+                seconds=seconds or 0.0,
                 engine=engine,
                 lightning=bool(loop.engine and loop.engine.startswith("lightning.")),
                 script=script.path,

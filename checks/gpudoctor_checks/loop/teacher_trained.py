@@ -7,9 +7,9 @@ from collections.abc import Iterator, Sequence
 from gpudoctor.analysis import of_run
 from gpudoctor.analysis.observation import confirmed, suspicions
 from gpudoctor.analysis.run.steady_run import Run, judged, spots
-from gpudoctor.analysis.source.control_flow import bound_to, steady
+from gpudoctor.analysis.source.control_flow import steady
 from gpudoctor.analysis.source.optimizers import optimizers
-from gpudoctor.analysis.source.syntax import nodes
+from gpudoctor.analysis.source.syntax import without_comments
 from gpudoctor.analysis.source.train_eval_mode import forwards, model_of
 from gpudoctor.lang import say
 from gpudoctor.model import Check, Code, Detail, Finding, Patient, Reads, Severity, Threshold
@@ -18,8 +18,6 @@ from gpudoctor.model.signs.source import Event, Source
 from gpudoctor.text import percent
 
 _TEACHER = re.compile(r"teacher", re.IGNORECASE)
-_FREEZES = re.compile(r"freeze|requires_grad|detach_model", re.IGNORECASE)
-_OPTIMIZERS = re.compile(r"^(torch\.optim\.(?!lr_scheduler)[A-Z]\w*|.*\.(Adam\w*|SGD|Lion|Adafactor))$")
 
 
 @frozen(kw_only=False)
@@ -160,18 +158,13 @@ class TeacherTrained(Check):
 
 def _held(source: Source, last: str) -> bool:
     """Whether something freezes the teacher, or an optimizer is given its parameters."""
-    word = re.compile(rf"\b{re.escape(last)}\b")
-    if any(word.search(root) for held in optimizers(source) for root in held.roots):
+    word = rf"\b{re.escape(last)}\b"
+    if any(re.search(word, root) for held in optimizers(source) for root in held.roots):
         return True
-    for script in source.scripts:
-        for call in script.calls:
-            speaks = _FREEZES.search(call.method) or _OPTIMIZERS.match(call.name)
-            if speaks and word.search(ast.unparse(call.node) + " " + bound_to(script, call.node)):
-                return True
-        for node in nodes(script, ast.For):
-            if word.search(ast.unparse(node.iter)) and "requires_grad" in ast.unparse(node):
-                return True
-    return False
+    frozen = re.compile(
+        rf"{word}.{{0,60}}(?:requires_grad|freeze|\n.*requires_grad)|freeze.{{0,60}}{word}", re.IGNORECASE
+    )
+    return any(frozen.search(without_comments(script)) for script in source.scripts)
 
 
 def _owned(source: Source, event: Event, name: str) -> bool:

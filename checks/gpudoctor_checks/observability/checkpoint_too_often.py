@@ -1,6 +1,7 @@
 """OBS003: checkpoints are written every few steps of the training loop."""
 
 import ast
+import re
 from collections.abc import Iterator
 
 from gpudoctor.analysis import of_run
@@ -10,28 +11,14 @@ from gpudoctor.analysis.source.call_frequency import TrainingCall, calls_in_trai
 from gpudoctor.lang import say
 from gpudoctor.model import OWN_CHOICE, Check, Code, Detail, Finding, Patient, Reads, Severity, Threshold
 from gpudoctor.model.records import frozen
-from gpudoctor.model.signs.source import Call, Event, Source
+from gpudoctor.model.signs.source import Call, Source
 from gpudoctor_checks.declared import measured
 
-_SAVES = frozenset(
-    {
-        "torch.save",
-        "safetensors.torch.save_file",
-        "safetensors.torch.save_model",
-        "torch.distributed.checkpoint.save",
-        "torch.distributed.checkpoint.save_state_dict",
-        "torch.distributed.checkpoint.async_save",
-        "accelerate.Accelerator.save_state",
-        "accelerate.Accelerator.save_model",
-        "accelerate.Accelerator.save",
-        "lightning.Fabric.save",
-        "deepspeed.DeepSpeedEngine.save_checkpoint",
-        "deepspeed.DeepSpeedEngine.save_16bit_model",
-        "torch_xla.core.xla_model.save",
-    }
+_SAVES = re.compile(
+    r"safetensors\.torch\.save_|torch\.distributed\.checkpoint\.(?:async_)?save|accelerate\.Accelerator\.save_"
+    r"|lightning\.Fabric\.save$|deepspeed\.DeepSpeedEngine\.save_|torch_xla\.core\.xla_model\.save$"
 )
-_METHODS = frozenset({"save_pretrained", "save_checkpoint", "save_weights"})
-_WHOLE = ("state_dict", "model", "net", "ckpt", "checkpoint", "state", "params", "weights")
+_STATE = re.compile(r"\{|state|model|net|ckpt|checkpoint|params|weights", re.IGNORECASE)
 
 
 @frozen
@@ -144,7 +131,7 @@ class CheckpointTooOften(Check):
             yield from map(self._found, found)
 
     def _saves(self, found: TrainingCall) -> bool:
-        return _saves(found.call, found.event) and not found.at_most(self.limit("occasions"))
+        return _saves(found.call) and not found.at_most(self.limit("occasions"))
 
     def _found(self, found: TrainingCall) -> Finding:
         loop, event, call, period = found.loop, found.event, found.call, found.period
@@ -164,22 +151,10 @@ class CheckpointTooOften(Check):
         )
 
 
-def _saves(call: Call, event: Event) -> bool:
+def _saves(call: Call) -> bool:
     """Whether a call writes a model or the training's state, not a tensor or a list of losses."""
     if call.name in {"torch.save", "accelerate.Accelerator.save"}:
-        return bool(call.node.args) and _is_state(call.node.args[0], event)
-    if call.name in _SAVES:
-        return True
-    if call.name.startswith("transformers.PreTrainedTokenizer"):
-        return False
+        return bool(call.node.args) and _STATE.search(ast.unparse(call.node.args[0])) is not None
     # A method of the program's own is followed, and judged by what it does.
-    own = call.receiver in {"self", "cls"} or "tokenizer" in call.receiver.lower()
-    return call.method in _METHODS and bool(call.receiver) and not own
-
-
-def _is_state(node: ast.expr, event: Event) -> bool:
-    text = ast.unparse(node).lower()
-    kind = event.thing(node).type or ""
-    if kind == "torch.Tensor":
-        return False
-    return isinstance(node, ast.Dict) or any(word in text for word in _WHOLE)
+    own = call.receiver in {"", "self", "cls"} or "tokenizer" in f"{call.name}{call.receiver}".lower()
+    return bool(_SAVES.match(call.name)) or (call.method in {"save_pretrained", "save_checkpoint"} and not own)

@@ -2,55 +2,38 @@
 
 import ast
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 
 from gpudoctor.analysis import of_run
 from gpudoctor.analysis.observation import suspicions
-from gpudoctor.analysis.run.steady_run import Run, judged, spot, watched
+from gpudoctor.analysis.run.steady_run import Run, judged, watched
 from gpudoctor.analysis.source.call_frequency import TrainingCall, brief, calls_in_training, measures
-from gpudoctor.analysis.source.demo_programs import only_rehearsed
 from gpudoctor.lang import say
 from gpudoctor.model import Check, Code, Detail, Finding, Patient, Reads, Severity, Threshold
-from gpudoctor.model.evidence import SourceSpan
 from gpudoctor.model.records import frozen
 from gpudoctor.model.signs.source import Guard, GuardKind, Known, Loop, Source
 from gpudoctor.text import duration
 from gpudoctor_checks.declared import measured
 
-TRACKERS = {
-    "wandb": {"log"},
-    "swanlab": {"log"},
-    "trackio": {"log"},
-    "mlflow": {"log_metric", "log_metrics"},
-    "comet_ml": {"log_metric", "log_metrics"},
-    "neptune": {"append", "log"},
-    "aim": {"track"},
-    "clearml": {"report_scalar"},
-    "accelerate": {"log"},
-}
-"""Package and last part of the name of a tracker's call that records scalars."""
-
-SCALARS = {"add_scalar", "add_scalars", "log_metric", "log_metrics", "report_scalar"}
-"""Methods that only trackers have, whatever the object's type."""
-
-HEAVY = {
-    "add_figure", "add_image", "add_images", "add_image_with_boxes", "add_video", "add_audio", "add_embedding",
-    "add_mesh", "add_pr_curve", "add_graph", "log_figure", "log_image",
-}  # fmt: skip
+HEAVY = re.compile(
+    r"(?:add_(?:figure|images?|image_with_boxes|video|audio|embedding|mesh|pr_curve|graph)|log_(?:figure|image))$"
+)
 """Methods of trackers that copy and encode whole tensors (histograms have a check of their own)."""
-
-LEVELS = {"info", "warning", "warn", "error", "critical"}
-"""Methods of a logger that write by default (debug does not)."""
-
-PRINTS = {"print", "builtins.print", "rich.print", "tqdm.write", "tqdm.tqdm.write", "tqdm.auto.tqdm.write",
-          "sys.stdout.write", "sys.stderr.write", "click.echo"}  # fmt: skip
-
-DUMPS = {"json.dump", "yaml.dump", "yaml.safe_dump", "pickle.dump", "numpy.savetxt", "numpy.save"}
-"""Functions that write a whole file of records."""
+_SCALARS = re.compile(r"(?:add_scalars?|log_metrics?|report_scalar)$")
+_TRACKERS = re.compile(r"wandb|swanlab|trackio|neptune|accelerator|fabric")
+"""In the name of what has a `log` for scalars."""
+_PRINTS = re.compile(
+    r"(?:builtins\.|rich\.)?print$|tqdm\.(?:.*\.)?write$|sys\.std(?:out|err)\.write$|click\.echo$|.+\.print$"
+    r"|(?:.*\.)?(?:logging|loguru|_?log|_?logger)\.(?:.*\.)?(?:info|warn|warning|error|critical)$"
+)
+"""Writes a line (debug does not by default)."""
+_FILES = re.compile(
+    r"(?:json|yaml|pickle)\.(?:safe_)?dump$|numpy\.save(?:txt)?$|.*\.to_csv$"
+    r"|(?:open\(.*|(?:.*[^a-z])?(?:f|fp|fh|file|log|logfile|csv|writer|out))\.write(?:lines|rows?)?$"
+)
+"""Writes records, or text into what a name says to be a file."""
 
 _EPOCH = re.compile(r"epoch|episode|^ep$")
-FILES = {"write", "writelines", "writerow", "writerows"}
-"""Methods of files and csv writers."""
 
 
 @frozen
@@ -181,10 +164,9 @@ class LoggingTooOften(Check):
         yield seen.also_at(of_run.callers(patient, seen.spans[:1])).finding(
             self,
             say(
-                "Logging takes {cost}: {often}{files}{took} of a step of {step}{where}{crowded}.",
+                "Logging takes {cost}: {often}{took} of a step of {step}{where}{crowded}.",
                 cost=seen.words,
                 often=often,
-                files=_files(patient, run, seen.spans),
                 took=duration(seen.share * step),
                 step=duration(step),
                 where=seen.where,
@@ -201,15 +183,13 @@ class LoggingTooOften(Check):
     def _from_source(self, source: Source) -> Iterator[Finding]:
         for writes in calls_in_training(
             source,
-            lambda item: _kind(item) and not _accumulates(item),
+            _kind,
             every=self.limit("log_period"),
             # in a full-batch loop a line for each pass is a line for each epoch
             skip=lambda loop: measures(loop) or any(_EPOCH.search(target.lower()) for target in loop.targets),
             assume=_tracker_switch,
         ):
             script, loop = writes[0].script, writes[0].loop
-            if all(_kind(write) == "print" for write in writes) and only_rehearsed(source, script):
-                continue  # lines are what an example is for
             if not brief(script, loop, self.limit("measurement_steps")):
                 yield self._found(loop, writes)
 
@@ -251,60 +231,19 @@ def _tracker_switch(guard: Guard) -> bool:
     return isinstance(guard.value, Known) or re.fullmatch(r"[\w.]+( is not None)?", guard.text) is not None
 
 
-def _accumulates(found: TrainingCall) -> bool:
-    """Whether it may run at each optimizer step under accumulation, which is not each pass."""
-    batches = found.loop.accumulates
-    return isinstance(batches, Known) and bool(batches.value) and bool(found.event.guards)
-
-
 def _kind(found: TrainingCall) -> str:
-    """What a call writes: `heavy` (images, histograms), `tracker`, `print` or `file`; "" if it does not."""
-    call, loop = found.call, found.loop
+    """What a call writes: `heavy` (images), `tracker`, `print` or `file`; "" if it does not."""
+    call = found.call
     if call.receiver_class is not None and call.name == f"{call.receiver_class}.{call.method}":
         return ""  # a method of the program's own: what it writes, if anything, is an event by itself
-    package, receiver = call.name.split(".", 1)[0], call.receiver.rsplit(".", 1)[-1].lower()
-    if call.method in HEAVY and call.receiver:
+    written = f"{call.receiver}.{call.method}".lower()
+    if call.receiver and HEAVY.match(call.method):
         return "heavy"
-    if call.method in TRACKERS.get(package, ()) or (call.method in SCALARS and call.receiver):
+    # A logger of metrics gets a dictionary; logging's first argument is a level.
+    metrics = "log" in call.receiver.lower() and call.node.args and isinstance(call.node.args[0], ast.Dict)
+    logs = call.method == "log" and (metrics or _TRACKERS.search(f"{call.name} {written}"))
+    if logs or _SCALARS.match(call.method):
         return "tracker"
-    if call.method == "log" and (receiver in {"accelerator", "wandb_run"} or "wandb" in call.receiver):
-        return "tracker"
-    if call.method == "log" and "log" in receiver and call.node.args and isinstance(call.node.args[0], ast.Dict):
-        return "tracker"  # a logger of metrics; logging's first argument is a level
-    if loop.engine is None and call.method in {"log", "log_dict"} and receiver == "fabric":
-        return "tracker"
-    if call.name in PRINTS or (call.name.startswith("tqdm.") and call.method == "write"):
+    if any(_PRINTS.match(name) for name in (call.name, written)):
         return "print"
-    if call.method in LEVELS and (package in {"logging", "loguru"} or re.search(r"^_?(logger|log|logging)$", receiver)):
-        return "print"
-    if call.method == "print" and call.receiver:
-        return "print"  # accelerator.print, console.print
-    if call.name in DUMPS or (call.method == "to_csv" and call.receiver):
-        return "file"
-    if call.method in FILES and call.receiver and not call.name.startswith(("torch.", "numpy.")):
-        return "file" if call.receiver.startswith("open(") else _file_kind(receiver)
-    return ""
-
-
-def _file_kind(receiver: str) -> str:
-    """`f.write`, `log_file.write`, `csv_writer.writerow`: a file of text, as far as its name tells."""
-    words = set(re.split(r"[^a-z]+", receiver))
-    return "file" if words & {"f", "fp", "file", "fh", "log", "logfile", "csv", "writer", "out", "stdout"} else ""
-
-
-def _files(patient: Patient, run: Run, spans: Sequence[SourceSpan]) -> str:
-    """How many files a step these lines open for writing, as a clause; "" without any."""
-    places = {(span.path, span.line) for span in spans}
-    steps = run.lead.steps + run.lead.warm_up_steps
-    calls = 0
-    for site in of_run.sites(run.lead.process):
-        where = spot(patient, site.place)
-        if of_run.opens_files(site) and (where.path, where.line) in places:
-            calls += site.calls
-    if not calls:
-        return ""
-    return (
-        say("a file written on each step, ")
-        if 0.9 < calls / steps < 1.1
-        else say("{calls:.2g} files written a step, ", calls=calls / steps)
-    )
+    return "file" if any(_FILES.match(name) for name in (call.name, written)) else ""

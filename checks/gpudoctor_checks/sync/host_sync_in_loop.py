@@ -2,11 +2,11 @@
 
 import ast
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 
 from gpudoctor.analysis import of_run
 from gpudoctor.analysis.observation import suspicions
-from gpudoctor.analysis.run.steady_run import Run, judged, ran_on_cpu, source_of, spot, watched
+from gpudoctor.analysis.run.steady_run import Run, judged, ran_on_cpu, spot, watched
 from gpudoctor.analysis.source.call_frequency import brief, measures, step_period
 from gpudoctor.analysis.source.device_tensors import DeviceTensors, training_target
 from gpudoctor.analysis.source.metrics import OFTEN, is_metric, samples_around
@@ -24,8 +24,6 @@ from gpudoctor_checks.sync.device_reads import SHOWN, read_word, shown_values
 
 _SYNCHRONIZES = frozenset({"torch.cuda.synchronize", "torch.accelerator.synchronize"})
 _MANY = re.compile(r"param|dict|modules\(|batch|sample|target|pred|output|\blen\(|\.(size\(0\)|shape\[0\])", re.I)
-_FEWER = 0.9
-"""Waits below this share of the reads are told beside them."""
 
 
 @frozen
@@ -175,20 +173,17 @@ class HostSyncInLoop(Check):
             severity = Severity.NOTE
         if severity is None or not seen.sites:
             return
-        waits = _waits(patient, run, seen.sites)
-        often = say("once") if f"{waits:.2g}" == "1" else say("{waits:.2g} times", waits=waits)
-        reads_for = say(" for {calls:.2g} reads", calls=seen.calls) if waits < _FEWER * seen.calls else ""
+        often = say("once") if f"{seen.calls:.2g}" == "1" else say("{calls:.2g} times", calls=seen.calls)
         yield seen.finding(
             self,
             say(
-                "The host waits {share} of the time {purpose}, {often} a step{reads} ({call}){where}{meanwhile}.",
+                "The host waits {share} of the time {purpose}, {often} a step ({call}){where}{meanwhile}.",
                 share=percent(seen.host),
                 # a trace knows calls: those that copy to the device block, too, from pageable memory
                 purpose=say("in copies to and from the device")
                 if run.share("transfer") and run.traced
                 else say("to read values"),
                 often=often,
-                reads=reads_for,
                 call=seen.what,
                 where=seen.where,
                 meanwhile=of_run.meanwhile(run, seen),
@@ -267,27 +262,6 @@ def _of_each_wait(reads: list[_Read]) -> Iterator[float]:
     for read in reads:
         most[read.filling] = max(most.get(read.filling, 0.0), read.waits)
     yield from most.values()
-
-
-def _waits(patient: Patient, run: Run, sites: "Sequence[of_run.Site]") -> float:
-    """Waits a step of recorded reads: those that the source shows to follow each other with no work for the
-    device between them are one. Reads of places that it does not know are a wait each."""
-    source = source_of(patient)
-    steps = run.lead.steps + run.lead.warm_up_steps
-    groups: dict[tuple[str, int], list[tuple[int, int]]] = {}
-    for number, (script, loop) in enumerate(source.training_loops if source is not None and steps else ()):
-        for read in _reads(script, loop) if source is not None else ():
-            groups.setdefault((read.span.path, read.span.line), []).append((number, read.filling))
-    alone, together, members = 0, dict[tuple[int, int], int](), dict[tuple[int, int], int]()
-    for site in sites:
-        known = groups.get(_place(patient, site), [])
-        if not known or len(set(known)) > 1:
-            alone += site.calls
-            continue
-        together[known[0]] = together.get(known[0], 0) + site.calls
-        members[known[0]] = members.get(known[0], 0) + len(known)
-    waits = alone + sum(calls / members[group] for group, calls in together.items())
-    return waits / steps if steps else 0.0
 
 
 def _place(patient: Patient, site: "of_run.Site") -> tuple[str, int]:

@@ -6,8 +6,8 @@ import sys
 
 from gpudoctor.analysis.memo import once
 from gpudoctor.analysis.source.checkpoints import saves_of
-from gpudoctor.analysis.source.entry_points import Program, training_programs
-from gpudoctor.model.signs.source import Call, Known, Script, Source
+from gpudoctor.analysis.source.entry_points import Program
+from gpudoctor.model.signs.source import Call, Known, Script
 
 _LIBRARIES = frozenset(
     {"torch", "torchvision", "numpy", "matplotlib", "tqdm", "timm", "transformers", "accelerate", "deepspeed",
@@ -38,12 +38,6 @@ def rehearses(program: Program) -> bool:
         and any(_draws(script) for script in program.scripts)
         and not any(_reads(script) or saves_of(script) for script in program.scripts)
     )
-
-
-def only_rehearsed(source: Source, script: Script) -> bool:
-    """Whether a script belongs to such programs alone."""
-    own = [one for one in training_programs(source) if any(item.path == script.path for item in one.scripts)]
-    return bool(own) and all(rehearses(one) for one in own)
 
 
 @once

@@ -26,14 +26,14 @@ def sick(name):
 @pytest.mark.parametrize("name", ["sick_nothing", "sick_weights_only"])
 def test_sick_when_preemptible(name):
     [finding] = examine(NoCheckpoint, script_patient(sick(name), job=PREEMPTED))
-    assert finding.severity is Severity.WARNING
+    assert finding.severity is Severity.NOTE
 
 
 def test_sick_by_declared_steps():
     [finding] = examine(NoCheckpoint, script_patient(sick("sick_nothing"), configs=configs(CONFIG)))
-    assert finding.severity is Severity.WARNING
+    assert finding.severity is Severity.NOTE
     [finding] = examine(NoCheckpoint, script_patient(sick("sick_trainer_off")))
-    assert finding.severity is Severity.WARNING
+    assert finding.severity is Severity.NOTE
 
 
 def test_healthy_when_the_job_launches_another_program():
@@ -43,7 +43,7 @@ def test_healthy_when_the_job_launches_another_program():
     source = script_patient(sick("sick_nothing")).source
     assert source.trains
     [finding] = examine(NoCheckpoint, script_patient(sick("sick_nothing"), job=job))  # it is the only one
-    assert finding.severity is Severity.WARNING
+    assert finding.severity is Severity.NOTE
 
 
 def launch(script):

@@ -81,13 +81,13 @@ def test_healthy_calls(statement):
     assert look(statement) == []
 
 
-def test_the_rule_puts_neighbours_under_one_condition():
+def test_the_rule_puts_each_under_a_condition():
     path = EXAMPLES / "train_crops.py"
     patient = script_patient(path)
     [finding] = examine(LoggingTooOften, patient)
     [remedy] = prescribe(logging_too_often, finding, patient)
     cured = apply_edits(path.read_text(), remedy.edits)
-    assert cured.count("if step % 50 == 0:") == 1
+    assert cured.count("if step % 50 == 0:") == 2
     assert examine(LoggingTooOften, script_patient(cured)) == []
 
 

@@ -1,9 +1,8 @@
 import pytest
-from recordings import make_process, make_recording, make_steps, site
 from scripts import PATIENTS, script_patient
 
 from gpudoctor.model import Severity
-from gpudoctor.testing import examine, make_patient, prescribe
+from gpudoctor.testing import examine, prescribe
 from gpudoctor_checks.sync.host_sync_in_loop import HostSyncInLoop
 from gpudoctor_rules.advice import advice
 from gpudoctor_rules.sync import host_sync_in_loop
@@ -252,39 +251,6 @@ ASKED = """
 @pytest.mark.parametrize(("test", "found"), [("extra", 0), ("not extra", 0), ("loss > 3", 1)])
 def test_one_of_several_results_as_a_bare_condition_is_asked_for_itself(test, found):
     assert len(examine(HostSyncInLoop, script_patient(ASKED.format(test=test)))) == found
-
-
-READ = """
-    import torch
-    net = torch.nn.Linear(8, 8).cuda()
-    optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
-    for x in torch.utils.data.DataLoader(torch.load("rows.pt")):
-        loss = net(x.cuda()).square().mean()
-        worst = loss.detach() + 1
-        optimizer.zero_grad()
-        loss.backward()
-        optimizer.step()
-        first = loss.item()
-        {between}
-        second = worst.item()
-"""
-
-
-@pytest.mark.parametrize(
-    ("between", "said"), [("pass", "once a step for 2 reads"), ("net(x.cuda())", "2 times a step (")]
-)
-def test_recorded_reads_with_no_work_between_them_are_one_wait(between, said):
-    source = script_patient(READ.format(between=between)).source
-    path = source.scripts[0].path
-    process = make_process(
-        make_steps(200, sync=0.004, reads=2.0),
-        records=[
-            site("sync", "item", 0.5, 200, path=path, line=11),
-            site("sync", "item", 0.3, 200, path=path, line=13),
-        ],
-    )
-    [finding] = examine(HostSyncInLoop, make_patient(source=source, recording=make_recording(process)))
-    assert said in finding.message
 
 
 @pytest.mark.parametrize(
