@@ -77,6 +77,7 @@ NAMES = {
     "FAIL002": "killed", "FAIL003": "device-assert", "FAIL004": "collective-timeout", "FAIL005": "bus-error",
     "FAIL006": "native-crash",
     "PERF007": "batch-too-small", "CFG004": "zero-stage-misfit",
+    "TRAIN012": "preference-stuck",
     "LOOP012": "silent-broadcast", "NUM010": "constant-output", "NUM011": "constant-target",
     "DATA013": "not-shuffled", "DATA014": "same-seed",
     "LOOP013": "call-misfit",

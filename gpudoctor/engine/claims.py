@@ -16,7 +16,7 @@ from gpudoctor.model.unavailable import optional
 from gpudoctor.text import capitalised, count, joined, percent
 
 if TYPE_CHECKING:
-    from gpudoctor.model.run import RunSummary
+    from gpudoctor.model.run import CardLine, RunSummary
     from gpudoctor.model.signs.process import ProcessWindow
     from gpudoctor.model.signs.recording import Recording
 
@@ -61,7 +61,7 @@ class Ran:
 
 
 _UNJUDGED = ((template("labels"), ()), (template("schedule"), ()), (template("resume"), ()))
-"""What no check judges yet."""
+"""What nothing but a run shows."""
 _OF_FILES = (
     (template("data loading"), ("DATA",)),
     (template("training loop"), ("LOOP",)),
@@ -69,7 +69,11 @@ _OF_FILES = (
     (template("settings"), ("CFG",)),
     *_UNJUDGED,
 )
-_OF_RUNS = ((template("memory growth"), ()), (template("loss"), ()), (template("gradients"), ()), *_UNJUDGED)
+_OF_RUNS = ((template("memory growth"), ()), (template("loss"), ()), (template("gradients"), ()))
+_MUST, _MAY = (template("batch"), template("labels"), template("parameters"), template("schedule")), (
+    template("gradients"), template("ranks"), template("evaluation"), template("resumed"), template("logged"),
+)  # fmt: skip
+"""Lines of the training card: those that every training has (without one of them it was not seen), and the others."""
 AREAS = {
     PatientKind.MACHINE: (
         (template("environment"), ("ENV",)),
@@ -80,7 +84,7 @@ AREAS = {
     PatientKind.SCRIPT: _OF_FILES,
     PatientKind.COMMAND: _OF_FILES,
     PatientKind.RECORDING: _OF_RUNS,
-    PatientKind.PROCESS: _OF_RUNS,
+    PatientKind.PROCESS: (*_OF_RUNS, *_UNJUDGED),
 }
 """Areas of an examination, each with the topics whose checks judge it beside those that name it (`judges`)."""
 
@@ -95,12 +99,18 @@ _THERE: dict[str, Callable[[Patient], object]] = {
 
 
 def areas(
-    kind: PatientKind, outcomes: Iterable[Outcome], patient: Patient | None = None
+    kind: PatientKind,
+    outcomes: Iterable[Outcome],
+    patient: Patient | None = None,
+    training: Sequence["CardLine"] | None = None,
 ) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """The areas that were judged, and those that were not."""
+    """The areas that were judged, and those that were not; of a run also what its card says of the `training`."""
     looked = [item for item in outcomes if isinstance(item, Passed | Found)]
     rows = AREAS.get(kind, ())
     judged = {name: any(item.judges == name or item.code.startswith(topic) for item in looked) for name, topic in rows}
+    if training is not None:
+        seen = {line.name for line in training}
+        judged |= {name: name in seen for name in _MUST} | {name: True for name in judged if name in seen}
     missed = tuple(term(name) for name, is_judged in judged.items() if not is_judged)
     there = [name for name in judged if patient is None or _is_there(name, patient)]
     return tuple(term(name) for name in there if judged[name]), missed
@@ -116,10 +126,23 @@ def _is_there(name: str, patient: Patient) -> bool:
     return name not in _THERE or bool(optional(lambda: _THERE[name](patient)))
 
 
-def not_judged(kind: PatientKind, outcomes: Iterable[Outcome]) -> str:
+def not_judged(kind: PatientKind, outcomes: Iterable[Outcome], training: Sequence["CardLine"] | None = None) -> str:
     """A sentence that names the areas that were not judged, with a blank before it; "" if all were."""
-    missed = areas(kind, outcomes)[1]
-    return say(" {areas} were not judged.", areas=capitalised(joined(missed))) if missed else ""
+    missed = areas(kind, outcomes, training=training)[1]
+    if not missed:
+        return ""
+    named = capitalised(joined(missed))
+    return (
+        say(" {area} was not judged.", area=named)
+        if len(missed) == 1
+        else say(" {areas} were not judged.", areas=named)
+    )
+
+
+def examined_training(training: Sequence["CardLine"]) -> str:
+    """A sentence that names what was seen of the training, with a blank before it; "" if nothing was."""
+    seen = [term(line.name) for line in training if line.name in (*_MUST, "gradients", "evaluation")]
+    return say(" gpudoctor examined its {areas}.", areas=joined(seen)) if seen else ""
 
 
 def unread_files(patient: Patient) -> str | None:

@@ -10,7 +10,7 @@ from gpudoctor.analysis.run.deaths import EXIT, DeathMessage, first_failed
 from gpudoctor.analysis.run.deaths import death as cause_of_death
 from gpudoctor.analysis.run.steady_run import TRACED
 from gpudoctor.analysis.run.unmeasured import is_suspicion, without_steps
-from gpudoctor.engine.claims import FEWEST_STEPS, MUCH, UNEXPLAINED, Ran, not_judged, unseen_in_run
+from gpudoctor.engine.claims import FEWEST_STEPS, MUCH, UNEXPLAINED, Ran, examined_training, not_judged, unseen_in_run
 from gpudoctor.lang import say, term
 from gpudoctor.lang.message import concatenated
 from gpudoctor.model import Crashed, Outcome, PatientKind, Ranked, Severity, Trait
@@ -80,7 +80,8 @@ def pronounce_run(
     if errors:
         return _wrong(title, run, errors) + _interrupted(recording.end) + _crowded(recording)
     case = _ran(recording, run, ranked, outcomes)
-    said = _slow(case, warnings) if warnings else _well(case) + not_judged(PatientKind.RECORDING, outcomes)
+    missed = not_judged(PatientKind.RECORDING, outcomes, run.training)
+    said = _slow(case, warnings) if warnings else _well(case) + examined_training(run.training) + missed
     return _steps_are(run) + said + _interrupted(recording.end) + _crowded(recording)
 
 

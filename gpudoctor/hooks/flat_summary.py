@@ -46,6 +46,8 @@ def flat(report: Mapping[str, Any]) -> dict[str, float]:
         found[f"phase_share/{word}"] = value
     for word, value in (run.get("memory") or {}).items():
         found[f"memory_bytes/{word}"] = value
+    for line, facts in (run.get("training") or {}).items():
+        found |= {f"training/{line}/{word}": value for word, value in facts.items()}
     for index, gpu in enumerate(run.get("gpus") or ()):
         found |= {f"gpu{index}/{word}": value for word, value in gpu.items() if word != "index"}
     return {f"{_PREFIX}/{name}": float(value) for name, value in found.items() if _number(value)}

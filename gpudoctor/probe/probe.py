@@ -67,6 +67,8 @@ class Probe:
         """Is given the batches of steps that are looked at, and of evaluations (training/batches.py)."""
         self.windows: Any = None
         self.facts: Any = None
+        self.training: dict[str, Any] = {}
+        """What looks at the training (`training/`), by its hook: `tell()` writes what is known, `again()` forgets it."""
         self.worker: Any = None
         """Of a loader's worker: its counts."""
         self.recent: list[list[float]] = []
@@ -142,6 +144,8 @@ class Probe:
         )  # fmt: skip
         for part in anew:
             part.__init__(self)
+        for part in self.training.values():
+            part.again()
 
     def become_worker(self, worker: Any, facts: dict[str, Any] | None) -> None:
         """This process is a loader's worker; `facts` go into its `start`, without them it has no file.
@@ -179,6 +183,8 @@ class Probe:
         self.guard.safely("warnings", self.warned.tell)()
         if self.windows is not None:
             self.guard.safely("windows", self.windows.end)()
+        for hook, part in self.training.items():
+            self.guard.reading(hook, part.tell)()
 
     def end(self) -> None:
         """The interpreter ends in order."""

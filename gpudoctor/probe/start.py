@@ -13,7 +13,7 @@ from .compiling import DYNAMO, leave_us_out
 from .deaths import install_exits
 from .hooks import backward, calls, forward, loader, optimizer, reads, streams, windows, workers
 from .probe import Probe
-from .training import batches
+from .training import batches, logged
 from .warned import install as install_warned
 
 HOOKS = {
@@ -32,6 +32,7 @@ HOOKS = {
     "ends": install_exits,
     "warnings": install_warned,
     "batches": batches.install,
+    "logged": logged.install,
 }
 
 

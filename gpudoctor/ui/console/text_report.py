@@ -59,6 +59,10 @@ def render_text(report: Report, *, width: int, colour: bool, verbose: bool = Fal
     for item in shown.findings:
         canvas.blank()
         _finding(canvas, item, verbose)
+    if shown.run:
+        from gpudoctor.ui.console.run_text import training_part
+
+        training_part(canvas, shown.run)
     if shown.log and verbose:
         from gpudoctor.ui.console.run_text import log_part
 
@@ -70,7 +74,7 @@ def render_text(report: Report, *, width: int, colour: bool, verbose: bool = Fal
     if shown.findings:
         canvas.blank()
         _next_step(canvas, shown)
-    if shown.findings or bars or shown.trial or shown.synthetic:
+    if shown.findings or bars or shown.trial or shown.synthetic or (shown.run and shown.run.training):
         canvas.blank()
     _tally(canvas, shown, verbose)
     if verbose:

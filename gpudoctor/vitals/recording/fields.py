@@ -198,6 +198,7 @@ _OF: Mapping[str, Mapping[str, Judge]] = {
         **dict.fromkeys(("parameters", "none", "weights", "affected"), _NAMES),
         **dict.fromkeys(("all", "reached", "training", "shared", "alone"), flag),
     },
+    "logged": {"by": text, "series": every(row(text, whole, every(row(step, reading))))},
     "memory": {
         **dict.fromkeys(("retries", "ooms"), whole), "since": step, "rss": amount, "grew": number,
         "growth": every(row(text, nullable(whole), nullable(number), _PATH, _LINE, least=3)),

@@ -3,11 +3,12 @@
 from collections.abc import Callable
 
 from gpudoctor.analysis.memo import once
+from gpudoctor.analysis.run.training.logged import said as logged
 from gpudoctor.analysis.run.training.parameters import parameters
 from gpudoctor.model.run import CardLine
 from gpudoctor.model.signs.recording import Recording
 
-LINES: tuple[Callable[[Recording], CardLine | None], ...] = (parameters,)
+LINES: tuple[Callable[[Recording], CardLine | None], ...] = (parameters, logged)
 """In the order of the card; a line of which nothing was seen is None."""
 
 

@@ -1,0 +1,148 @@
+"""What the program logs itself: names and numbers, as it hands them to its tracker."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator, Mapping
+from functools import partial
+from time import perf_counter
+from typing import TYPE_CHECKING, Any
+
+from ..call_sites import Place, where
+from ..guard import CALLER
+from ..tensor_reads import Budget
+from ..wire.masking import mask_cut
+
+if TYPE_CHECKING:
+    from ..probe import Probe
+
+HOOK = "logged"
+_SHARE = 0.0005
+"""Share of the time for these readings."""
+_NAMES, _LONGEST, _POINTS = 64, 64, 32
+"""Names that are kept, characters of one, and points of one: of more every second one goes."""
+_FIRST = 16
+"""Calls that are read whatever they cost."""
+_LIGHTNING = "trainer.connectors.logger_connector.logger_connector"
+CALLS = (
+    ("transformers.trainer", "Trainer", "log", 1),
+    ("accelerate.accelerator", "Accelerator", "log", 1),
+    (f"lightning.pytorch.{_LIGHTNING}", "_LoggerConnector", "log_metrics", 1),
+    (f"pytorch_lightning.{_LIGHTNING}", "_LoggerConnector", "log_metrics", 1),
+    ("torch.utils.tensorboard.writer", "SummaryWriter", "add_scalar", 1),
+    ("torch.utils.tensorboard.writer", "SummaryWriter", "add_scalars", 2),
+    ("tensorboardX.writer", "SummaryWriter", "add_scalar", 1),
+    ("tensorboardX.writer", "SummaryWriter", "add_scalars", 2),
+    ("wandb.sdk.wandb_run", "Run", "log", 1),
+    ("mlflow", "", "log_metrics", 0),
+    ("mlflow", "", "log_metric", 0),
+    ("swanlab", "", "log", 0),
+    ("trackio", "", "log", 0),
+)
+"""Module, owner, function, and which of its arguments holds the numbers by name, or the name before its number."""
+
+
+class Logged:
+    """The numbers so far, thinned out."""
+
+    def __init__(self, probe: Probe) -> None:
+        self._probe = probe
+        self.again()
+
+    def again(self) -> None:
+        """For a new recording nothing has been logged."""
+        self._budget = Budget(_SHARE)
+        self._inside = False
+        self._series: dict[str, _Series] = {}
+        self._by = ""
+        self._place: Place = (None, None, None)
+
+    def call(self, by: str, at: int, args: Any, kwargs: Any) -> Any:
+        """Around a call: those inside of it say the same again."""
+        if self._inside or (self._budget.count >= _FIRST and not self._budget.due()):
+            return
+        self._inside = True
+        began = perf_counter()
+        self._read(by, args[at:] or tuple(kwargs.values()))
+        self._budget.charge(perf_counter() - began)
+        yield
+        self._inside = False
+
+    def _read(self, by: str, given: tuple[Any, ...]) -> None:
+        step = self._probe.steps.index
+        for name, value in self._numbers(given):
+            series = self._series.get(name)
+            if series is None:
+                if len(self._series) >= _NAMES:
+                    continue
+                series = self._series[name] = _Series()
+            series.add(step, value)
+        if not self._by:
+            self._by = by
+            self._place = where(self._probe.places.user_frame(sys._getframe(CALLER)))
+        count = self._budget.count + 1
+        if not count & (count - 1):
+            self.tell()
+
+    def _numbers(self, given: tuple[Any, ...]) -> Iterator[tuple[str, float]]:
+        first = given[0] if given else None
+        # A mapping of the program's own class would run its code.
+        items = first.items() if type(first) is dict else [given[:2]] if len(given) > 1 else []
+        for name, value in list(items)[: 2 * _NAMES]:
+            number = self._number(value)
+            if isinstance(name, str) and number is not None:
+                yield mask_cut(name, _LONGEST), number
+
+    def _number(self, value: Any) -> float | None:
+        """A number of the host's; a device's is not waited for."""
+        kind = type(value)
+        if kind is float or kind is int:
+            return float(value)
+        if kind is self._probe.torch.Tensor:
+            return float(value) if value.is_cpu and value.numel() == 1 and not value.is_complex() else None
+        if kind.__module__ == "numpy" and getattr(value, "ndim", 1) == 0 and value.dtype.kind in "fiu":
+            return float(value)
+        return None
+
+    def tell(self) -> None:
+        """Write what is known by now."""
+        if not self._series:
+            return
+        path, line, _ = self._place
+        series = [[name, one.count, one.points] for name, one in self._series.items()]
+        fields = {"step": self._probe.steps.index, "by": self._by, "series": series, "path": path, "line": line}
+        self._probe.record("logged", fields)
+
+
+class _Series:
+    """What one name was over the steps."""
+
+    __slots__ = ("_stride", "count", "points")
+
+    def __init__(self) -> None:
+        self._stride = 1
+        self.count = 0
+        self.points: list[tuple[int, float]] = []
+
+    def add(self, step: int, value: float) -> None:
+        """One more number."""
+        if self.count % self._stride == 0:
+            self.points.append((step, value))
+            if len(self.points) >= _POINTS:
+                self.points = self.points[::2]
+                self._stride *= 2
+        self.count += 1
+
+
+def install(probe: Probe) -> None:
+    """Hear what trackers are given."""
+    logged = probe.training[HOOK] = Logged(probe)
+
+    def hear(owner: str, name: str, at: int, module: Any) -> None:
+        where_it_is = getattr(module, owner, None) if owner else module
+        if where_it_is is not None:
+            by = f"{owner.strip('_') or module.__name__}.{name}"
+            probe.guard.surround(HOOK, where_it_is, name, partial(logged.call, by, at))
+
+    for module, owner, name, at in CALLS:
+        probe.when_imported(module, partial(hear, owner, name, at))
