@@ -68,7 +68,7 @@ class Probe:
         self.windows: Any = None
         self.facts: Any = None
         self.training: dict[str, Any] = {}
-        """What looks at the training (`training/`), by its hook: `tell()` writes what is known, `again()` forgets it."""
+        """What looks at the training (`training/`), by its hook: `tell()` writes what is known, `again()` forgets."""
         self.worker: Any = None
         """Of a loader's worker: its counts."""
         self.recent: list[list[float]] = []

@@ -15,7 +15,8 @@ IDENTITIES: Mapping[str, str] = {
     "Finding": "code name", "Passed": "code", "Found": "code", "Skipped": "code", "Crashed": "code",
     "Named": "code name title help",
     "Measurement": "name unit", "Remedy": "id", "Effect": "quantity unit", "Subject": "kind", "Report": "version",
-    "RunSummary": "origin marker", "CardLine": "name", "RunSeries": "name unit", "Replay": "code operator", "Preflight": "mode backend",
+    "RunSummary": "origin marker", "RunSeries": "name unit",
+    "CardLine": "name", "Replay": "code operator", "Preflight": "mode backend",
     "MachineFinding": "code name severity", "Unit": "device", "Figure": "dtype algorithm when",
 }  # fmt: skip
 """Fields that we or a plugin wrote as identifiers. No text of the patient gets there; scripts key on them."""

@@ -95,8 +95,8 @@ class PreferenceStuck(Check):
         if same >= least or max(enough.get(logged.SPREAD) or [1.0]) < _NOTHING:
             steps = known[logged.SAME if same >= least else logged.SPREAD]
             message = say(
-                "All rewards are equal in each of {logs} logs (from step {first:,} to {last:,}), so no answer is better "
-                "than another: the rewards train nothing.",
+                "All rewards are equal in each of {logs} logs (from step {first:,} to {last:,}), so no answer is "
+                "better than another: the rewards train nothing.",
                 logs=len(steps), first=steps[0][0], last=steps[-1][0],
             )  # fmt: skip
             yield self._found(patient, "spread", message, max(same, 0.0), Severity.ERROR)
@@ -146,13 +146,13 @@ class PreferenceStuck(Check):
                 **span,
             )
             yield self._found(patient, "pairs", message, widest, Severity.ERROR)
-        elif losses := [value for _, value in known.get(logged.LOSS, ())]:
-            if len(losses) >= 2 * self.limit("logs") and all(abs(value - _CHANCE) < _NEAR for value in losses):
-                message = say(
-                    "The loss stays at ln 2 = 0.693 in all {logs} logs, to step {last:,}: so far nothing is learnt.",
-                    **span,
-                )
-                yield self._found(patient, "slow", message, losses[-1], Severity.NOTE)
+        elif len(margins) >= 2 * self.limit("logs") and all(
+            abs(value - _CHANCE) < _NEAR for _, value in known.get(logged.LOSS, ((0, 0.0),))
+        ):
+            message = say(
+                "The loss stays at ln 2 = 0.693 in all {logs} logs, to step {last:,}: so far nothing is learnt.", **span
+            )
+            yield self._found(patient, "slow", message, _CHANCE, Severity.NOTE)
 
     def _found(self, patient: Patient, how: str, message: str, value: float, severity: Severity) -> Finding:
         item = logged.logged(patient.recording)
