@@ -16,7 +16,8 @@ from gpudoctor.model.unavailable import optional
 from gpudoctor.text import capitalised, count, joined, percent
 
 if TYPE_CHECKING:
-    from gpudoctor.model.run import CardLine, RunSummary
+    from gpudoctor.analysis.run.training.card import Card
+    from gpudoctor.model.run import RunSummary
     from gpudoctor.model.signs.process import ProcessWindow
     from gpudoctor.model.signs.recording import Recording
 
@@ -70,10 +71,6 @@ _OF_FILES = (
     *_UNJUDGED,
 )
 _OF_RUNS = ((template("memory growth"), ()), (template("loss"), ()), (template("gradients"), ()))
-_MUST, _MAY = (template("batch"), template("labels"), template("parameters"), template("schedule")), (
-    template("gradients"), template("ranks"), template("evaluation"), template("resumed"), template("logged"),
-)  # fmt: skip
-"""Lines of the training card: those that every training has (without one of them it was not seen), and the others."""
 AREAS = {
     PatientKind.MACHINE: (
         (template("environment"), ("ENV",)),
@@ -99,18 +96,16 @@ _THERE: dict[str, Callable[[Patient], object]] = {
 
 
 def areas(
-    kind: PatientKind,
-    outcomes: Iterable[Outcome],
-    patient: Patient | None = None,
-    training: Sequence["CardLine"] | None = None,
+    kind: PatientKind, outcomes: Iterable[Outcome], patient: Patient | None = None, training: "Card" = None
 ) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """The areas that were judged, and those that were not; of a run also what its card says of the `training`."""
     looked = [item for item in outcomes if isinstance(item, Passed | Found)]
     rows = AREAS.get(kind, ())
     judged = {name: any(item.judges == name or item.code.startswith(topic) for item in looked) for name, topic in rows}
     if training is not None:
-        seen = {line.name for line in training}
-        judged |= {name: name in seen for name in _MUST} | {name: True for name in judged if name in seen}
+        from gpudoctor.analysis.run.training.card import seen
+
+        judged |= seen(training)
     missed = tuple(term(name) for name, is_judged in judged.items() if not is_judged)
     there = [name for name in judged if patient is None or _is_there(name, patient)]
     return tuple(term(name) for name in there if judged[name]), missed
@@ -126,23 +121,11 @@ def _is_there(name: str, patient: Patient) -> bool:
     return name not in _THERE or bool(optional(lambda: _THERE[name](patient)))
 
 
-def not_judged(kind: PatientKind, outcomes: Iterable[Outcome], training: Sequence["CardLine"] | None = None) -> str:
+def not_judged(kind: PatientKind, outcomes: Iterable[Outcome], training: "Card" = None) -> str:
     """A sentence that names the areas that were not judged, with a blank before it; "" if all were."""
     missed = areas(kind, outcomes, training=training)[1]
-    if not missed:
-        return ""
-    named = capitalised(joined(missed))
-    return (
-        say(" {area} was not judged.", area=named)
-        if len(missed) == 1
-        else say(" {areas} were not judged.", areas=named)
-    )
-
-
-def examined_training(training: Sequence["CardLine"]) -> str:
-    """A sentence that names what was seen of the training, with a blank before it; "" if nothing was."""
-    seen = [term(line.name) for line in training if line.name in (*_MUST, "gradients", "evaluation")]
-    return say(" gpudoctor examined its {areas}.", areas=joined(seen)) if seen else ""
+    said = template(" {areas} were not judged.") if missed[1:] else template(" {areas} was not judged.")
+    return say(said, areas=capitalised(joined(missed))) if missed else ""
 
 
 def unread_files(patient: Patient) -> str | None:

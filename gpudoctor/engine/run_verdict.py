@@ -9,8 +9,9 @@ from gpudoctor.analysis.run.cpu_contention import crowd
 from gpudoctor.analysis.run.deaths import EXIT, DeathMessage, first_failed
 from gpudoctor.analysis.run.deaths import death as cause_of_death
 from gpudoctor.analysis.run.steady_run import TRACED
+from gpudoctor.analysis.run.training.card import examined
 from gpudoctor.analysis.run.unmeasured import is_suspicion, without_steps
-from gpudoctor.engine.claims import FEWEST_STEPS, MUCH, UNEXPLAINED, Ran, examined_training, not_judged, unseen_in_run
+from gpudoctor.engine.claims import FEWEST_STEPS, MUCH, UNEXPLAINED, Ran, not_judged, unseen_in_run
 from gpudoctor.lang import say, term
 from gpudoctor.lang.message import concatenated
 from gpudoctor.model import Crashed, Outcome, PatientKind, Ranked, Severity, Trait
@@ -81,7 +82,7 @@ def pronounce_run(
         return _wrong(title, run, errors) + _interrupted(recording.end) + _crowded(recording)
     case = _ran(recording, run, ranked, outcomes)
     missed = not_judged(PatientKind.RECORDING, outcomes, run.training)
-    said = _slow(case, warnings) if warnings else _well(case) + examined_training(run.training) + missed
+    said = _slow(case, warnings) if warnings else _well(case) + examined(run.training) + missed
     return _steps_are(run) + said + _interrupted(recording.end) + _crowded(recording)
 
 
@@ -100,11 +101,8 @@ def _interrupted(end: RunEnd | None) -> str:
     """How a run ended that somebody asked to end, and that no verdict calls dead."""
     if end is None or end.stopped_by != "interrupt":
         return ""
-    how = (
-        say("by {signal}", signal=end.signal)
-        if end.signal
-        else say("with exit code {exit_code}", exit_code=end.exit_code)
-    )
+    code = end.exit_code
+    how = say("by {signal}", signal=end.signal) if end.signal else say("with exit code {exit_code}", exit_code=code)
     return say(" It was interrupted, and ended {how}.", how=how)
 
 
@@ -148,12 +146,8 @@ def in_good_health(
 
 
 def _ran(recording: Recording, run: RunSummary, ranked: Sequence[Ranked], outcomes: Sequence[Outcome]) -> Ran:
-    return Ran(recording=recording, run=run, bound=_bound(run), died=_died(recording), ranked=ranked, outcomes=outcomes)
-
-
-def _died(recording: Recording) -> bool:
-    """Whether it ended by a fault of its own: what Ctrl-C or `--steps` raise in a process is none."""
-    return cause_of_death(recording) is not None
+    died = cause_of_death(recording) is not None  # what Ctrl-C or `--steps` raise in a process is no fault of its own
+    return Ran(recording=recording, run=run, bound=_bound(run), died=died, ranked=ranked, outcomes=outcomes)
 
 
 def _dead(title: str, recording: Recording, run: RunSummary, told: DeathMessage) -> str:
