@@ -7,7 +7,7 @@ from statistics import median
 from gpudoctor.analysis import of_run
 from gpudoctor.analysis.observation import confirmed
 from gpudoctor.analysis.run.steady_run import measured, spots
-from gpudoctor.analysis.run.training import logged
+from gpudoctor.analysis.run.training import logged_numbers as logged
 from gpudoctor.lang import say
 from gpudoctor.model import Check, Code, Cost, Detail, Finding, Patient, Reads, Severity, Threshold
 from gpudoctor.model.records import frozen

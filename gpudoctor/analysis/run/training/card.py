@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TypeAlias
 
 from gpudoctor.analysis.memo import once
-from gpudoctor.analysis.run.training.logged import said as logged
+from gpudoctor.analysis.run.training.logged_numbers import said as logged
 from gpudoctor.analysis.run.training.parameters import parameters
 from gpudoctor.lang import say, template, term
 from gpudoctor.model.run import CardLine
