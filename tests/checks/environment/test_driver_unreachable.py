@@ -64,7 +64,6 @@ def test_sick_a_container_that_was_to_have_gpus():
         [finding] = examine(DriverUnreachable, make_patient(survey=survey, host=host, **asked))
         assert finding.severity is Severity.ERROR
     assert "--gpus all" in remedy_of(survey, host=host).steps[0]
-    assert "--nv" in remedy_of(survey, host=make_host(container="singularity")).steps[0]
     lost = broken(DriverState.FAILED, driver_error="Unknown Error")  # while it ran
     assert remedy_of(lost, host=host).id == "ENV001-restart-container"
 
