@@ -104,7 +104,7 @@ E, W = Severity.ERROR, Severity.WARNING
     [
         (ClocksApart, clocks(0.0, 0.002, 30.0, -0.001), W, "The clock of node02 is 30 s ahead of the median of all nodes.", "sync"),
         (ClocksApart, clocks(0.0, -5.0), W, "The clock of node01 is 5 s behind node00.", "sync"),
-        (MachineUnfit, machines((), (XID,), ()), E, "On node01, GPU004 xid: GPU 3 reported Xid 79.", "there leave-out"),
+        (MachineUnfit, machines((), (XID,), ()), E, "On node01, GPU004 xid: GPU 3 reported Xid 79.", "leave-out there"),
         (MachineUnfit, machines((SHM,), (SHM,), (SHM,)), W, "On every node, ENV006 shm-too-small: /dev/shm has 64 MiB.", "there"),
         (NodeMissing, patient(4, world=6, losses=ABSENT), E, "Ranks 4, 5 of 6 never came: nothing came within 20 s. 4 ranks arrived.", "absent"),
         (NodeMissing, patient(4, losses=(OF_ANOTHER_SIZE,)), E, "Rank 3 on node03 was refused: its world size is 8, that of rank 0 is 4.", "refused"),
