@@ -189,6 +189,8 @@ class Holders:
                     self._scope(frame.f_globals)
                 self._locals(frame)
             frame = frame.f_back
+        for model in probe.models.trained():  # one that only a framework names
+            self._modules(type(model).__name__, model)
 
     def _locals(self, frame: FrameType) -> None:
         if not frame.f_code.co_flags & CO_OPTIMIZED or sys.gettrace() is not None:
