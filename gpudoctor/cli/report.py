@@ -41,6 +41,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
         help="name or folder of a recording (default: the last one), several for the nodes of one "
         "run. Or a profiler trace, nvidia-smi log, saved kernel log or memory snapshot.",
     )
+    parser.add_argument(
+        "--show-data", action="store_true", help="show the first batch in an HTML report, of a run with --show-data"
+    )
     add_flamegraph_flag(parser)
     add_report_flags(parser)
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, TextIO
 from gpudoctor.cli.output import add_color_flag, add_format_flags, add_quiet_flag, deliver_text, look, tell
 from gpudoctor.errors import UsageError
 from gpudoctor.lang import template, tr
-from gpudoctor.model.records import frozen
+from gpudoctor.model.records import frozen, replace
 
 if TYPE_CHECKING:
     from gpudoctor.engine.examination import Request
@@ -122,6 +122,8 @@ def rendered(
 
     if arguments.strict:
         report = named_strictly(report)
+    if report.run is not None and (arguments.share or not getattr(arguments, "show_data", False)):
+        report = replace(report, run=replace(report.run, shown={}))
     if arguments.format in (TEXT, "json", "html"):
         from gpudoctor.mend.plan import with_patches
 

@@ -116,6 +116,11 @@ def configure(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help="let `gpudoctor watch` read the ranks under Yama; every process of yours can then",
     )
+    run.add_argument(
+        "--show-data",
+        action="store_true",
+        help="keep the first batch in the recording and show it in an HTML report; nobody else may see either",
+    )
     run.add_argument("--diff", action="store_true", help="print the safe edits as a unified diff after the report")
     add_flamegraph_flag(run)
     add_report_flags(parser)
@@ -240,6 +245,7 @@ def _record(
     hang = HangWatch(folder, after) if after else None
     told: dict[str, object] = {"hang_after": after, "heartbeat": min(after, _HEARTBEAT)} if after else {}
     told |= {"allow_watch": True} if arguments.allow_watch else {}
+    told |= {"show_data": True} if arguments.show_data else {}
     plan = RunPlan(
         command=command,
         folder=folder,

@@ -12,7 +12,7 @@ from gpudoctor.analysis.run.rollouts import experience
 from gpudoctor.analysis.run.run_numbers import RankMemory, RunNumbers, run_numbers
 from gpudoctor.analysis.run.steady_run import run_of
 from gpudoctor.analysis.run.steady_state import OTHER, Steady, counts, steady
-from gpudoctor.analysis.run.training.card import training_card
+from gpudoctor.analysis.run.training.card import shown_batch, training_card
 from gpudoctor.engine.run_series import bad_step, run_series, step_times
 from gpudoctor.model.patient import Patient
 from gpudoctor.model.run import LineShare, RunGpu, RunMemory, RunSummary, RunThroughput, Spread
@@ -56,6 +56,7 @@ def summarise(recording: Recording) -> RunSummary:
             for item in numbers.lines
         ),
         training=training_card(recording),
+        shown=shown_batch(recording),
         warnings=said_in(recording),
         series=run_series(recording),
         step_times=step_times(recording),

@@ -176,6 +176,8 @@ class RunSummary:
     """The user's lines with most of the main thread's time, most first."""
     training: tuple[CardLine, ...] = ()
     """What was trained; empty where nothing of it was seen."""
+    shown: Mapping[str, Any] = field(default_factory=dict)
+    """The first batch, with `--show-data`: `pictures` (RGB) with their `width`, or `text`; not in the JSON report."""
     warnings: tuple[Warned, ...] = ()
     """What Python and libraries warned of, in the order in which it came."""
     samples: int = 0

@@ -13,7 +13,7 @@ from .compiling import DYNAMO, leave_us_out
 from .deaths import install_exits
 from .hooks import backward, calls, forward, loader, optimizer, reads, streams, windows, workers
 from .probe import Probe
-from .training import batches, logged
+from .training import batches, logged, shown
 from .warned import install as install_warned
 
 HOOKS = {
@@ -33,6 +33,7 @@ HOOKS = {
     "warnings": install_warned,
     "batches": batches.install,
     "logged": logged.install,
+    "shown": shown.install,
 }
 
 

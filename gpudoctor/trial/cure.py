@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from gpudoctor.analysis.run.memory_growth import memory_readings, rise, tree_growth
+from gpudoctor.analysis.run.training.card import changed
 from gpudoctor.lang import say
 from gpudoctor.model import GROWTH, Confidence, Found, Passed, Ranked, Report, Skipped, Trait
 from gpudoctor.model.proof import BadStepDetail, Cure
@@ -22,7 +23,7 @@ from gpudoctor.trial.window import steps_made
 Diagnose = Callable[[Path, Arm, frozenset[str]], Report]
 """Examines a run's folder for some codes, with the arm's sources in place of the user's."""
 
-_TOPICS = ("NUM", "LOOP", "MEM", "FAIL")
+_TOPICS = ("NUM", "LOOP", "MEM", "FAIL", "TRAIN")
 _LEFT = 0.25
 """Growth with the remedy, as a share of that without, from which on a leak is not gone."""
 _ENOUGH = 0.5
@@ -74,9 +75,7 @@ class Cures:
         gone = {str(outcome.code) for outcome in report.outcomes if isinstance(outcome, Passed)} & codes
         there = {str(outcome.code) for outcome in report.outcomes if isinstance(outcome, Found)} & codes
         code, traits = str(item.finding.code), item.finding.traits
-        skipped = [
-            outcome.reason for outcome in report.outcomes if isinstance(outcome, Skipped) and outcome.code == code
-        ]
+        skipped = [item.reason for item in report.outcomes if isinstance(item, Skipped) and item.code == code]
         reason = skipped[0] if skipped else ""
         state = True if code in gone else False if code in there else None
         before = after = None
@@ -86,6 +85,7 @@ class Cures:
                 state = None if after is None else after <= _LEFT * before
         if self._died and lap.finished.failed:
             state = False
+        number = changed(code, report.outcomes, self._recording, lap.recording)
         made = steps_made(lap.recording)
         if state and lap.problem and made < wanted:
             state = None
@@ -97,7 +97,7 @@ class Cures:
             code=code,
             name=item.finding.name,
             gone=state,
-            words=_words(state, before, after, reason, self._died),
+            words=number or _words(state, before, after, reason, self._died),
             also=tuple(sorted(gone - {code})) if state else (),
             steps=made,
             before=before,

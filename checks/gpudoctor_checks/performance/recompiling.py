@@ -1,5 +1,6 @@
 """PERF004 recompiling."""
 
+import re
 from collections.abc import Iterator
 
 from gpudoctor.analysis import of_run
@@ -68,10 +69,10 @@ class Recompiling(Check):
         if len(late) < self.limit("recompiles"):
             return
         share = min(0.99, seconds / state.seconds) if state.seconds else 0.0
-        reasons = list(dict.fromkeys(str(item.get("reason")) for item in late if item.get("reason")))
+        reasons = list(dict.fromkeys(_guard(str(item.get("reason"))) for item in late if item.get("reason")))
         places = list(dict.fromkeys(place for item in late if (place := of_run.place_of(item)) is not None))
         spans = [spot(patient, place) for place in places[:3]]
-        why = say(": {reason}", reason=reasons[0][:160]) if reasons else ""
+        why = say(": {reason}", reason="; ".join(reasons[:2])[:160]) if reasons else ""
         broken = say(", and {breaks} graph breaks", breaks=len(breaks)) if breaks else ""
         yield of_run.seen_in_run(run, share, spans).finding(
             self,
@@ -88,3 +89,8 @@ class Recompiling(Check):
             severity=Severity.WARNING if run.worth(share) >= self.limit("share_warned") else Severity.NOTE,
             numbers=(run.measured("recompilations", len(late), "{times}"),),
         )
+
+
+def _guard(reason: str) -> str:
+    """The attribute or shape that made it compile again: `0/0: self.scale == 1.0  # line of code` and a stack."""
+    return re.sub(r"^\d+/\d+: ", "", reason.splitlines()[0]).partition("  #")[0].strip()

@@ -65,7 +65,9 @@ def render_comparison(item: Comparison) -> str:
 
 def _page(template: str, **given: Any) -> str:
     language = current_language()
-    return _environment().get_template(template).render(language=_TAGS.get(language, language), **given)
+    run = getattr(given.get("report"), "run", None)
+    policy = POLICY + ("; img-src data:" if run is not None and run.shown else "")
+    return _environment().get_template(template).render(policy=policy, language=_TAGS.get(language, language), **given)
 
 
 @cache
@@ -73,7 +75,7 @@ def _environment() -> "jinja2.Environment":
     made = environment("gpudoctor.report.html")
     functions = {name: value for module in _CALLED for name, value in vars(module).items() if callable(value)}
     constants = {"phases": palette.PHASES, "curves": palette.CURVES, "severities": palette.SEVERITIES}
-    files = {"css": _file("page.css"), "script": SCRIPT, "policy": POLICY}
+    files = {"css": _file("page.css"), "script": SCRIPT}
     made.globals |= {"sentences": _sentences, **functions, **constants, **files}
     made.filters |= {"duration": duration, "inline": findings_part.inline, "percent": percent, "quantity": quantity}
     made.filters |= {"phase": run_part.phase, "phase_class": run_part.phase_class, "size": size}

@@ -1,6 +1,8 @@
 """What the page shows of a run: its steps, charts, memory, numbers, and where it is from."""
 
+import base64
 import math
+import zlib
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
@@ -248,6 +250,17 @@ def memory_budgets(run: RunSummary) -> Iterator[tuple[str, float, list[tuple[str
         parts = [(tr("all processes of the command"), command, "c0"), (tr("others"), others, "c7")]
         free = max(0.0, memory.machine_limit - command - others)
         yield tr("host"), float(memory.machine_limit), [*parts, (tr("free"), free, "")]
+
+
+def picture(pixels: bytes, width: int) -> str:
+    """An image of three bytes a pixel as the address of a PNG."""
+    rows = b"".join(b"\0" + pixels[at : at + 3 * width] for at in range(0, len(pixels), 3 * width))
+    size = width.to_bytes(4, "big") + (len(pixels) // (3 * width)).to_bytes(4, "big")
+    chunks = ((b"IHDR", size + bytes((8, 2, 0, 0, 0))), (b"IDAT", zlib.compress(rows)), (b"IEND", b""))
+    body = b"".join(
+        len(data).to_bytes(4, "big") + name + data + zlib.crc32(name + data).to_bytes(4, "big") for name, data in chunks
+    )
+    return "data:image/png;base64," + base64.b64encode(b"\x89PNG\r\n\x1a\n" + body).decode()
 
 
 def code_of(report: Report, line: LineShare) -> str:

@@ -1,15 +1,18 @@
 """The training card: what a run really trained, a line for each side of it that was seen."""
 
+import base64
 from collections.abc import Callable, Mapping, Sequence
-from typing import TypeAlias
+from contextlib import suppress
+from typing import Any, TypeAlias
 
 from gpudoctor.analysis.memo import once
 from gpudoctor.analysis.run.training.logged_numbers import said as logged
 from gpudoctor.analysis.run.training.parameters import parameters
 from gpudoctor.lang import say, template, term
+from gpudoctor.model.check import Outcome
 from gpudoctor.model.run import CardLine
 from gpudoctor.model.signs.recording import Recording
-from gpudoctor.text import joined
+from gpudoctor.text import joined, number, percent
 
 Card: TypeAlias = Sequence[CardLine] | None
 """None of what is no run."""
@@ -21,6 +24,24 @@ LINES: tuple[Callable[[Recording], CardLine | None], ...] = (parameters, logged)
 def training_card(recording: Recording) -> tuple[CardLine, ...]:
     """What was seen of the training, most of it from the first rank."""
     return tuple(line for make in LINES if (line := make(recording)) is not None)
+
+
+def shown_batch(recording: Recording) -> Mapping[str, Any]:
+    """The first batch that was trained on, where it was asked for: pictures as bytes, or text in parts."""
+    process = next(iter(recording.ranks), None)
+    roles = {item.get("id"): item.get("role") for item in process.of("loader")} if process is not None else {}
+    found = process.of("shown") if process is not None else ()
+    first = min(found, key=lambda item: roles.get(item.get("loader")) != "training", default=None)
+    if first is None:
+        return {}
+    width, height = int(first.get("width") or 0), int(first.get("height") or 0)
+    pictures: tuple[bytes, ...] = ()
+    with suppress(ValueError):
+        pictures = tuple(map(base64.b64decode, first.get("pictures") or ()))
+    return {
+        "text": tuple(tuple((str(words), bool(trained)) for words, trained in row) for row in first.get("text") or ()),
+        "pictures": tuple(each for each in pictures if len(each) == 3 * width * height), "width": width,
+    }  # fmt: skip
 
 
 # What a verdict says of it.
@@ -42,3 +63,22 @@ def examined(training: Sequence[CardLine]) -> str:
     """A sentence that names what was seen of the training, with a blank before it; "" if nothing was."""
     names = [term(name) for name, is_seen in seen(training).items() if is_seen]
     return say(" gpudoctor examined its {areas}.", areas=joined(names)) if names else ""
+
+
+def changed(code: str, outcomes: Sequence[Outcome], before: Recording, after: Recording) -> str:
+    """The first number of the line that a check judges that two runs tell apart; "" where there is none.
+
+    `labels, trained share: 0 %, 12 % with it`.
+    """
+    line = next((getattr(item, "judges", "") for item in outcomes if item.code == code), "")
+    old, new = ({item.name: item.facts for item in training_card(run)}.get(line, {}) for run in (before, after))
+    for name, value in old.items():
+        now = new.get(name)
+        if all(isinstance(each, int | float) and not isinstance(each, bool) for each in (value, now)) and now != value:
+            shown = percent if "share" in name else number
+            fact = name.replace("_", " ")
+            return say(
+                "{line}, {fact}: {before}, {after} with it",
+                line=term(line), fact=fact, before=shown(value), after=shown(now),
+            )  # fmt: skip
+    return ""

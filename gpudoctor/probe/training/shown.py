@@ -1,0 +1,108 @@
+"""The first batch of a loader itself, small: only where the user asked to see it (`--show-data`)."""
+
+from __future__ import annotations
+
+import base64
+import sys
+from inspect import CO_OPTIMIZED
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from types import FrameType
+
+    from ..probe import Probe
+
+HOOK = "shown"
+_ROWS, _BYTES, _TOKENS = 8, 46_000, 256
+"""Rows of a batch, bytes of their pictures, tokens of a row."""
+_LOADERS = 4
+
+
+class Shown:
+    """Writes the first batches down."""
+
+    def __init__(self, probe: Probe) -> None:
+        self._probe = probe
+        self._next = probe.drawn
+        self.again()
+
+    def again(self) -> None:
+        """For a new recording nothing has been shown."""
+        self._loaders: set[int] = set()
+        self._tokenizer: Any = None
+
+    def tell(self) -> None:
+        """All is told at once."""
+
+    def drawn(self, batch: Any) -> None:
+        """A batch was drawn."""
+        self._next(batch)
+        loader = self._probe.loaders.last
+        if loader is None or loader.number in self._loaders or len(self._loaders) >= _LOADERS:
+            return
+        self._loaders.add(loader.number)
+        fields = self._text(batch) or self._picture(batch)
+        if fields:
+            self._probe.record("shown", {"loader": loader.number, **fields})
+
+    def _text(self, batch: Any) -> dict[str, Any]:
+        """The rows in parts of one kind: trained or not."""
+        plain = self._probe.torch.Tensor
+        ids, labels = (batch.get(name) if hasattr(batch, "get") else None for name in ("input_ids", "labels"))
+        if type(ids) is not plain or not ids.is_cpu or ids.dim() != 2:
+            return {}
+        known = type(labels) is plain and labels.is_cpu and labels.shape == ids.shape
+        rows = ids[:_ROWS, :_TOKENS].tolist()
+        marks = [[label >= 0 for label in row] for row in labels[:_ROWS, :_TOKENS].tolist()] if known else []
+        self._tokenizer = _tokenizer(sys._getframe(1))
+        marks = marks or [[False] * len(row) for row in rows]
+        return {"text": [list(self._parts(*pair)) for pair in zip(rows, marks)]}
+
+    def _parts(self, row: list[int], trained: list[bool]) -> Iterator[list[Any]]:
+        begin = 0
+        for end in range(1, len(row) + 1):
+            if end == len(row) or trained[end] != trained[begin]:
+                yield [self._words(row[begin:end]), trained[begin]]
+                begin = end
+
+    def _words(self, ids: list[int]) -> str:
+        return str(self._tokenizer.decode(ids)) if self._tokenizer is not None else " ".join(map(str, ids))
+
+    def _picture(self, batch: Any) -> dict[str, Any]:
+        """Rows of images, thinned out, in 256 steps between their least and greatest value."""
+        torch = self._probe.torch
+        parts = batch.values() if hasattr(batch, "values") else batch if isinstance(batch, (list, tuple)) else [batch]
+        fits = (part for part in parts if type(part) is torch.Tensor and part.is_cpu and part.dim() == 4)
+        images = next((part for part in fits if part.numel() and {part.shape[1], part.shape[3]} & {1, 3}), None)
+        if images is None:
+            return {}
+        images = images[:_ROWS] if images.shape[1] in (1, 3) else images[:_ROWS].permute(0, 3, 1, 2)
+        side = int((_BYTES / 3 / images.shape[0]) ** 0.5)
+        images = images[:, :, :: -(-images.shape[2] // side), :: -(-images.shape[3] // side)].to(torch.float32)
+        low, high = (float(one) for one in images.nan_to_num(0.0, 0.0, 0.0).aminmax())
+        scaled = ((images - low) * (255 / ((high - low) or 1.0))).nan_to_num(0.0).clamp(0, 255).to(torch.uint8)
+        pixels = scaled.expand(-1, 3, -1, -1).permute(0, 2, 3, 1).contiguous()
+        pictures = [base64.b64encode(bytes(one.flatten().tolist())).decode() for one in pixels]
+        return {"pictures": pictures, "height": pixels.shape[1], "width": pixels.shape[2]}
+
+
+def _tokenizer(frame: FrameType | None) -> Any:
+    """The tokenizer that the program, or the trainer that draws the batch, has under some name."""
+    while frame is not None:
+        owner = getattr(frame.f_locals.get("self"), "__dict__", {})
+        held = [owner.get("processing_class"), owner.get("tokenizer"), *frame.f_locals.values()]
+        found = next((each for each in held if hasattr(each, "decode") and hasattr(each, "eos_token_id")), None)
+        if frame.f_code.co_flags & CO_OPTIMIZED and sys.version_info < (3, 13):
+            frame.f_locals.clear()  # a copy that the frame would keep, and this step's tensors with it
+        if found is not None:
+            return found
+        frame = frame.f_back
+    return None
+
+
+def install(probe: Probe) -> None:
+    """Look at the first batches, if they are to be seen."""
+    if probe.settings.get("show_data"):
+        shown = probe.training[HOOK] = Shown(probe)
+        probe.drawn = probe.guard.reading(HOOK, shown.drawn)
