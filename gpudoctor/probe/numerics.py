@@ -168,6 +168,7 @@ class Numerics:
         if graphs.single_due():
             self._tell("single-score", {"step": step, "losses": graphs.looks, "closed": graphs.closed})
         look(root) if root.is_cpu else self._as_ours(look, root)
+        self._probe.rooted(root)
 
     def _loss(self, step: int, value: float) -> None:
         self._set(_LOSS, step, value)

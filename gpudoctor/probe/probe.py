@@ -62,9 +62,10 @@ class Probe:
         self.faults = Faults(self)
         self.warned = Warned(self)
         self.loaders: Any = None
-        self.batches: Any = None
         self.drawn: Any = nothing
         """Is given the batches of steps that are looked at, and of evaluations (training/batches.py)."""
+        self.calling = self.called = self.rooted = nothing
+        """Are given the calls of models, their ends and the losses in the same steps (training/arguments.py)."""
         self.windows: Any = None
         self.facts: Any = None
         self.training: dict[str, Any] = {}

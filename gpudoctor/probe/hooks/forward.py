@@ -33,7 +33,7 @@ def _ends(probe: Probe) -> tuple[Any, Any, Usual]:
     clock, steps, evaluation, models = probe.clock, probe.steps, probe.evaluation, probe.models
     grad_enabled = probe.torch.is_grad_enabled
 
-    def begin(args: Any, _kwargs: Any) -> int:
+    def begin(args: Any, kwargs: Any) -> int:
         clock.deep = True
         module = args[0]
         if clock.compiled is not None:
@@ -48,6 +48,7 @@ def _ends(probe: Probe) -> tuple[Any, Any, Usual]:
             phase = clock.phase
             if phase == EVALUATION:
                 models.called(module, grad, True)
+                probe.calling(module, args[1:], kwargs, False)
                 return -1
             if phase == BACKWARD:  # a checkpointed part is computed again
                 return -1
@@ -56,10 +57,13 @@ def _ends(probe: Probe) -> tuple[Any, Any, Usual]:
         if steps.index < 4 or not models.forwards & 63:
             models.see_autocast()
         models.called(module, grad, False)
+        if not clock.light:
+            probe.calling(module, args[1:], kwargs, grad)
         return clock.switch(FORWARD)
 
     def end(token: int, _result: Any) -> None:
         clock.deep = False
+        probe.called()
         if token >= 0:
             clock.switch(token)
 

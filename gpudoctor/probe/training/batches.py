@@ -57,9 +57,15 @@ class Batches:
     def __init__(self, probe: Probe) -> None:
         self._probe = probe
         self._torch = probe.torch
+        self._weights: Any = None
+        self.again()
+
+    def again(self) -> None:
+        """For a new recording no batch has been drawn."""
         self._budget = Budget(_SHARE)
         self.words = Words()
-        self._weights: Any = None
+        self._entries: dict[int, Any] = {}
+        """Loaders that were drawn from, by number."""
         self._least: dict[int, tuple[Any, Any, int]] = {}
         """By loader: the least and the greatest value of each feature so far, and of how many rows."""
         self._asked: dict[int, tuple[Any, Any]] = {}
@@ -72,13 +78,20 @@ class Batches:
             return
         entry.draws += 1
         draws = entry.draws
-        if draws > _FIRST and draws & (draws - 1) and not self._budget.due():
+        self._entries[entry.number] = entry
+        if draws > _FIRST and draws & (draws - 1) and (draws & 15 or not self._budget.due()):
             return
         began = perf_counter()
         self._look(entry, batch)
         took = perf_counter() - began
         self._budget.charge(took)
         self._probe.clock.charge(PROBE, took)
+
+    def tell(self) -> None:
+        """Write down how many batches each loader gave."""
+        for entry in self._entries.values():
+            fields = {"loader": entry.number, "role": entry.role, "step": self._probe.steps.index, "kind": "sum"}
+            self._probe.record("batch", {**fields, "draw": entry.draws, "epoch": entry.epochs, "hashes": []})
 
     def _look(self, entry: Any, batch: Any) -> None:
         plain = self._torch.Tensor
@@ -284,5 +297,5 @@ def _filled(cell: Any) -> bool:
 
 def install(probe: Probe) -> None:
     """Look at what the loaders give."""
-    probe.batches = Batches(probe)
-    probe.drawn = probe.guard.reading(HOOK, probe.batches.drawn)
+    probe.training[HOOK] = batches = Batches(probe)
+    probe.drawn = probe.guard.reading(HOOK, batches.drawn)

@@ -171,6 +171,15 @@ _OF: Mapping[str, Mapping[str, Judge]] = {
         "order": text,
         **dict.fromkeys(("pin_memory", "persistent", "iterable"), flag),
     },
+    "call": {
+        **dict.fromkeys(
+            ("dims", "of", "rounded", "finite", "after", "before", "seen_after", "seen_before", "jumps", "starts",
+             "starts_after_end", "ends_inside", "losses"), whole),
+        **dict.fromkeys(("least", "most", "mean"), number),
+        **dict.fromkeys(("model", "layer", "path_in", "next"), text),
+        **dict.fromkeys(("causal", "takes_mask", "given", "whole", "attention"), flag),
+        **dict.fromkeys(("shape", "hits", "counted"), every(whole)),
+    },
     "worker": {"pids": every(whole)},
     "batch": {
         **dict.fromkeys(

@@ -1,0 +1,294 @@
+"""What the model is called with, and what its loss compares: padding that attention sees, positions, shifted labels,
+the numbers that its first layer is given.
+"""
+
+from __future__ import annotations
+
+import sys
+import weakref
+from time import perf_counter
+from typing import TYPE_CHECKING, Any
+
+from ..clock import PROBE
+from ..losses import behind
+from ..models import class_name, parts, unwrapped
+from ..tensor_reads import Budget, capturing
+
+if TYPE_CHECKING:
+    from ..probe import Probe
+
+HOOK = "arguments"
+_SHARE = 0.0005
+"""Share of the time for these looks, beyond the first ones and those that are a power of two."""
+_FIRST = 3
+_MODELS = 32
+_ROWS, _COLUMNS, _NUMBERS = 64, 8192, 1024
+"""Rows of a batch that are looked at, tokens and numbers of each."""
+_LOSSES, _OFFSETS = 4, 3
+"""Losses of a graph that are compared with the tokens, and by how many places they may be shifted."""
+_NO_MASK = ("labels", "token_type_ids", "position_ids")
+
+
+class Known:
+    """What does not change about a model."""
+
+    def __init__(self, torch: Any, module: Any) -> None:
+        self.module = weakref.ref(module)
+        self.looks = 0
+        inner = unwrapped(module)
+        self.name = class_name(inner)
+        forward = getattr(type(inner), "forward", None)
+        while hasattr(forward, "__wrapped__"):
+            forward = forward.__wrapped__
+        code = getattr(forward, "__code__", None)
+        self.names: tuple[str, ...] = code.co_varnames[1 : code.co_argcount] if code is not None else ()
+        self.config = inner.__dict__.get("config")
+        every = parts(module)
+        self.causal = any(part.__dict__.get("is_causal") is True for part in every.values())
+        self.pad = next((part.padding_idx for part in every.values() if isinstance(part, torch.nn.Embedding)), None)
+        self.attention = next((p for p in every.values() if isinstance(p, torch.nn.MultiheadAttention)), None)
+        leaves = [(path, part) for path, part in every.items() if not part._modules and part.__dict__]
+        weighed = [
+            (path, part) for path, part in leaves if _weight(part) is not None or "running_mean" in part._buffers
+        ]
+        path, first = weighed[0] if weighed else ("", None)
+        weight = _weight(first)
+        wide = weight is not None and weight.dim() > 1 and not isinstance(first, torch.nn.Embedding)
+        self.first = first if wide else None
+        self.layer = {"layer": type(first).__name__, "path_in": path, "dims": weight.dim() if wide else None,
+                      "next": type(weighed[1][1]).__name__ if len(weighed) > 1 else None}  # fmt: skip
+
+
+class Arguments:
+    """Looks at the arguments of the outermost model, and at the targets of the loss behind it."""
+
+    def __init__(self, probe: Probe) -> None:
+        self._probe = probe
+        self._torch = probe.torch
+        self._reading = probe.guard.reading(HOOK, self._given)
+        self._attending = probe.guard.safely(HOOK, self._attended)
+        self.again()
+
+    def again(self) -> None:
+        """For a new recording no model has been called."""
+        self._budget = Budget(_SHARE)
+        self._known: dict[int, Known] = {}
+        self._hooks: list[Any] = []
+        self._masked: bool | None = None
+        self._tokens: Any = None
+        """The tokens of the last look, weakly, and the model."""
+        self._matched: dict[str, list[list[int]]] = {}
+        """By model: labels that are the token so many places on, and labels that could be."""
+
+    def tell(self) -> None:
+        """Each look has been told."""
+
+    def begins(self, module: Any, args: Any, kwargs: Any, grad: bool) -> None:
+        """The outermost module is called."""
+        known = self._known.get(id(module))
+        if known is None or known.module() is not module:
+            if len(self._known) >= _MODELS or isinstance(module, self._torch.jit.ScriptModule):
+                return
+            known = self._known[id(module)] = Known(self._torch, module)
+            words = self._probe.training["batches"].words
+            if known.config is not None:
+                words.learn(known.config, False)
+            if words.pad is None:
+                words.pad = known.pad
+        known.looks += 1
+        looks = known.looks
+        if looks > _FIRST and looks & (looks - 1) and (looks & 15 or not self._budget.due()):
+            return
+        began = perf_counter()
+        named = {name: value for name, value in zip(known.names, args) if name not in kwargs} | kwargs
+        self._look(known, named, grad and module.training)
+        self._spend(perf_counter() - began)
+
+    def _spend(self, took: float) -> None:
+        self._budget.charge(took)
+        self._probe.clock.charge(PROBE, took)
+
+    def ends(self) -> None:
+        """The call is over."""
+        hooks, self._hooks = self._hooks, []
+        for hook in hooks:
+            hook.remove()
+
+    def _look(self, known: Known, named: dict[str, Any], training: bool) -> None:
+        torch = self._torch
+        tensors = {name: value for name, value in named.items() if type(value) is torch.Tensor}
+        first = next(iter(tensors.values()), None)
+        if first is None or capturing(torch, first.device):
+            return
+        self._masked = None
+        if training and self._steps() and not self._compiled():
+            self._hook(known)
+        ids = tensors.get("input_ids", first)
+        if ids.dim() == 2 and ids.dtype in (torch.int64, torch.int32) and ids.shape[1] > 1:
+            if training:
+                self._tokens = weakref.ref(ids), known.name
+            self._ids(known, ids[:_ROWS, :_COLUMNS], tensors)
+
+    def _steps(self) -> bool:
+        """Whether a step has ended: what is compiled in the first one must not see hooks of ours."""
+        return self._probe.steps.index > 0
+
+    def _compiled(self) -> bool:
+        counters = getattr(sys.modules.get("torch._dynamo.utils"), "counters", None)
+        return bool(counters and counters.get("frames"))
+
+    def _hook(self, known: Known) -> None:
+        # A transformer's fast path, in eval mode, is not taken where a part of it has a hook.
+        if known.first is not None and (known.attention is None or known.first.training):
+            self._hooks.append(known.first.register_forward_pre_hook(lambda _, given: self._reading(known, given)))
+        if known.attention is not None and known.attention.training:
+            asked = lambda _, args, kwargs: self._attending(args, kwargs)  # noqa: E731
+            self._hooks.append(known.attention.register_forward_pre_hook(asked, with_kwargs=True))
+
+    # -- inside
+
+    def _given(self, known: Known, given: Any) -> None:
+        """What the first layer is given."""
+        torch, value = self._torch, given[0] if given else None
+        if type(value) is not torch.Tensor or not value.is_floating_point() or value.dim() < 2 or not value.numel():
+            return
+        part = value[:_ROWS].detach().flatten(1)
+        part = part[:, :: max(1, -(-part.shape[1] // _NUMBERS))].to(torch.float32)
+        whole = (part == part.round()).sum().to(torch.float32)
+        vector = torch.stack([part.amin(), part.amax(), part.mean(), whole, torch.isfinite(part).sum().to(whole.dtype)])
+        fields = {**known.layer, "kind": "layer", "model": known.name, "step": self._probe.steps.index,
+                  "shape": list(value.shape), "of": part.numel()}  # fmt: skip
+
+        def note(values: list[float]) -> None:
+            if values[0] - values[0] == 0.0 and values[1] - values[1] == 0.0:
+                more = dict(zip(("least", "most", "mean"), values))
+                self._probe.record("call", {**fields, **more, "rounded": int(values[3]), "finite": int(values[4])})
+
+        self._probe.numerics.read_all(vector, note)
+
+    def _attended(self, args: Any, kwargs: Any) -> None:
+        """Whether the first attention is given a mask."""
+        masks = [kwargs.get(name) for name in ("key_padding_mask", "attn_mask")] + [*args[3:4], *args[5:6]]
+        self._masked = any(mask is not None for mask in masks) or bool(kwargs.get("is_causal"))
+
+    # -- tokens
+
+    def _ids(self, known: Known, ids: Any, tensors: dict[str, Any]) -> None:
+        """Padding that no mask hides, and positions."""
+        torch, words = self._torch, self._probe.training["batches"].words
+        wide = torch.arange(ids.shape[1], device=ids.device)
+        mask, positions = tensors.get("attention_mask"), tensors.get("position_ids")
+        if mask is None:
+            others = (value for name, value in tensors.items() if name not in _NO_MASK and value is not ids)
+            mask = next(
+                (other for other in others if other.shape == ids.shape and other.data_ptr() != ids.data_ptr()), None
+            )
+        cut = mask[:_ROWS, :_COLUMNS] if mask is not None and mask.dim() == 2 else None
+        cut = cut if cut is not None and cut.shape == ids.shape else None
+        numbers: list[Any] = []
+        names: list[str] = []
+        if words.pad is not None:
+            real = ids != words.pad
+            last = torch.where(real, wide, -1).amax(1, keepdim=True)
+            first = torch.where(real, wide, ids.shape[1]).amin(1, keepdim=True)
+            # One of them may be the end token, or the first one, of the same number.
+            after, before = (wide > last + 1) & (last >= 0), (wide < first - 1) & (last >= 0)
+            if cut is not None:
+                as_real = cut == cut.gather(1, first.clamp(max=ids.shape[1] - 1))
+                seen_after, seen_before = after & as_real, before & as_real
+            else:
+                seen_after, seen_before = after, before
+            names += ["after", "before", "seen_after", "seen_before"]
+            numbers += [after.sum(), before.sum(), seen_after.sum(), seen_before.sum()]
+        if (
+            positions is not None
+            and positions.shape[-2:] == ids.shape[-2:]
+            and positions.dim() == 2
+            and ids.shape[1] > 2
+        ):
+            places = positions[:_ROWS, :_COLUMNS]
+            shown = cut[:, 1:] != 0 if cut is not None else torch.ones_like(places[:, 1:], dtype=torch.bool)
+            starts = (places[:, 1:] == 0) & shown
+            ended = torch.zeros_like(ids[:, :-1], dtype=torch.bool)
+            for end in words.ends:
+                ended |= ids[:, :-1] == end
+            names += ["jumps", "starts", "starts_after_end", "ends_inside"]
+            jumps = shown & ~starts & (places[:, 1:] != places[:, :-1] + 1)
+            numbers += [jumps.sum(), starts.sum(), (starts & ended).sum(), (ended & shown).sum()]
+        if not numbers:
+            return
+        fields = {"kind": "ids", "model": known.name, "step": self._probe.steps.index, "causal": known.causal,
+                  "takes_mask": "attention_mask" in known.names, "given": mask is not None, "whole": cut is not None,
+                  "shape": list(ids.shape), "attention": self._masked}  # fmt: skip
+
+        def note(values: list[float]) -> None:
+            self._probe.record("call", {**fields, **{name: int(value) for name, value in zip(names, values)}})
+
+        self._probe.numerics.read_all(torch.stack(numbers).to(torch.float32), note)
+
+    # -- the loss
+
+    def rooted(self, root: Any) -> None:
+        """A backward pass begins: the targets of its loss beside the tokens that the model was given."""
+        tokens, self._tokens = self._tokens, None
+        ids = tokens[0]() if tokens is not None else None
+        if ids is None:
+            return
+        began = perf_counter()
+        vectors = []
+        for node in behind(root.grad_fn, ("NllLossBackward0",)):
+            if type(node).__name__ == "NllLossBackward0" and len(vectors) < _LOSSES:
+                vector = self._compared(node, ids)
+                vectors += [vector] if vector is not None else []
+        if vectors:
+            self._probe.numerics.read_all(self._torch.cat(vectors).to(self._torch.float64),
+                                          lambda values: self._note(tokens[1], values))  # fmt: skip
+        self._spend(perf_counter() - began)
+
+    def _compared(self, node: Any, ids: Any) -> Any:
+        torch = self._torch
+        kept = getattr(node, "_raw_saved_target", None)
+        if kept is None or getattr(kept, "unpack_hook", kept) is not None:
+            return None
+        target = kept.data
+        rows, wide = ids.shape
+        if type(target) is not torch.Tensor or target.device != ids.device or target.numel() % rows:
+            return None
+        each = target.numel() // rows
+        if each not in (wide, wide - 1):
+            return None
+        labels = target.detach().reshape(rows, each)[:_ROWS, :_COLUMNS]
+        ids = ids[:_ROWS, :_COLUMNS]
+        counts = []
+        for offset in range(_OFFSETS):
+            width = min(labels.shape[1], ids.shape[1] - offset)
+            own = labels[:, :width]
+            valid = own >= 0
+            counts += [(valid & (own == ids[:, offset : offset + width])).sum(), valid.sum()]
+        return torch.stack(counts)
+
+    def _note(self, model: str, values: list[float]) -> None:
+        """Of several losses the one that is nearest to the tokens, offset by offset."""
+        size = 2 * _OFFSETS
+        losses = [values[start : start + size] for start in range(0, len(values), size)]
+        found = self._matched.setdefault(model, [[0] * _OFFSETS, [0] * _OFFSETS])
+        for offset in range(_OFFSETS):
+            hits, of = max(
+                (loss[2 * offset : 2 * offset + 2] for loss in losses), key=lambda one: one[0] / (one[1] or 1)
+            )
+            found[0][offset] += int(hits)
+            found[1][offset] += int(of)
+        fields = {"kind": "targets", "model": model, "step": self._probe.steps.index, "losses": len(losses)}
+        self._probe.record("call", {**fields, "hits": found[0], "counted": found[1]})
+
+
+def _weight(part: Any) -> Any:
+    return part._parameters.get("weight") if part is not None else None
+
+
+def install(probe: Probe) -> None:
+    """Look at the calls of models, and at what their losses compare."""
+    probe.training[HOOK] = arguments = Arguments(probe)
+    probe.calling = probe.guard.reading(HOOK, arguments.begins)
+    probe.called = probe.guard.safely(HOOK, arguments.ends)
+    probe.rooted = probe.guard.reading(HOOK, arguments.rooted)
