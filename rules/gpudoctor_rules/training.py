@@ -1,9 +1,13 @@
 """Rules on the topic: training."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 
 from gpudoctor.lang import say
 from gpudoctor.model import Finding, Remedy, answers
+from gpudoctor_checks.training.evaluation_overlap import EvaluationOverlapDetail
+from gpudoctor_checks.training.inputs_unlike import InputsUnlikeDetail
+from gpudoctor_checks.training.labels_misplaced import LabelsMisplacedDetail
+from gpudoctor_checks.training.labels_untrained import LabelsUntrainedDetail
 from gpudoctor_checks.training.preference_stuck import PreferenceStuckDetail
 from gpudoctor_rules.remedies import remedy
 
@@ -35,6 +39,100 @@ _STUCK = {
 @answers("TRAIN012")
 def preference_stuck(finding: Finding) -> Iterator[Remedy]:
     """By the finding's `how`."""
-    how = finding.detail_of(PreferenceStuckDetail).how
-    title, *steps = _STUCK[how]
+    yield from _by_how(finding, finding.detail_of(PreferenceStuckDetail).how, _STUCK)
+
+
+_UNTRAINED = {
+    "cut": (
+        say("cut the prompt and not the answer, raise the maximum length, or drop such rows"),
+        "ids = prompt[-(max_length - len(answer)):] + answer",
+        "dataset = dataset.filter(lambda row: any(label >= 0 for label in row['labels']))",
+    ),
+    "rows": (
+        say("print such a row: its answer, template or mask leaves nothing to train; drop or mend it"),
+        "dataset = dataset.filter(lambda row: any(label >= 0 for label in row['labels']))",
+    ),
+    "pad": (
+        say("give the tokenizer a padding token of its own, or mask labels by the attention mask"),
+        "tokenizer.add_special_tokens({'pad_token': '<pad>'}); model.resize_token_embeddings(len(tokenizer))",
+        "labels = input_ids.masked_fill(attention_mask == 0, -100)",
+    ),
+    "end": (
+        say("end each text with the end token, and train it"),
+        "text + tokenizer.eos_token   # and labels of the answer up to and with it",
+    ),
+}
+_MISPLACED = {
+    "twice": (
+        say("give the model labels = input_ids: it shifts them itself"),
+        "return {'input_ids': ids, 'labels': ids.clone()}",
+    ),
+    "copy": (
+        say("shift the labels by one against the logits"),
+        "loss = F.cross_entropy(logits[:, :-1].flatten(0, 1), ids[:, 1:].flatten())",
+    ),
+    "padding": (say("set the labels of padding to -100"), "labels = input_ids.masked_fill(attention_mask == 0, -100)"),
+    "mask": (
+        say("set the labels to -100 where the mask is 0"),
+        "labels = labels.masked_fill(completion_mask == 0, -100)",
+    ),
+}
+_UNLIKE = {
+    "pixels": (
+        say("scale the pixels as the model expects them"),
+        "image = (image / 255 - mean) / std   # of ImageNet: 0.485 0.456 0.406, 0.229 0.224 0.225",
+    ),
+    "dark": (say("divide the pixels by 255 once: ToTensor has done it"),),
+    "last": (say("permute the images to channels first"), "images = images.permute(0, 3, 1, 2).contiguous()"),
+    "unreal": (
+        say("find the samples that are not finite, and mend or drop them"),
+        "bad = [i for i in range(len(dataset)) if not torch.isfinite(dataset[i][0]).all()]",
+    ),
+    "constant": (say("print some samples: a scaler, an integer division or a join has lost the values"),),
+    "padding": (
+        say("give the model a mask that is 0 at padding"),
+        "attention_mask = (input_ids != pad_token_id).long()",
+        "src_key_padding_mask = input_ids == pad_token_id   # of torch.nn.Transformer",
+    ),
+    "positions": (
+        say("count the positions from 0 in each text, and on by one"),
+        "position_ids = torch.cat([torch.arange(n) for n in lengths])",
+    ),
+    "repeated": (say("look for the samples that are in the set twice, and drop them"),),
+}
+_OVERLAP = {
+    "samples": (
+        say("split the samples once, by a fixed seed, and check that both parts are disjoint"),
+        "train, valid = torch.utils.data.random_split(dataset, [0.9, 0.1], torch.Generator().manual_seed(0))",
+    ),
+    "padding": _MISPLACED["padding"],
+}
+
+
+def _by_how(finding: Finding, how: str, texts: Mapping[str, Sequence[str]]) -> Iterator[Remedy]:
+    title, *steps = texts[how]
     yield remedy(f"{finding.code}-{how}", title, *(steps or (title,)))
+
+
+@answers("TRAIN001")
+def labels_untrained(finding: Finding) -> Iterator[Remedy]:
+    """By the finding's `how`."""
+    yield from _by_how(finding, finding.detail_of(LabelsUntrainedDetail).how, _UNTRAINED)
+
+
+@answers("TRAIN002")
+def labels_misplaced(finding: Finding) -> Iterator[Remedy]:
+    """By the finding's `how`."""
+    yield from _by_how(finding, finding.detail_of(LabelsMisplacedDetail).how, _MISPLACED)
+
+
+@answers("TRAIN003")
+def inputs_unlike(finding: Finding) -> Iterator[Remedy]:
+    """By the finding's `how`."""
+    yield from _by_how(finding, finding.detail_of(InputsUnlikeDetail).how, _UNLIKE)
+
+
+@answers("TRAIN004")
+def evaluation_overlap(finding: Finding) -> Iterator[Remedy]:
+    """By the finding's `how`."""
+    yield from _by_how(finding, finding.detail_of(EvaluationOverlapDetail).how, _OVERLAP)

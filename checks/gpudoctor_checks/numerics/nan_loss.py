@@ -4,6 +4,7 @@ from collections.abc import Iterator
 
 from gpudoctor.analysis import of_run
 from gpudoctor.analysis.run.steady_run import measured, spots
+from gpudoctor.analysis.run.training.data import looks, unlabelled
 from gpudoctor.lang import say
 from gpudoctor.model import Check, Code, Confidence, Cost, Finding, Patient, Reads, Severity, Threshold, Trait
 from gpudoctor.model.proof import BadStepDetail
@@ -116,6 +117,7 @@ class NanLoss(Check):
             confidence=Confidence.CONFIRMED,
             cost=Cost(breaks=say("from step {step} on the weights are NaN", step=of_run.step_of(loss))),
             subject=f"step {of_run.step_of(loss)}",
+            effect_of=Code("TRAIN001") if any(map(unlabelled, looks(recording).values())) and not rate else None,
             detail=BadStepDetail(step=of_run.step_of(loss), suspected="rate" if rate else "operation"),
         )
 

@@ -200,12 +200,13 @@ def _facts(loader: Any, place: Place) -> dict[str, Any]:
 
 
 def _order(loader: Any) -> str | None:
-    """`sequential`, `random`; None where somebody else's sampler decides."""
+    """`sequential`, `random`; None where somebody else's sampler decides, or one draws twice."""
     sampler, batches = getattr(loader, "sampler", None), getattr(loader, "batch_sampler", None)
     if batches is not None and type(batches).__name__ != "BatchSampler":
         return None
-    known = {"SequentialSampler": "sequential", "RandomSampler": "random"}
-    return known.get(type(getattr(batches, "sampler", sampler)).__name__)
+    known = {"SequentialSampler": "sequential", "RandomSampler": "random", "SeedableRandomSampler": "random"}
+    found = getattr(batches, "sampler", sampler)
+    return None if vars(found).get("replacement") else known.get(type(found).__name__)
 
 
 def _batch_size(loader: Any) -> int | None:

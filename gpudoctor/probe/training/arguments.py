@@ -26,7 +26,8 @@ _ROWS, _COLUMNS, _NUMBERS = 64, 8192, 1024
 """Rows of a batch that are looked at, tokens and numbers of each."""
 _LOSSES, _OFFSETS = 4, 3
 """Losses of a graph that are compared with the tokens, and by how many places they may be shifted."""
-_NO_MASK = ("labels", "token_type_ids", "position_ids")
+_NO_MASK = ("labels", "token_type_ids", "position_ids", "targets", "target", "y")
+_NO_TOKENS = (*_NO_MASK, "attention_mask", "mask", "decoder_attention_mask")
 
 
 class Known:
@@ -37,7 +38,7 @@ class Known:
         self.looks = 0
         inner = unwrapped(module)
         self.name = class_name(inner)
-        forward = getattr(type(inner), "forward", None)
+        forward: Any = getattr(type(inner), "forward", None)
         while hasattr(forward, "__wrapped__"):
             forward = forward.__wrapped__
         code = getattr(forward, "__code__", None)
@@ -76,9 +77,9 @@ class Arguments:
         self._hooks: list[Any] = []
         self._masked: bool | None = None
         self._tokens: Any = None
-        """The tokens of the last look, weakly, and the model."""
+        """The tokens of the last look, until its backward pass; the model's name, whether it had several."""
         self._matched: dict[str, list[list[int]]] = {}
-        """By model: labels that are the token so many places on, and labels that could be."""
+        """By model: labels that are the token so many places on, and labels that could be; labels, padding, tokens."""
 
     def tell(self) -> None:
         """Each look has been told."""
@@ -97,6 +98,7 @@ class Arguments:
                 words.pad = known.pad
         known.looks += 1
         looks = known.looks
+        self._tokens = None
         if looks > _FIRST and looks & (looks - 1) and (looks & 15 or not self._budget.due()):
             return
         began = perf_counter()
@@ -123,11 +125,15 @@ class Arguments:
         self._masked = None
         if training and self._steps() and not self._compiled():
             self._hook(known)
-        ids = tensors.get("input_ids", first)
-        if ids.dim() == 2 and ids.dtype in (torch.int64, torch.int32) and ids.shape[1] > 1:
+        asked = [value for name, value in tensors.items() if name not in _NO_TOKENS and _tokens(torch, value)]
+        if not asked:
+            return
+        ids = tensors.get("input_ids", asked[0])
+        if _tokens(torch, ids):
             if training:
-                self._tokens = weakref.ref(ids), known.name
-            self._ids(known, ids[:_ROWS, :_COLUMNS], tensors)
+                several = len(asked) > 1 or bool(getattr(known.config, "is_encoder_decoder", False))
+                self._tokens = tensors.get("decoder_input_ids", ids), known.name, several
+            self._ids(known, ids[:_ROWS, :_COLUMNS], tensors, training)
 
     def _steps(self) -> bool:
         """Whether a step has ended: what is compiled in the first one must not see hooks of ours."""
@@ -149,7 +155,8 @@ class Arguments:
 
     def _given(self, known: Known, given: Any) -> None:
         """What the first layer is given."""
-        torch, value = self._torch, given[0] if given else None
+        torch = self._torch
+        value: Any = given[0] if given else None
         if type(value) is not torch.Tensor or not value.is_floating_point() or value.dim() < 2 or not value.numel():
             return
         part = value[:_ROWS].detach().flatten(1)
@@ -160,9 +167,8 @@ class Arguments:
                   "shape": list(value.shape), "of": part.numel()}  # fmt: skip
 
         def note(values: list[float]) -> None:
-            if values[0] - values[0] == 0.0 and values[1] - values[1] == 0.0:
-                more = dict(zip(("least", "most", "mean"), values))
-                self._probe.record("call", {**fields, **more, "rounded": int(values[3]), "finite": int(values[4])})
+            more = {name: value for name, value in zip(("least", "most", "mean"), values) if value - value == 0.0}
+            self._probe.record("call", {**fields, **more, "rounded": int(values[3]), "finite": int(values[4])})
 
         self._probe.numerics.read_all(vector, note)
 
@@ -173,7 +179,7 @@ class Arguments:
 
     # -- tokens
 
-    def _ids(self, known: Known, ids: Any, tensors: dict[str, Any]) -> None:
+    def _ids(self, known: Known, ids: Any, tensors: dict[str, Any], training: bool) -> None:
         """Padding that no mask hides, and positions."""
         torch, words = self._torch, self._probe.training["batches"].words
         wide = torch.arange(ids.shape[1], device=ids.device)
@@ -215,11 +221,16 @@ class Arguments:
             names += ["jumps", "starts", "starts_after_end", "ends_inside"]
             jumps = shown & ~starts & (places[:, 1:] != places[:, :-1] + 1)
             numbers += [jumps.sum(), starts.sum(), (starts & ended).sum(), (ended & shown).sum()]
+        labels = tensors.get("labels")
+        if labels is not None and labels.shape == tensors.get("input_ids", labels).shape and cut is not None:
+            trained = labels[:_ROWS, :_COLUMNS] >= 0
+            names += ["labels", "labels_at_padding"]
+            numbers += [trained.sum(), (trained & (cut == 0)).sum()]
         if not numbers:
             return
         fields = {"kind": "ids", "model": known.name, "step": self._probe.steps.index, "causal": known.causal,
                   "takes_mask": "attention_mask" in known.names, "given": mask is not None, "whole": cut is not None,
-                  "shape": list(ids.shape), "attention": self._masked}  # fmt: skip
+                  "shape": list(ids.shape), "attention": self._masked, "training": training}  # fmt: skip
 
         def note(values: list[float]) -> None:
             self._probe.record("call", {**fields, **{name: int(value) for name, value in zip(names, values)}})
@@ -231,25 +242,25 @@ class Arguments:
     def rooted(self, root: Any) -> None:
         """A backward pass begins: the targets of its loss beside the tokens that the model was given."""
         tokens, self._tokens = self._tokens, None
-        ids = tokens[0]() if tokens is not None else None
-        if ids is None:
+        if tokens is None:
             return
+        ids, model, several = tokens
         began = perf_counter()
-        vectors = []
+        vectors: list[Any] = []
         for node in behind(root.grad_fn, ("NllLossBackward0",)):
             if type(node).__name__ == "NllLossBackward0" and len(vectors) < _LOSSES:
                 vector = self._compared(node, ids)
                 vectors += [vector] if vector is not None else []
         if vectors:
             self._probe.numerics.read_all(self._torch.cat(vectors).to(self._torch.float64),
-                                          lambda values: self._note(tokens[1], values))  # fmt: skip
+                                          lambda values: self._note(model, several, values))  # fmt: skip
         self._spend(perf_counter() - began)
 
     def _compared(self, node: Any, ids: Any) -> Any:
         torch = self._torch
         kept = getattr(node, "_raw_saved_target", None)
-        if kept is None or getattr(kept, "unpack_hook", kept) is not None:
-            return None
+        if kept is None or getattr(kept, "unpack_hook", kept) is not None or not node._saved_reduction:
+            return None  # a loss a token may be masked behind it
         target = kept.data
         rows, wide = ids.shape
         if type(target) is not torch.Tensor or target.device != ids.device or target.numel() % rows:
@@ -259,27 +270,36 @@ class Arguments:
             return None
         labels = target.detach().reshape(rows, each)[:_ROWS, :_COLUMNS]
         ids = ids[:_ROWS, :_COLUMNS]
-        counts = []
+        ignored, pad = node._saved_ignore_index, self._probe.training["batches"].words.pad
+        counted = (labels >= 0) & (labels != ignored)
+        twice = counted[:, 1:] & (labels[:, 1:] == pad) & (labels[:, :-1] == pad) if pad is not None else counted[:, :0]
+        counts = [counted.sum(), twice.sum(), counted.sum() * 0 + ids.numel()]
         for offset in range(_OFFSETS):
             width = min(labels.shape[1], ids.shape[1] - offset)
-            own = labels[:, :width]
-            valid = own >= 0
+            own, valid = labels[:, :width], counted[:, :width]
             counts += [(valid & (own == ids[:, offset : offset + width])).sum(), valid.sum()]
         return torch.stack(counts)
 
-    def _note(self, model: str, values: list[float]) -> None:
+    def _note(self, model: str, several: bool, values: list[float]) -> None:
         """Of several losses the one that is nearest to the tokens, offset by offset."""
-        size = 2 * _OFFSETS
+        size = 3 + 2 * _OFFSETS
         losses = [values[start : start + size] for start in range(0, len(values), size)]
-        found = self._matched.setdefault(model, [[0] * _OFFSETS, [0] * _OFFSETS])
+        found = self._matched.setdefault(model, [[0] * _OFFSETS, [0] * _OFFSETS, [0] * 3])
         for offset in range(_OFFSETS):
-            hits, of = max(
-                (loss[2 * offset : 2 * offset + 2] for loss in losses), key=lambda one: one[0] / (one[1] or 1)
-            )
+            pairs = [loss[3 + 2 * offset : 5 + 2 * offset] for loss in losses]
+            hits, of = max(pairs, key=lambda pair: pair[0] / (pair[1] or 1))
             found[0][offset] += int(hits)
             found[1][offset] += int(of)
+        for place in range(3):
+            found[2][place] += int(losses[0][place])
         fields = {"kind": "targets", "model": model, "step": self._probe.steps.index, "losses": len(losses)}
-        self._probe.record("call", {**fields, "hits": found[0], "counted": found[1]})
+        fields |= dict(zip(("labels", "pads", "tokens"), found[2]))
+        self._probe.record("call", {**fields, "several": several, "hits": found[0], "counted": found[1]})
+
+
+def _tokens(torch: Any, value: Any) -> bool:
+    """Whether a tensor may be rows of tokens."""
+    return bool(value.dim() == 2 and value.dtype in (torch.int64, torch.int32) and value.shape[1] > 1)
 
 
 def _weight(part: Any) -> Any:

@@ -20,8 +20,8 @@ _FIRST = 3
 """Draws of a loader that are looked at in any case."""
 ROWS, _COLUMNS, _FEATURES = 64, 8192, 1024
 """Rows of a batch that are looked at, tokens and numbers of each."""
-_PARTS = 16
-"""Tensors of a batch that are looked at."""
+_PARTS, _EMPTY = 16, 8
+"""Tensors of a batch that are looked at, and batches without a label that are told beside the others."""
 _ASIDE = ("attention_mask", "special_tokens_mask", "decoder_attention_mask")
 """Masks that say nothing of what is trained."""
 _LABELS = ("labels", "label", "targets", "target", "y", "1")
@@ -68,6 +68,10 @@ class Batches:
         """Loaders that were drawn from, by number."""
         self._least: dict[int, tuple[Any, Any, int]] = {}
         """By loader: the least and the greatest value of each feature so far, and of how many rows."""
+        self._bare: dict[int, int] = {}
+        """By loader that gave a row without a label: batches without any that are yet to be told."""
+        self._trained: dict[int, list[int]] = {}
+        """By loader: labels so far, and tokens that could have one."""
         self._asked: dict[int, tuple[Any, Any]] = {}
         """By loader: where the program makes its batches."""
 
@@ -79,13 +83,23 @@ class Batches:
         entry.draws += 1
         draws = entry.draws
         self._entries[entry.number] = entry
-        if draws > _FIRST and draws & (draws - 1) and (draws & 15 or not self._budget.due()):
+        usual = draws <= _FIRST or not draws & (draws - 1) or (not draws & 15 and self._budget.due())
+        if not usual and not self._empty(entry.number, batch):
             return
         began = perf_counter()
-        self._look(entry, batch)
+        self._look(entry, batch, usual)
         took = perf_counter() - began
         self._budget.charge(took)
         self._probe.clock.charge(PROBE, took)
+
+    def _empty(self, number: int, batch: Any) -> bool:
+        """Whether a batch has no label, of a loader that gave a row without one."""
+        left = self._bare.get(number, 0)
+        labels = batch.get("labels") if left and isinstance(batch, Mapping) else None
+        if type(labels) is not self._torch.Tensor or not labels.is_cpu or int(labels.max()) >= 0:
+            return False
+        self._bare[number] = left - 1
+        return True
 
     def tell(self) -> None:
         """Write down how many batches each loader gave."""
@@ -93,7 +107,7 @@ class Batches:
             fields = {"loader": entry.number, "role": entry.role, "step": self._probe.steps.index, "kind": "sum"}
             self._probe.record("batch", {**fields, "draw": entry.draws, "epoch": entry.epochs, "hashes": []})
 
-    def _look(self, entry: Any, batch: Any) -> None:
+    def _look(self, entry: Any, batch: Any, usual: bool) -> None:
         plain = self._torch.Tensor
         parts = dict(islice(((name, part) for name, part in _parts(batch) if type(part) is plain), _PARTS))
         on_host = {name: part for name, part in parts.items() if part.is_cpu and part.dim() and part.numel()}
@@ -105,11 +119,11 @@ class Batches:
         shapes = [[name, str(part.dtype).replace("torch.", ""), list(part.shape)] for name, part in parts.items()]
         fields: dict[str, Any] = {
             "loader": entry.number, "role": entry.role, "step": self._probe.steps.index, "draw": entry.draws,
-            "epoch": entry.epochs, "shapes": shapes, "path": path, "line": line,
+            "epoch": entry.epochs, "shapes": shapes, "path": path, "line": line, "kind": None if usual else "bare",
         }  # fmt: skip
         ids = _ids(self._torch, on_host)
         if ids is not None:
-            fields |= self._text(ids, on_host)
+            fields |= self._text(entry.number, ids, on_host)
         else:
             fields |= self._numbers(entry.number, on_host)
         self._probe.record("batch", fields)
@@ -150,7 +164,7 @@ class Batches:
 
     # -- text
 
-    def _text(self, ids: Any, parts: Mapping[str, Any]) -> dict[str, Any]:
+    def _text(self, number: int, ids: Any, parts: Mapping[str, Any]) -> dict[str, Any]:
         """Tokens, padding, labels."""
         torch, words = self._torch, self.words
         ids = ids[:ROWS, :_COLUMNS].to(torch.int64)
@@ -163,15 +177,23 @@ class Batches:
         # The same sample has the same hash whatever it is padded to, on either side.
         places = attended.cumsum(1).sub_(1).clamp_(min=0)
         packed = torch.zeros_like(ids).scatter_add_(1, places, (ids + 1) * attended)
-        numbers = {"tokens": rows * wide, "padding": rows * wide - attended.sum(), "full": attended.all(1).sum()}
+        full, ends = attended.all(1), self._is_end(ids)
+        numbers = {"tokens": rows * wide, "padding": rows * wide - attended.sum(), "full": full.sum(),
+                   "cut": (full & ~ends[:, -1]).sum(), "ends": ends.any(1).sum()}  # fmt: skip
         named = next((name for name in _LABELS if _like(parts.get(name), ids) is not None), None)
         if named is not None:
             numbers |= self._labels(ids, attended, _like(parts[named], ids).to(torch.int64), mask is not None, parts)
-        numbers["ends"] = self._is_end(ids).any(1).sum()
-        chance = numbers.pop("chance", None)
         values = torch.stack([torch.as_tensor(number) for number in numbers.values()]).tolist()
         fields: dict[str, Any] = dict(zip(numbers, values))
-        fields["chance"] = float(chance) if chance is not None else None
+        if named is not None:
+            # Labels that are drawn by chance leave a short row without one.
+            pooled = self._trained.setdefault(number, [0, 0])
+            pooled[0] += fields["labels"]
+            pooled[1] += fields["tokens"] - fields["padding"]
+            share = min(1.0, pooled[0] / max(1, pooled[1]))
+            if fields["unlabelled"]:
+                self._bare.setdefault(number, _EMPTY)
+            fields["chance"] = float(((1 - share) ** attended.sum(1)).sum())
         fields |= {"rows": rows, "hashes": self._hashes(packed), "width": wide, "eos": list(words.ends)}
         return {**fields, "pad": words.pad, "masked": mask is not None}
 
@@ -185,8 +207,7 @@ class Batches:
         """How many tokens are trained, which rows have no label, and whether the end token is among the labels."""
         torch = self._torch
         trained = labels >= 0
-        each, total = trained.sum(1), attended.sum(1)
-        share = trained.sum() / total.sum().clamp(min=1)
+        each = trained.sum(1)
         same = (trained & (labels == ids)).sum()
         ahead = (trained[:, :-1] & (labels[:, :-1] == ids[:, 1:])).sum()
         ends = self._is_end(ids)
@@ -200,8 +221,6 @@ class Batches:
             "trained_ends": self._is_end(labels).any(1).sum(), "unended": unended.sum(),
             "unended_seen": (unended & attended.gather(1, after)[:, 0]).sum() if masked else unended.sum() * 0,
             "unlabelled_full": ((each == 0) & attended.all(1)).sum(),
-            "chance": ((1 - share.clamp(max=1)) ** total).sum(),
-            "padding_trained": (trained & ~attended).sum() if masked or self.words.pad is not None else same * 0,
         }  # fmt: skip
         against = same * 0
         for name, part in parts.items():

@@ -174,17 +174,17 @@ _OF: Mapping[str, Mapping[str, Judge]] = {
     "call": {
         **dict.fromkeys(
             ("dims", "of", "rounded", "finite", "after", "before", "seen_after", "seen_before", "jumps", "starts",
-             "starts_after_end", "ends_inside", "losses"), whole),
+             "starts_after_end", "ends_inside", "losses", "labels", "labels_at_padding", "tokens", "pads"), whole),
         **dict.fromkeys(("least", "most", "mean"), number),
         **dict.fromkeys(("model", "layer", "path_in", "next"), text),
-        **dict.fromkeys(("causal", "takes_mask", "given", "whole", "attention"), flag),
+        **dict.fromkeys(("causal", "takes_mask", "given", "whole", "attention", "training", "several"), flag),
         **dict.fromkeys(("shape", "hits", "counted"), every(whole)),
     },
     "worker": {"pids": every(whole)},
     "batch": {
         **dict.fromkeys(
-            ("draw", "epoch", "rows", "width", "tokens", "padding", "full", "labels", "unlabelled", "unlabelled_full",
-             "same", "ahead", "ends", "trained_ends", "unended", "unended_seen", "padding_trained", "against",
+            ("draw", "epoch", "rows", "width", "tokens", "padding", "full", "cut", "labels", "unlabelled",
+             "unlabelled_full", "same", "ahead", "ends", "trained_ends", "unended", "unended_seen", "against",
              "unreal", "features", "constant", "seen"), whole),
         **dict.fromkeys(("least", "most", "mean", "deviation"), number), "chance": amount, "pad": number,
         **dict.fromkeys(("rounded", "masked"), flag), "role": text, "hashes": every(whole), "eos": every(whole),

@@ -1,0 +1,278 @@
+"""The card's lines on batches, labels and evaluation, and what checks ask of them: records `batch` and `call`."""
+
+from collections.abc import Mapping, Sequence
+from itertools import pairwise
+from statistics import median
+from typing import Any
+
+from gpudoctor.analysis.memo import once
+from gpudoctor.analysis.run.line_costs import place_of
+from gpudoctor.analysis.run.steady_run import spots
+from gpudoctor.lang import say
+from gpudoctor.lang.message import concatenated
+from gpudoctor.model import Patient
+from gpudoctor.model.evidence import SourceSpan
+from gpudoctor.model.records import frozen
+from gpudoctor.model.run import CardLine
+from gpudoctor.model.signs.recording import Process, Record, Recording
+from gpudoctor.text import number, percent
+
+TRAINING, EVALUATION = "training", "evaluation"
+_PACKED = 0.9
+"""From this share of rows without padding on they are packed, and none of them was cut."""
+
+
+@frozen
+class Looks:
+    """Batches of a role that were looked at, on the first rank that has some."""
+
+    records: tuple[Record, ...]
+    place: Record | None
+    """The record that tells where the batches are made."""
+    bare: int = 0
+    """Batches without a label, found beside those that were looked at."""
+
+    def total(self, name: str) -> int:
+        """The sum of a field."""
+        return sum(int(record.get(name) or 0) for record in self.records)
+
+    def with_labels(self) -> "Looks":
+        """Those with a label a token."""
+        return Looks(
+            records=tuple(item for item in self.records if item.get("labels") is not None),
+            place=self.place,
+            bare=self.bare,
+        )
+
+
+@once
+def looks(recording: Recording) -> Mapping[str, Looks]:
+    """By role."""
+    found: dict[str, Looks] = {}
+    for process in recording.ranks:
+        roles = {item.get("id"): item for item in process.of("loader")}
+        for role in (TRAINING, EVALUATION):
+            every = [item for item in process.of("batch") if _role(item, roles) == role]
+            records = tuple(item for item in every if item.get("kind") is None)
+            if records and role not in found:
+                place = next((item for item in records if item.get("path")), roles.get(records[0].get("loader")))
+                bare = sum(item.get("kind") == "bare" for item in every)
+                found[role] = Looks(records=records, place=place, bare=bare)
+    return found
+
+
+def _role(item: Record, roles: Mapping[Any, Record]) -> str:
+    known = roles.get(item.get("loader"))
+    return str((known.get("role") if known is not None else None) or item.get("role") or "")
+
+
+def made_at(patient: Patient, role: str = TRAINING) -> list[SourceSpan]:
+    """Where the program makes the batches of a role."""
+    found = looks(patient.recording).get(role)
+    return spots(patient, place_of(found.place) if found is not None and found.place is not None else None)
+
+
+@once
+def calls(recording: Recording) -> Mapping[str, tuple[Record, ...]]:
+    """What the model with most calls was called with, by kind, on the first rank."""
+    found = [item for process in recording.ranks[:1] for item in process.of("call")]
+    names = [item.get("model") for item in found]
+    name = max(names, key=names.count, default=None)
+    mine = [item for item in found if item.get("model") == name]
+    return {kind: tuple(item for item in mine if item.get("kind") == kind) for kind in ("ids", "layer", "targets")}
+
+
+@frozen
+class Overlap:
+    """Samples of the evaluation that the training has, too."""
+
+    common: int
+    evaluated: int
+    """Different samples of the evaluation that were looked at."""
+    trained: int
+    repeated: int
+    """Samples of the training that came again within an epoch."""
+    rows: int
+    """Samples of the training that were looked at in that epoch."""
+    width: int
+    """Numbers of a sample, at least."""
+
+
+@once
+def overlap(recording: Recording) -> Overlap:
+    """By the hashes of the samples."""
+    found = looks(recording)
+    training, evaluation = (
+        found[role].records if role in found else () for role in (TRAINING, EVALUATION)
+    )  # fmt: skip
+    # An evaluation on the training samples beside one on others is there on purpose.
+    by_loader: dict[object, set[int]] = {}
+    for item in evaluation:
+        by_loader.setdefault(item.get("loader"), set()).update(item.get("hashes") or ())
+    trained = {one for item in training for one in item.get("hashes") or ()}
+    common, evaluated = min(
+        ((len(seen & trained), len(seen)) for seen in by_loader.values() if seen),
+        key=lambda pair: pair[0] / pair[1], default=(0, 0),
+    )  # fmt: skip
+    epochs: dict[tuple[object, object], list[int]] = {}
+    for item in training:
+        epochs.setdefault((item.get("loader"), item.get("epoch")), []).extend(item.get("hashes") or ())
+    fullest = max(epochs.values(), key=len, default=[])
+    widths = [int(item.get("width") or 0) for item in training]
+    return Overlap(
+        common=common, evaluated=evaluated, trained=len(trained), repeated=len(fullest) - len(set(fullest)),
+        rows=len(fullest), width=min(widths, default=0),
+    )  # fmt: skip
+
+
+def unlabelled(found: Looks) -> int:
+    """Batches without any label."""
+    return found.bare + sum(item.get("labels") == 0 for item in found.records)
+
+
+def labels_copied(found: Looks) -> bool:
+    """Whether labels are the tokens themselves, or the next ones: no masked tokens, no classes."""
+    most = max(found.total("same"), found.total("ahead"))
+    return most > 0 and most >= 0.9 * found.total("labels")
+
+
+# -- lines of the card
+
+
+def batch(recording: Recording) -> CardLine | None:
+    """Rows and tokens of a step, padding, rows that were cut."""
+    found = looks(recording).get(TRAINING)
+    shape = _shape(recording, found)
+    if not shape:
+        return None
+    steps = recording.ranks[0].steps
+    of, drawn = sum(steps.column("count")), sum(value for value in steps.column("batches") if value == value)
+    accumulated = max(1, round(drawn / of)) if of else 1
+    ranks = len(recording.ranks)
+    text, kind = _size(shape, found), say("tokens") if _is_text(found) else say("samples")
+    a_step = shape[0] * accumulated * ranks * (shape[1] if _is_text(found) else 1)
+    facts: dict[str, Any] = {"shape": list(shape), "accumulated": accumulated, "ranks": ranks, "a_step": a_step}
+    if accumulated > 1:
+        text = say("{batch} x {accumulated} accumulated", batch=text, accumulated=accumulated)
+    if ranks > 1:
+        text = say("{batch} x {ranks} ranks", batch=text, ranks=ranks)
+    text = say("{batch} = {total} {kind} a step", batch=text, total=number(a_step), kind=kind)
+    parts = [text]
+    if found is not None and _is_text(found):
+        padding = found.total("padding") / max(1, found.total("tokens"))
+        facts["padding"] = padding
+        parts.append(say("{share} padding", share=percent(padding)))
+        cut, rows = found.total("cut"), found.total("rows")
+        widest = max(int(item.get("width") or 0) for item in found.records)
+        often = sum(item.get("width") == widest and bool(item.get("cut")) for item in found.records)
+        if cut and often > 1 and found.total("full") < _PACKED * rows:
+            facts |= {"cut": cut / rows, "width": widest}
+            parts.append(say("{share} of the rows cut at {width}", share=percent(cut / rows), width=number(widest)))
+    elif found is not None and (last := found.records[-1]).get("most") is not None:
+        facts |= {"least": last.get("least"), "most": last.get("most")}
+        least, most = number(float(last.get("least"))), number(float(last.get("most")))
+        parts.append(say("{least} to {most}", least=least, most=most))
+    return CardLine(name="batch", text=concatenated("; ", parts), facts=facts)
+
+
+def _is_text(found: Looks | None) -> bool:
+    return found is None or found.records[-1].get("tokens") is not None
+
+
+def _shape(recording: Recording, found: Looks | None) -> Sequence[int]:
+    """Of the largest batch's tokens or first tensor; without a loader of what the model is called with."""
+    if found is None:
+        seen = [item.get("shape") for item in calls(recording)["ids"]]
+        return max((list(shape) for shape in seen if shape), key=lambda shape: shape[0] * shape[1], default=[])
+    largest = max(found.records, key=lambda item: max((shape[2][:1] for shape in item.get("shapes")), default=[0]))
+    shapes = {name: shape for name, _, shape in largest.get("shapes") if shape}
+    return shapes.get("input_ids") or next(iter(shapes.values()), [])
+
+
+def _size(shape: Sequence[int], found: Looks | None) -> str:
+    if _is_text(found):
+        return say("{rows} x {tokens} tokens", rows=number(shape[0]), tokens=number(shape[1]))
+    if len(shape) == 1:
+        return say("{rows} samples", rows=number(shape[0]))
+    return say("{rows} samples of {shape}", rows=number(shape[0]), shape=" x ".join(map(number, shape[1:])))
+
+
+def labels(recording: Recording) -> CardLine | None:
+    """What share of the tokens is trained, and rows without a label; of classes how many there are."""
+    whole = looks(recording).get(TRAINING)
+    found = whole.with_labels() if whole is not None else None
+    if whole is None or found is None or not found.records:
+        return _classes(recording, whole)
+    rows, none, trained = found.total("rows"), found.total("unlabelled"), found.total("labels")
+    share = trained / max(1, found.total("tokens") - found.total("padding"))
+    ends = sorted({end for item in found.records for end in item.get("eos") or ()})
+    parts = [say("{share} of the tokens are trained", share=percent(min(1.0, share)))]
+    if none:
+        parts.append(say("{none} of {rows} rows have no label", none=none, rows=rows))
+    if ends and found.total("ends") and not found.total("trained_ends"):
+        parts.append(say("the end token ({ends}) is never among them", ends=", ".join(map(str, ends))))
+    facts = {"share": share, "rows": rows, "unlabelled": none, "ends": found.total("trained_ends"), "end_tokens": ends}
+    return CardLine(name="labels", text=concatenated("; ", parts), facts=facts)
+
+
+def _classes(recording: Recording, found: Looks | None) -> CardLine | None:
+    seen = [item for process in recording.ranks[:1] for item in process.of("numeric") if item.get("kind") == "labels"]
+    classes = int(seen[-1].get("classes") or 0) if seen else 0
+    if classes:
+        return CardLine(
+            name="labels", text=say("one of {classes} classes a sample", classes=classes), facts={"classes": classes}
+        )
+    shapes = found.records[-1].get("shapes") if found is not None else ()
+    if len(shapes) < 2:
+        return None
+    name, kind, shape = next((item for item in shapes if item[0] in ("labels", "label", "targets", "y")), shapes[-1])
+    size = " x ".join(map(number, shape[1:]))
+    text = (
+        say("{shape} numbers a sample ({type})", shape=size, type=kind) if size else say("{type} a sample", type=kind)
+    )
+    return CardLine(name="labels", text=text, facts={"name": name, "type": kind, "shape": list(shape)})
+
+
+def evaluation(recording: Recording) -> CardLine | None:
+    """How often, on how many samples, of which the training has some, and in which mode."""
+    if not recording.ranks:
+        return None
+    process = recording.ranks[0]
+    column, indices = process.steps.column("evaluation"), process.steps.column("index")
+    at = [int(index) for index, seconds in zip(indices, column, strict=False) if seconds > 0]
+    if not at and EVALUATION not in looks(recording):
+        return None
+    between = [second - first for first, second in pairwise(at) if second - first > 1]
+    parts, facts = [], dict[str, Any]()
+    if between:
+        facts["every"] = int(median(between))
+        parts.append(say("every {steps} steps", steps=number(facts["every"])))
+    if samples := _evaluated(process):
+        facts["samples"] = samples
+        parts.append(say("on {samples} samples", samples=number(samples)))
+    seen = overlap(recording)
+    if seen.evaluated:
+        facts |= {"looked_at": seen.evaluated, "common": seen.common}
+        if seen.common:
+            parts.append(
+                say("{common} of {rows} looked at also seen in training", common=seen.common, rows=seen.evaluated)
+            )
+    modes = [item for item in process.of("numeric") if item.get("kind_of") == "train-evaluation"]
+    if modes:
+        facts["mode"] = "train"
+        parts.append(say("model in train mode"))
+    text = concatenated(", ", parts) if parts else say("seen")
+    return CardLine(name="evaluation", text=text, facts=facts)
+
+
+def _evaluated(process: Process) -> int:
+    """Samples of an evaluation, about: the batches that its loader gave each time."""
+    sizes = {item.get("id"): item for item in process.of("loader") if item.get("role") == EVALUATION}
+    sums = {item.get("loader"): item for item in process.of("batch") if item.get("kind") == "sum"}
+    most = 0
+    for key, loader in sizes.items():
+        rows = max((int(item.get("rows") or 0) for item in process.of("batch") if item.get("loader") == key), default=0)
+        told = sums.get(key)
+        if told is not None and told.get("epoch"):
+            most += int(told.get("draw") / told.get("epoch") * (loader.get("batch_size") or rows))
+    return most
