@@ -38,7 +38,7 @@ class InputsUnlike(Check):
         - position ids that jump, or start again where no text ends
         - samples that come again within an epoch
     Why it hurts:
-        Nothing raises. Such a model trains slowly or to a worse end, and nobody looks at its inputs.
+        Nothing raises. Such a model trains slowly, or to a worse end.
     How it knows:
         From a recording: range and shape of what the first layer with weights is given. Padding, mask and
         positions of the model's call; hashes of samples.
@@ -135,8 +135,8 @@ class InputsUnlike(Check):
             yield self._found(patient, "dark", message, most, Severity.WARNING)
         if convolves and len(shape) == 4 and shape[3] in _IMAGE and min(shape[1:3]) >= _SMALL:
             message = say(
-                "The first convolution is given {shape}: the last dimension is that of the channels, and {channels} "
-                "rows of the image are taken for channels.",
+                "The first convolution is given {shape}. The channels are last, so it takes {channels} rows of the "
+                "image for channels.",
                 shape=" x ".join(map(number, shape)), channels=shape[1],
             )  # fmt: skip
             square = shape[1] == shape[2]

@@ -36,8 +36,8 @@ class LabelsMisplaced(Check):
         From a recording: the targets that the loss keeps for its backward pass, beside the tokens of the call.
         Nothing is concluded from the name of a model.
     False alarms:
-        An autoencoder of text copies its tokens on purpose. Several heads that predict further tokens each have
-        a loss of their own: one that predicts the next token is enough.
+        An autoencoder of text copies its tokens on purpose. Heads that predict further tokens have a loss
+        each: one that predicts the next token is enough.
     Remedies:
         Shift the labels once: in the collate function or in the model. Set labels of padding to -100.
     References:

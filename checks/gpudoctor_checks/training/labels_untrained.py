@@ -30,7 +30,7 @@ class LabelsUntrained(Check):
         In a recording, of training and evaluation:
         - batches without any label, whose loss is 0 / 0 = NaN
         - rows without a label, for example those whose answer was cut off
-        - an end token that stands in the inputs and is in no label, because padding is the same token
+        - an end token that the inputs have and no label has, because padding is the same token
     Why it hurts:
         Rows without a label cost time and teach nothing; a batch without one makes the mean NaN. A model that
         never learns the end token writes until its length limit.
@@ -117,9 +117,9 @@ class LabelsUntrained(Check):
             return
         last = seen.records[-1]
         end, pads = ", ".join(map(str, last.get("eos") or ())), last.get("pad") in (last.get("eos") or ())
-        padded = say(", which is the padding, too,") if pads else ""
+        padded = say(", also the padding,") if pads else ""
         message = say(
-            "The end token ({end}){padded} is in {ends:,} of {rows:,} rows and never among the {labels:,} labels: the "
+            "The end token ({end}){padded} is in {ends:,} of {rows:,} rows and never among the {labels:,} labels. The "
             "model does not learn to stop.",
             end=end, padded=padded, ends=seen.total("ends"), rows=rows, labels=seen.total("labels"),
         )  # fmt: skip
