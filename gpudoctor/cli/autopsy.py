@@ -14,7 +14,7 @@ examples:
   gpudoctor autopsy job.out train.py ds.json       ties the cause to lines of the script and the config
   gpudoctor autopsy job.out nccl_trace_rank_*      with the dumps of torch's flight recorder
   gpudoctor autopsy job.out dmesg.txt              with the kernel's log of the node
-  gpudoctor autopsy job.out sacct.txt gpus.txt     and sacct, kubectl, py-spy, nvidia-smi -q
+  gpudoctor autopsy job.out sacct.txt              and sacct, kubectl, py-spy
   kubectl logs pod/train-0 | gpudoctor autopsy -   standard input
   gpudoctor autopsy job.out.gz --format json       roles and time line for programs
 reads text, also packed by gzip, xz or zstd. Nothing is sent anywhere, and nothing of it is run.

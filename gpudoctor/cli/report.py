@@ -5,7 +5,6 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from gpudoctor.cli.flamegraph_flag import add_flamegraph_flag, check_flamegraph, recorded_flamegraph, write_flamegraph
 from gpudoctor.cli.reporting import add_report_flags, check_output, deliver, request_of
 from gpudoctor.cli.run_common import keep_shown, write_line
 from gpudoctor.errors import IncompleteError, UsageError
@@ -21,8 +20,6 @@ examples:
   gpudoctor report run-20261121-081502-4711                           one of `gpudoctor recordings`
   gpudoctor report node0/ node1/ --format html --output run.html      several nodes of one run
   gpudoctor report rank0.pt.trace.json.gz                             a trace of the profiler
-  gpudoctor report smi.csv         a log of nvidia-smi --query-gpu=timestamp,... --format=csv -l 1
-  gpudoctor report q.txt           a saved nvidia-smi -q: the state of the machine that wrote it
   gpudoctor report dmesg.log       a saved kernel log: dmesg, journalctl -k, syslog, also .gz; its Xid events
   gpudoctor report mem.pickle      a memory snapshot of PyTorch (_dump_snapshot): which lines hold the memory
 exit codes: those of `gpudoctor check`.""")
@@ -39,19 +36,17 @@ def configure(parser: argparse.ArgumentParser) -> None:
         nargs="*",
         metavar="RECORDING",
         help="name or folder of a recording (default: the last one), several for the nodes of one "
-        "run. Or a profiler trace, nvidia-smi log, saved kernel log or memory snapshot.",
+        "run. Or a profiler trace, saved kernel log or memory snapshot.",
     )
     parser.add_argument(
         "--show-data", action="store_true", help="show the first batch in an HTML report, of a run with --show-data"
     )
-    add_flamegraph_flag(parser)
     add_report_flags(parser)
 
 
 def run(arguments: argparse.Namespace) -> int:
     """Read, examine, report."""
     check_output(arguments)
-    check_flamegraph(arguments)
     if not arguments.targets:
         arguments.targets = [_last(quiet=arguments.quiet)]
     from gpudoctor.engine.examination import examine
@@ -60,8 +55,6 @@ def run(arguments: argparse.Namespace) -> int:
     request = request_of(arguments)
     recording = read(arguments.targets)
     report = examine(admit_recording(recording, arguments.targets, request.registry.log_messages()), request)
-    if arguments.flamegraph is not None:
-        write_flamegraph(recorded_flamegraph(recording, report.subject.title, arguments), arguments)
     if report.run is not None and recording.origin == "gpudoctor":
         keep_shown(Path(recording.path), report.summary.verdict, report.run.steps)
     return deliver(report, arguments, arguments.fail_on or request.settings.fail_on)

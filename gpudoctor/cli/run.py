@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from gpudoctor.cli.flag_types import positive, seconds
-from gpudoctor.cli.flamegraph_flag import add_flamegraph_flag, check_flamegraph, recorded_flamegraph, write_flamegraph
 from gpudoctor.cli.reporting import Rendered, add_report_flags, check_output, rendered, request_of, send
 from gpudoctor.cli.run_common import (
     FAILED,
@@ -122,7 +121,6 @@ def configure(parser: argparse.ArgumentParser) -> None:
         help="keep the first batch in the recording and show it in an HTML report; nobody else may see either",
     )
     run.add_argument("--diff", action="store_true", help="print the safe edits as a unified diff after the report")
-    add_flamegraph_flag(run)
     add_report_flags(parser)
     add_within(parser)
 
@@ -131,7 +129,6 @@ def run(arguments: argparse.Namespace) -> int:
     """Run, record, report; the exit code is the command's own unless --fail-on says otherwise."""
     command = command_of(arguments, "run")
     check_output(arguments)
-    check_flamegraph(arguments)
     from gpudoctor.recorder.folder import new_folder
     from gpudoctor.vitals.output_files import own_output
 
@@ -171,8 +168,6 @@ def _reported(
             found = send(made.out, arguments, sys.stderr)
             if made.diff:
                 write_line(made.diff.rstrip("\n"))
-            if made.flamegraph is not None:
-                write_flamegraph(made.flamegraph, arguments)
             keep_shown(folder, made.verdict, made.steps)
     except Expired as error:
         write_line("gpudoctor: {error}; make it with: gpudoctor report {folder}", error=error, folder=folder)
@@ -207,8 +202,6 @@ class _Made:
     steps: int
     diff: str
     """For `--diff`; "" where it was not asked for."""
-    flamegraph: str | None
-    """For `--flamegraph`."""
 
 
 def _made(
@@ -223,13 +216,8 @@ def _made(
         from gpudoctor.cli.mending import recorded_diff
 
         diff = recorded_diff(report)
-    flamegraph = None
-    if arguments.flamegraph is not None:
-        from gpudoctor.cli.report import read
-
-        flamegraph = recorded_flamegraph(read([str(folder)]), report.subject.title, arguments)
     steps = report.run.steps if report.run is not None else 0
-    return _Made(out=out, verdict=report.summary.verdict, steps=steps, flamegraph=flamegraph, diff=diff)
+    return _Made(out=out, verdict=report.summary.verdict, steps=steps, diff=diff)
 
 
 def _record(

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 
 from gpudoctor.cli.argument_parser import BadValue
 from gpudoctor.cli.flag_types import positive, seconds
-from gpudoctor.cli.flamegraph_flag import add_flamegraph_flag, check_flamegraph, flamegraph_text, write_flamegraph
 from gpudoctor.cli.output import tell
 from gpudoctor.cli.reporting import add_report_flags, check_output, request_of
 from gpudoctor.errors import UsageError
@@ -52,14 +51,12 @@ def configure(parser: argparse.ArgumentParser) -> None:
     )
     files = parser.add_argument_group("files and metrics")
     files.add_argument("--prometheus", type=_port, metavar="PORT", help="serve metrics on 127.0.0.1:PORT")
-    add_flamegraph_flag(files)
     add_report_flags(parser, json=False)
 
 
 def run(arguments: argparse.Namespace) -> int:
     """Find, or watch; the exit code is `gpudoctor.engine.exit_codes`'s."""
     check_output(arguments)
-    check_flamegraph(arguments)
     if arguments.find:
         from gpudoctor.ui.encoding import write_text
         from gpudoctor.watch.find_jobs import find_jobs
@@ -124,10 +121,6 @@ def open_session(arguments: argparse.Namespace, stack: ExitStack) -> "tuple[Watc
         exporter=exporter,
     )
     stack.callback(session.close)
-    if arguments.flamegraph is not None:
-        # Called at the end, before the session is closed: the stacks of the whole watch.
-        title = f"gpudoctor watch {' '.join(map(str, arguments.targets))}"
-        stack.callback(lambda: write_flamegraph(flamegraph_text(session.flames(), title, arguments), arguments))
     return session, registry
 
 

@@ -7,7 +7,6 @@ yields what was not seen, a clause each; docs/verdicts.md says what each require
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, TypeAlias
 
-from gpudoctor.analysis.saved_gpus import not_held
 from gpudoctor.lang import say, template, term
 from gpudoctor.model import Crashed, Found, Outcome, Passed, Patient, PatientKind, Ranked, Severity, Skipped
 from gpudoctor.model.records import field, frozen
@@ -213,19 +212,6 @@ def unread_log(case: Examined) -> Clauses:
         yield say("the part that could be read has no Xid event")
 
 
-def unseen_gpus(case: Examined, *, left_out: bool = True) -> Clauses:
-    """What a saved `nvidia-smi -q` lacks to call its GPUs well."""
-    yield from (*_checks(case, left_out=left_out), *_without_gpu(case.patient))
-    survey = optional(lambda: case.patient.gpu_survey)
-    if survey is None:
-        return
-    if survey.unlisted:
-        listed = len(survey.gpus) + len(survey.lost)
-        yield say("the file lists {listed} of {total} GPUs", listed=listed, total=listed + survey.unlisted)
-    if missing := not_held(survey, needed=True):
-        yield say("the file does not contain {missing}", missing=joined(missing))
-
-
 def _seen_in_run(case: Ran) -> Clauses:
     if case.run.steady_steps < FEWEST_STEPS:
         yield say("it made only {steps}", steps=count(case.run.steady_steps, "steady step"))
@@ -303,8 +289,5 @@ def unexamined(case: "Examined | Ran | ProcessWindow") -> tuple[str, ...]:
         return tuple(_seen_live(case))
     if case.patient.kind is not PatientKind.RECORDING:
         return tuple(lacking(case, left_out=False))
-    log, survey = optional(lambda: case.patient.kernel_log), optional(lambda: case.patient.gpu_survey)
-    if log is not None and log.saved:
-        return tuple(unread_log(case))
-    # a memory snapshot or readings alone make no claim
-    return tuple(unseen_gpus(case, left_out=False)) if survey is not None and survey.saved else ()
+    log = optional(lambda: case.patient.kernel_log)
+    return tuple(unread_log(case)) if log is not None and log.saved else ()  # a memory snapshot makes no claim

@@ -113,7 +113,7 @@ def _unread(patient: Patient) -> list[str]:
     recording = _or_none(patient.signs.recording.take)
     source = _or_none(patient.signs.source.take)
     configs = _or_none(patient.signs.configs.take)
-    silent = recording.problems if recording and not _spoke(recording) else ()
+    silent = recording.problems if recording and not recording.ranks else ()
     log = _or_none(patient.signs.job_log.take)
     dumps = _or_none(patient.signs.flight_records.take)
     return [
@@ -128,8 +128,7 @@ def _unread(patient: Patient) -> list[str]:
 def _left_unread(patient: Patient) -> Iterator[str]:
     """Sentences about a log, and what lies beside one, that were named and could not be read."""
     signs = patient.signs
-    beside = (signs.gpu_survey,) if patient.kind is PatientKind.LOG else ()
-    for sign in (signs.job_log, signs.memory_snapshot, signs.flight_records, *beside):
+    for sign in (signs.job_log, signs.memory_snapshot, signs.flight_records):
         try:
             sign.take()
         except Unread as reason:
@@ -138,26 +137,18 @@ def _left_unread(patient: Patient) -> Iterator[str]:
             pass
 
 
-def _spoke(recording: "of_run.Recording") -> bool:
-    """Whether a recording holds what it is for: ranks, or the readings of a log of the machine's own."""
-    return bool(recording.ranks) or (recording.origin != "gpudoctor" and len(recording.machine) > 0)
-
-
 def _remarks(patient: Patient) -> Iterator[str]:
     """Sentences about config files and recordings that were read with a reservation."""
     if patient.kind is PatientKind.PROCESS:
         return
     recording = _or_none(patient.signs.recording.take)
-    if recording and _spoke(recording):
+    if recording and recording.ranks:
         yield from recording.problems
         if patient.kind is PatientKind.RECORDING and recording.command:
             yield from _without_source(patient)
-    if patient.kind in (PatientKind.RECORDING, PatientKind.LOG):
-        if log := _or_none(patient.signs.kernel_log.take):
-            yield from log.problems
-        survey = _or_none(patient.signs.gpu_survey.take)
-        if survey and not recording:
-            yield from survey.problems
+    saved = patient.kind in (PatientKind.RECORDING, PatientKind.LOG)
+    if saved and (log := _or_none(patient.signs.kernel_log.take)):
+        yield from log.problems
     configs = _or_none(patient.signs.configs.take)
     for file in configs.files if configs else ():
         yield from (say("{path}: {note}", path=file.path, note=note) for note in file.notes)
@@ -256,8 +247,7 @@ def _placed(remedy: Remedy, patient: Patient) -> Remedy:
     if patient.kind is not PatientKind.RECORDING:
         return remedy
     log = _or_none(patient.signs.kernel_log.take)
-    survey = _or_none(patient.signs.gpu_survey.take)
-    if not ((log and log.saved) or (survey and survey.saved)):
+    if not (log and log.saved):
         return remedy
     return replace(remedy, title=say("{title} (on the machine that wrote the log)", title=remedy.title))
 

@@ -1,19 +1,18 @@
-"""The verdict on a file that holds no run: a log of the kernel or of nvidia-smi, a dump, a memory snapshot."""
+"""The verdict on a file that holds no run: a log of the kernel, a dump, a memory snapshot."""
 
 from collections.abc import Sequence
 
 from gpudoctor.analysis.job_log.flight_verdict import flight_verdict, undated
 from gpudoctor.analysis.job_log.group_positions import STUCK_SECONDS
-from gpudoctor.engine.claims import Examined, unread_log, unseen_gpus, warned
+from gpudoctor.engine.claims import Examined, unread_log
 from gpudoctor.lang import say
 from gpudoctor.lang.message import concatenated
-from gpudoctor.model import Outcome, Passed, Patient, Ranked, Severity
+from gpudoctor.model import Outcome, Patient, Ranked, Severity
 from gpudoctor.model.signs.flight_recorder import FlightRecords
-from gpudoctor.model.signs.gpu import GpuSurvey
 from gpudoctor.model.signs.kernel_log import KernelLog
 from gpudoctor.model.signs.memory_snapshot import DeviceMemory, MemorySnapshot
 from gpudoctor.model.unavailable import optional
-from gpudoctor.text import count, joined, joined_clauses, size
+from gpudoctor.text import count, joined, size
 
 
 def pronounce_saved(patient: Patient, ranked: Sequence[Ranked], outcomes: Sequence[Outcome]) -> str:
@@ -25,15 +24,6 @@ def pronounce_saved(patient: Patient, ranked: Sequence[Ranked], outcomes: Sequen
         return _of_snapshot(patient.title, snapshot)
     if (dumps := optional(lambda: patient.flight_records)) is not None:
         return _of_dumps(dumps, ranked)
-    survey = optional(lambda: patient.gpu_survey)
-    recording = optional(lambda: patient.recording)
-    if survey is not None and survey.saved:
-        return _of_machine(patient.title, ranked) or _of_gpus(patient.title, survey, case)
-    if recording is not None and not recording.holds_run:
-        gpus = count(len(recording.machine_facts.get("gpus") or ()), "GPU")
-        return _of_machine(patient.title, ranked) or say(
-            "{title} holds readings of {gpus} and no training steps.", title=patient.title, gpus=gpus
-        )
     return ""
 
 
@@ -85,14 +75,6 @@ def _of_log(title: str, log: KernelLog, ranked: Sequence[Ranked], case: Examined
     return say("{title} holds {messages} and no Xid event.", title=title, messages=messages)
 
 
-def _of_machine(title: str, ranked: Sequence[Ranked]) -> str:
-    """What was found on the machine that wrote a file, at the time that it was written; "" for notes alone."""
-    if unfit := _unfit(title, ranked):
-        return unfit
-    warnings = [item.finding.name for item in ranked if item.finding.severity is Severity.WARNING]
-    return warned(say("The machine that wrote {title}", title=title), warnings) if warnings else ""
-
-
 def _unfit(title: str, ranked: Sequence[Ranked]) -> str:
     numbers = [(_number(ranked, severity), severity.value) for severity in (Severity.ERROR, Severity.WARNING)]
     if not numbers[0][0]:
@@ -103,28 +85,6 @@ def _unfit(title: str, ranked: Sequence[Ranked]) -> str:
 
 def _number(ranked: Sequence[Ranked], severity: Severity) -> int:
     return sum(item.finding.severity is severity for item in ranked)
-
-
-def _of_gpus(title: str, survey: GpuSurvey, case: Examined) -> str:
-    """Of a listing without errors and warnings."""
-    passed = sum(isinstance(item, Passed) for item in case.outcomes)
-    noted = say("; {notes} worth knowing", notes=count(case.notes, "note")) if case.notes else ""
-    if missing := list(unseen_gpus(case)):
-        return say(
-            "{title}: nothing wrong was found ({checks} passed), but {missing}{noted}.",
-            title=title,
-            checks=count(passed, "check"),
-            missing=joined_clauses(missing),
-            noted=noted,
-        )
-    gpus = count(len(survey.gpus), "GPU")
-    return say(
-        "Nothing is wrong with the {gpus} of the machine that wrote {title}: {checks} passed{noted}.",
-        gpus=gpus,
-        title=title,
-        checks=count(passed, "check"),
-        noted=noted,
-    )
 
 
 def _of_snapshot(title: str, snapshot: MemorySnapshot) -> str:

@@ -206,7 +206,7 @@ class Patient:
     def recorded_run(self) -> "Recording":
         """The recording, of a run; raises `Unavailable` where only a machine was read.
 
-        For checks of what a run did: they have nothing to say of a log of nvidia-smi.
+        For checks of what a run did: they have nothing to say of a kernel log.
         """
         recording = self.recording
         if not recording.holds_run:

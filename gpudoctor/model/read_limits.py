@@ -106,13 +106,6 @@ TRACE_EVENTS, TRACE_EVENT = 1 << 20, 16
 TRACE_HEAD = ReadLimit(64 * _MIB, "what stands before the events of a trace")
 TRACE_VALUE = ReadLimit(16 * _MIB, "one event or setting of a trace")
 """An event has hundreds of bytes; one with all its shapes and stacks has a few thousand."""
-SMI_LOG = ReadLimit(2 * _GIB, "a log of nvidia-smi")
-"""Eight GPUs for 72 hours with twenty columns make 400 MB."""
-SMI_LINE = ReadLimit(64 * _KIB, "a line of such a log")
-SMI_CELLS = ReadLimit(100_000_000, "a log of nvidia-smi", "readings")
-"""Rows by columns: eight bytes each."""
-SMI_VALUES = ReadLimit(100_000, "a GPU of nvidia-smi -q", "values")
-"""A card with all its supported clocks has 3,000."""
 SNAPSHOT = ReadLimit(512 * _MIB, "a memory snapshot, unpacked")
 """100,000 events with their stacks have 30 MB to 300 MB."""
 SNAPSHOT_PARTS = ReadLimit(20_000_000, "a memory snapshot", "blocks, events and frames")

@@ -23,7 +23,6 @@ from gpudoctor.vitals.targets import near_name
 if TYPE_CHECKING:
     from gpudoctor.model.signs.configs import Configs
     from gpudoctor.model.signs.flight_recorder import FlightRecords
-    from gpudoctor.model.signs.gpu import GpuSurvey
     from gpudoctor.model.signs.kernel_log import KernelLog
     from gpudoctor.model.signs.memory_snapshot import MemorySnapshot
     from gpudoctor.model.signs.source import Source
@@ -160,7 +159,7 @@ def signs_of(found: LeftBehind, messages: Iterable[tuple[str, LogMessage]]) -> d
 
 
 _TOLD = (
-    *(FileKind.LOG, FileKind.SNAPSHOT, FileKind.FLIGHT, FileKind.SURVEY, FileKind.STACKS, FileKind.SCHEDULER),
+    *(FileKind.LOG, FileKind.SNAPSHOT, FileKind.FLIGHT, FileKind.STACKS, FileKind.SCHEDULER),
     *(FileKind.SCRIPT, FileKind.CONFIG),
 )
 """Kinds in the order in which a report names the files."""
@@ -180,7 +179,6 @@ def _signs(found: LeftBehind, messages: Iterable[tuple[str, LogMessage]]) -> dic
     return {
         "job_log": Sign("the log", lambda: _log(found, tuple(messages))),
         "kernel_log": Sign("the kernel log", lambda: _kernel_log(of(FileKind.KERNEL_LOG))),
-        "gpu_survey": Sign("the GPUs", lambda: _survey(of(FileKind.SURVEY))),
         "memory_snapshot": Sign("the memory snapshot", lambda: _snapshot(of(FileKind.SNAPSHOT))),
         "flight_records": Sign("the flight recorder", lambda: _flight_records(of(FileKind.FLIGHT))),
         "source": Sign("the source", lambda: _source(of(FileKind.SCRIPT))),
@@ -220,23 +218,6 @@ def _kernel_log(paths: Sequence[str]) -> "KernelLog":
     from gpudoctor.vitals.saved_kernel_log import read_saved_log
 
     return read_saved_log(Path(paths[0]))
-
-
-def _survey(paths: Sequence[str]) -> "GpuSurvey":
-    """The GPUs as `nvidia-smi -q` showed them: of several files one, for their numbers are those of a node."""
-    if len(paths) != 1:
-        raise Unavailable(
-            say("those of several nodes were named") if paths else say("no output of nvidia-smi -q was named")
-        )
-    from gpudoctor.vitals.recording.smi import read_smi_log
-
-    try:
-        survey = read_smi_log(paths[0]).survey
-    except UsageError as error:
-        raise Unread(str(error)) from None
-    if survey is None:
-        raise Unread(say("{surveys}: it describes no GPU", surveys=paths[0]))
-    return survey
 
 
 def _snapshot(paths: Sequence[str]) -> "MemorySnapshot":

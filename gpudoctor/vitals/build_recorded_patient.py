@@ -59,7 +59,7 @@ def _environment(recording: Recording) -> Environment:
 
 def _of_file(recording: Recording, targets: Sequence[str]) -> Patient:
     """A log of one thing alone: no run and no job was seen, so no check of one has looked at anything."""
-    what = say("log of nvidia-smi") if recording.origin == "nvidia-smi" else recording.origin
+    what = recording.origin
     return Patient(
         PatientKind.RECORDING,
         Path(recording.path).name,
@@ -78,8 +78,6 @@ def _held(recording: Recording, no_run: Sign[Recording]) -> Signs:
         return Signs(recording=no_run, kernel_log=Sign.of("the kernel log", recording.kernel_log))
     if recording.snapshot is not None:
         return Signs(recording=no_run, memory_snapshot=Sign.of("the memory snapshot", recording.snapshot))
-    if recording.survey is not None:
-        return Signs(recording=no_run, gpu_survey=Sign.of("the GPUs", recording.survey))
     return Signs(recording=Sign.of("the recording", recording))
 
 

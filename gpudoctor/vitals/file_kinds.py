@@ -1,18 +1,16 @@
 """What a named file is, by its ending where that says it, else by its content: told once, for every command."""
 
-import os
 import re
 from contextlib import suppress
 from enum import Enum
 from functools import lru_cache
 from pathlib import Path
 
-from gpudoctor.model.external_files import open_file, open_unpacked, read_head
+from gpudoctor.model.external_files import open_unpacked, read_head
 from gpudoctor.model.read_limits import SMALL_JSON
 from gpudoctor.vitals.log_lines import text_of
 
 _HEAD = 8192
-_LAST_LINES = 5
 
 
 class FileKind(Enum):
@@ -29,16 +27,12 @@ class FileKind(Enum):
     """A memory snapshot of torch, or another pickle."""
     FLIGHT = "flight recorder"
     """A dump of torch's flight recorder, and what is named like one and may be cut or empty."""
-    SURVEY = "survey"
-    """The output of `nvidia-smi -q`."""
     STACKS = "stacks"
     """The output of `py-spy dump --json`; its text is read as a log."""
     SCHEDULER = "scheduler"
     """What a scheduler kept of the job: sacct, scontrol, kubectl."""
     TRACE = "trace"
     """A trace of the profiler."""
-    READINGS = "readings"
-    """A log of nvidia-smi."""
     BINARY = "binary"
     OTHER = "other"
     """Text that nothing else fits: it may be a log."""
@@ -82,8 +76,6 @@ def _kind_of(path: Path, _written: int, size: int) -> FileKind:
     head = text_of(raw)
     if _is_flight_dump(path, raw):
         return FileKind.FLIGHT
-    if _is_survey(path, head):
-        return FileKind.SURVEY
     if head.lstrip()[:1] == "[" and '"frames"' in head and '"thread' in head:
         return FileKind.STACKS
     small = size <= SMALL_JSON.most
@@ -103,11 +95,6 @@ def _kind_of(path: Path, _written: int, size: int) -> FileKind:
         and not any(word in raw[:4096] for word in (b'"events"', b'"kind"'))
     ):
         return FileKind.CONFIG  # and no object of Kubernetes
-    if "," in head.lstrip().partition("\n")[0] or "NVSMI LOG" in head:
-        from gpudoctor.vitals.recording.smi import is_smi_log
-
-        if is_smi_log(path):
-            return FileKind.READINGS
     return FileKind.KERNEL_LOG if is_kernel_log(path) else _kind_of_text(suffix, unpacked)
 
 
@@ -149,25 +136,12 @@ def _unpacked_head(path: Path, head: bytes) -> bytes:
         return head
 
 
-def _is_survey(path: Path, head: str) -> bool:
-    """Whether all of a file is of `nvidia-smi -q`: a job script may print that at the top of its log, too."""
-    from gpudoctor.vitals.smi_query.blocks import LISTING
-
-    first = next((line for line in head.splitlines() if line.strip()), "")
-    if LISTING not in first:
-        return False
-    with open_file(path) as stream:
-        stream.seek(max(0, os.fstat(stream.fileno()).st_size - _HEAD))
-        lines = [line for line in text_of(stream.read(_HEAD)).splitlines()[1:] if line.strip()]
-    return all(line[:1].isspace() or line.startswith(("GPU ", "===")) for line in lines[-_LAST_LINES:])
-
-
 def as_left(path: Path) -> FileKind:
     """The kind of a file beside a log: what no other reader takes is a log."""
     kind = kind_of(path)
     if kind is FileKind.JOB and path.suffix.lower() in CONFIGS:
         return FileKind.CONFIG
-    return kind if kind in (*LEFT, FileKind.SURVEY, FileKind.SCRIPT, FileKind.CONFIG) else FileKind.LOG
+    return kind if kind in (*LEFT, FileKind.SCRIPT, FileKind.CONFIG) else FileKind.LOG
 
 
 def is_left_behind(path: Path) -> bool:
@@ -176,5 +150,5 @@ def is_left_behind(path: Path) -> bool:
         kind = kind_of(path)
         if kind is FileKind.SNAPSHOT:
             return b"segments" in read_head(path, 256)
-        return kind in (*LEFT, FileKind.SURVEY) and (kind is not FileKind.KERNEL_LOG or not path.suffix)
+        return kind in LEFT and (kind is not FileKind.KERNEL_LOG or not path.suffix)
     return False

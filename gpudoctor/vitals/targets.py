@@ -16,7 +16,7 @@ _READABLE = SCRIPTS | JOBS | CONFIGS | {".json"}
 _ENOUGH_FILES = 20_000
 """Files after which a folder counts as not empty without further looking."""
 _SNAPSHOT_KEYS = (b"segments", b"device_traces")
-_OF_REPORT = (FileKind.TRACE, FileKind.READINGS, FileKind.SURVEY)
+_OF_REPORT = (FileKind.TRACE,)
 
 
 @frozen

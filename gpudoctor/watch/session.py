@@ -11,7 +11,6 @@ from gpudoctor.engine.examination import Request, examine
 from gpudoctor.engine.watch_verdict import pronounce_live
 from gpudoctor.lang import say
 from gpudoctor.model import Patient, PatientKind, Report, Sign
-from gpudoctor.model.flames import FlameProfile
 from gpudoctor.model.signs.process import ProcessWindow, Rank
 from gpudoctor.model.watch import Tick
 from gpudoctor.vitals.build_patient import PatientRequest, admit
@@ -77,10 +76,6 @@ class WatchSession:
         """Stop looking at stacks, or go on."""
         self.paused = on
         self._watcher.pause(on)
-
-    def flames(self) -> list[FlameProfile]:
-        """The stacks of each rank since the watch began."""
-        return self._watcher.flames()
 
     def close(self) -> None:
         """End; the target goes on."""

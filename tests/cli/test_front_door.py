@@ -35,7 +35,6 @@ def things(here) -> Path:
     for name, text in {
         "train.py": TRAINING, "ds.json": '{"train_batch_size": 8}', "conf.yaml": "lr: 1", "job.sbatch": "#!/bin/bash\n",
         "job.out": DEATH, "notes.txt": "epoch 1\n", "t.pt.trace.json": json.dumps(TRACE),
-        "smi.csv": "timestamp, index, utilization.gpu [%]\n2026/01/01 10:00:00.000, 0, 3 %\n",
         "dmesg.log": "[  1.0] NVRM: Xid (PCI:0000:41:00): 79, GPU has fallen off the bus.\n",
         "sacct.txt": "JobID|State|ExitCode\n1|FAILED|1:0\n",
         "old.json": '{"schema": "gpudoctor.report/1"}',
@@ -59,7 +58,7 @@ def things(here) -> Path:
         ("train.py ds.json --format json", "check"),
         ("job.out", "autopsy"), ("notes.txt", "autopsy"), ("logs", "autopsy"), ("-", "autopsy"),
         ("train.py job.out", "autopsy"), ("job.out dmesg.log", "autopsy"), ("sacct.txt", "autopsy"),
-        ("t.pt.trace.json", "report"), ("smi.csv", "report"), ("dmesg.log", "report"), ("mem.pickle", "report"),
+        ("t.pt.trace.json", "report"), ("dmesg.log", "report"), ("mem.pickle", "report"),
         ("run-1", "report"),
     ],
 )  # fmt: skip

@@ -9,7 +9,6 @@ from scripts import read_script
 from toys import Blind, Broken, Sick, Well, toy_registry
 from windows import make_rank, make_window, report_of
 
-from gpudoctor.analysis.saved_gpus import NOT_HELD
 from gpudoctor.engine.comparison import compare
 from gpudoctor.engine.examination import Request, examine
 from gpudoctor.engine.selection import make_selection
@@ -21,7 +20,7 @@ from gpudoctor.model.signs.preflight import Figure, Loss, LossKind, Preflight, P
 from gpudoctor.model.signs.process import Gap
 from gpudoctor.model.signs.recording import Recording, RunEnd
 from gpudoctor.model.signs.source import Source
-from gpudoctor.testing import make_gpu, make_patient, make_survey
+from gpudoctor.testing import make_gpu, make_patient
 from gpudoctor.trial.trial_verdict import verdict_words
 from gpudoctor.vitals.build_recorded_patient import admit_recording
 
@@ -132,13 +131,6 @@ def saved_log(*checks, **changes):
     return verdict(admit_recording(saved(kernel_log=log, origin="kernel log"), ["dmesg.log"]), *(checks or (Well,)))
 
 
-def saved_gpus(*checks, gpus=(), **changes):
-    """The verdict on a saved `nvidia-smi -q` of a healthy machine."""
-    cards = [make_gpu(index) for index in range(2)] if gpus == () else gpus
-    survey = make_survey(cards, origin="smi.log", **changes)
-    return verdict(admit_recording(saved(survey=survey, origin="nvidia-smi"), ["smi.log"]), *(checks or (Well,)))
-
-
 def saved(**parts):
     return Recording(path="/data/file", command=(), cwd="", started="", **parts)
 
@@ -174,19 +166,6 @@ CASES = {
         {
             "a check passed that looks for Xid events": lambda: saved_log(Blind),
             "the whole log was read": lambda: saved_log(problems=("its packing is damaged",)),
-        },
-    ),
-    "Nothing is wrong with": (
-        saved_gpus,
-        {
-            "no check crashed": lambda: saved_gpus(Well, Broken),
-            "no check was left out": lambda: saved_gpus(Well, LeftOut),
-            "a check passed": lambda: saved_gpus(Blind),
-            "a GPU of this machine answered": lambda: saved_gpus(gpus=[]),
-            "the file lists every GPU": lambda: saved_gpus(unlisted=6),
-            "the file has errors, clocks, temperatures, power and link": lambda: saved_gpus(
-                gpus=[make_gpu(temperature=NOT_HELD)]
-            ),
         },
     ),
     "run: Little time is lost": (
@@ -279,9 +258,6 @@ def test_only_what_has_all_is_called_well(sentence):
         ),
         (lambda: cluster(units=1), "but 1 node of 2 gave no figure."),
         (lambda: cluster(Sick), "The job can start, slower than it could: "),
-        (saved_gpus, "Nothing is wrong with the 2 GPUs of the machine that wrote file: 1 check passed."),
-        (lambda: saved_gpus(Sick), "The machine that wrote file"),
-        (lambda: saved_gpus(unlisted=6), "(1 check passed), but the file lists 2 of 8 GPUs."),
         (lambda: saved_log(problems=("cut",)), "; the part that could be read has no Xid event."),
         (
             lambda: watch(gaps=(Gap(panel="gpu", reason="no driver library is here", fix="install it"),)),

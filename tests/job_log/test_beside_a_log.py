@@ -1,9 +1,8 @@
-"""What lies beside a log adds to its finding: `nvidia-smi -q` and memory snapshots, told by their content."""
+"""What lies beside a log adds to its finding: memory snapshots, told by their content."""
 
 import pickle
 
 from log_causes import autopsy, written
-from smi_queries import text as smi_text
 
 MIB = 1 << 20
 STEPS = "".join(f"step {number} loss 0.{number} lr 1e-4\n" for number in range(100, 120))
@@ -50,41 +49,20 @@ def test_a_snapshot_beside_another_death_accuses_nobody(tmp_path, capsys):
     assert code == 1 and "FAIL001" in printed and "out-of-memory" not in printed
 
 
-def test_the_gpus_of_nvidia_smi_are_judged_beside_a_log(tmp_path, capsys):
-    log = written(tmp_path / "job.out", STEPS)
-    code, printed = autopsy(capsys, log, written(tmp_path / "gpus", smi_text({"uncorrected": "3"})))
-    assert code == 1 and "GPU003" in printed, printed
-
-
-def test_healthy_gpus_beside_a_healthy_log(tmp_path, capsys):
-    log = written(tmp_path / "job.out", STEPS)
-    code, printed = autopsy(capsys, log, written(tmp_path / "gpus.txt", smi_text({}, {})))
-    assert code == 0 and "no failure" in printed
-
-
-def test_a_log_that_begins_with_nvidia_smi_stays_a_log(tmp_path, capsys):
-    log = written(tmp_path / "job.out", smi_text({}) + STEPS + "KeyError: 'speaker'\n")
-    code, printed = autopsy(capsys, log)
-    assert code == 1 and "FAIL001" in printed
-
-
 def test_a_folder_gives_its_dumps_by_content_and_nothing_else(tmp_path, capsys):
     written(tmp_path / "job.out", STEPS + OOM + "\n")
     written(tmp_path / "memory.pickle", snapshot((1, [(600, 41)])))
-    written(tmp_path / "gpus.txt", smi_text({"uncorrected": "3"}))
     written(tmp_path / "sacct", "JobID|State|ExitCode\n1|FAILED|1:0\n")
     written(tmp_path / "config.json", '{"kind": "Pod"}')
     written(tmp_path / "tokens.pkl", pickle.dumps({"a": 1}))
     written(tmp_path / "LICENSE", "Permission is hereby granted\n")
     code, printed = autopsy(capsys, tmp_path)
-    assert code == 1 and "job.out and 3 more" in printed, printed
-    assert "train.py:41 held 600 MiB" in printed and "GPU003" in printed
+    assert code == 1 and "job.out and 2 more" in printed, printed
+    assert "train.py:41 held 600 MiB" in printed
 
 
 def test_without_a_log_the_dump_itself_is_told_of(tmp_path, capsys):
     code, printed = autopsy(capsys, written(tmp_path / "memory.pickle", snapshot((0, [(600, 41)]))))
     assert code == 0 and "device 0 has 600 MiB in use" in printed
-    code, printed = autopsy(capsys, written(tmp_path / "gpus.txt", smi_text({"uncorrected": "3"})))
-    assert code == 1 and "GPU003" in printed and "nothing could be read" not in printed
     code, printed = autopsy(capsys, written(tmp_path / "broken.pickle", b"\x80\x04nothing"))
     assert code == 3 and "nothing could be read" in printed, printed

@@ -80,7 +80,7 @@ class Occupied(Check):
     def examine(self, patient: Patient) -> Iterator[Finding]:
         gpus = _of_the_job(patient, job_gpus(patient))
         survey = patient.gpu_survey
-        running = survey.saved or patient.kind in {PatientKind.PROCESS, PatientKind.COMMAND}
+        running = patient.kind in {PatientKind.PROCESS, PatientKind.COMMAND}
         held: dict[int, list[GpuProcess]] = {}
         if survey.pids_visible or not running:  # else the job's own processes cannot be told from others
             held = {gpu.index: processes for gpu in gpus if (processes := self._foreign(gpu))}

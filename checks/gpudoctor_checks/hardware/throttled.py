@@ -75,7 +75,7 @@ class Throttled(Check):
         elif recording is not None and masks:
             yield from self._recorded(recording, masks)
         else:
-            yield from self._now(job_gpus(patient), saved=patient.gpu_survey.saved)
+            yield from self._now(job_gpus(patient))
 
     def _watched(self, window: "of_run.ProcessWindow") -> Iterator[Finding]:
         """The share of a window's ticks in which a card was held down, by the worst reason."""
@@ -129,7 +129,7 @@ class Throttled(Check):
                 **_causes(bits for _, bits, _ in sick),
             )
 
-    def _now(self, gpus: tuple[Gpu, ...], *, saved: bool) -> Iterator[Finding]:
+    def _now(self, gpus: tuple[Gpu, ...]) -> Iterator[Finding]:
         mask = int(self.limit("bad_reasons"))
         sick = [
             (gpu, bits & mask)
@@ -140,10 +140,7 @@ class Throttled(Check):
             words = listed((gpu, [concatenated("", (_name(bits), _clocks(gpu)))]) for gpu, bits in sick)
             yield on_cards(
                 self,
-                say(
-                    "The GPU was throttled then. {words}." if saved else "The GPU is throttled now. {words}.",
-                    words=words,
-                ),
+                say("The GPU is throttled now. {words}.", words=words),
                 [(gpu, f"0x{bits:x} ({_name(bits)})") for gpu, bits in sick],
                 "clocks_event_reasons",
                 "",

@@ -202,18 +202,7 @@ class GpuSurvey:
     denied_nodes: tuple[str, ...] = ()
     """Device nodes that this process may not open: file permissions, or a cgroup that grants other GPUs."""
     pids_visible: bool = True
-    """False in a container's own pid namespace, and of a file: its pids cannot be mapped here."""
-    origin: str = ""
-    """The file of nvidia-smi that it was read from; "" for this machine's own."""
-    unlisted: int = 0
-    """GPUs that the driver counted and that such a file does not list."""
-    problems: tuple[str, ...] = ()
-    """What such a file lacks, a sentence each."""
-
-    @property
-    def saved(self) -> bool:
-        """Whether it is a file that was named, of this machine or another."""
-        return bool(self.origin)
+    """False in a container's own pid namespace: its pids cannot be mapped here."""
 
     @property
     def absence(self) -> str:

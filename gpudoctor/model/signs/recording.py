@@ -10,7 +10,6 @@ from collections.abc import Hashable, Mapping, Sequence
 from typing import Any
 
 from gpudoctor.model.records import field, frozen
-from gpudoctor.model.signs.gpu import GpuSurvey
 from gpudoctor.model.signs.kernel_log import KernelLog
 from gpudoctor.model.signs.memory_snapshot import MemorySnapshot
 from gpudoctor.probe.wire.steps import DEVICE as DEVICE
@@ -166,12 +165,10 @@ class Recording:
     """By the path of each file: what processes printed that died before they imported torch."""
     kernel_log: KernelLog | None = None
     """Messages of the kernel, where a saved log of it was named."""
-    survey: GpuSurvey | None = None
-    """The machine's GPUs as the last turn of a saved `nvidia-smi -q` has them."""
     snapshot: MemorySnapshot | None = None
     """Who holds the device's memory, where a snapshot of its allocator was named."""
     origin: str = "gpudoctor"
-    """`gpudoctor`, `kineto`, `nvidia-smi`, `kernel log`, `memory snapshot`."""
+    """`gpudoctor`, `kineto`, `kernel log`, `memory snapshot`."""
     problems: tuple[str, ...] = ()
     """What could not be read, a sentence each."""
     memory: dict[Hashable, Any] = field(default_factory=dict, compare=False, repr=False)
@@ -179,5 +176,5 @@ class Recording:
 
     @property
     def holds_run(self) -> bool:
-        """Whether a run was recorded; a log of nvidia-smi holds the machine's readings alone."""
+        """Whether a run was recorded; a kernel log or a memory snapshot holds none."""
         return bool(self.ranks) or self.origin == "gpudoctor"

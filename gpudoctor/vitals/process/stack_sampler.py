@@ -6,7 +6,6 @@ from dataclasses import dataclass, field
 from itertools import groupby
 from threading import Event, Lock, Thread
 
-from gpudoctor.model.flames import FlameFrame
 from gpudoctor.model.signs.process import Frame, Place
 from gpudoctor.vitals.process.classify_stack import ClassifiedStack, SourceLines, classify, is_worker, whole
 from gpudoctor.vitals.process.dump import Dump, DumpError, dump
@@ -17,10 +16,6 @@ _MOST = 600
 """Samples that are kept: two minutes at the highest rate."""
 _BEGUN = 10
 """Looks in a row past the start after which the start is over; what it took is no share of the loop."""
-_FLAMES = 20_000
-"""Different stacks that a watch keeps for a flame graph."""
-_GAP, _FIRST = 5.0, 0.2
-"""Seconds that a look stands for at most, and those of the first one."""
 _PLACES = 40
 """Places that a window carries; the rest is one of a few looks each."""
 
@@ -36,18 +31,11 @@ class StackRing:
     since: float = 0.0
     """When the newest stack was first seen, unchanged since."""
 
-    flames: dict[tuple[FlameFrame, ...], float] = field(default_factory=dict)
-    """Seconds by stack since the watch began, each look with the time since the one before."""
-
     def add(self, t: float, look: ClassifiedStack, frames: Sequence[Frame]) -> None:
         """A good sample; frames innermost first."""
         stack = tuple(reversed(frames))
         if stack != self.stack:
             self.stack, self.since = stack, t
-        spent = min(t - self.looks[-1][0], _GAP) if self.looks else _FIRST
-        key = (FlameFrame(look.phase.replace("_", " ")), *(FlameFrame(f.name, f.path, f.line) for f in self.stack))
-        if key in self.flames or len(self.flames) < _FLAMES:
-            self.flames[key] = self.flames.get(key, 0.0) + spent
         self.looks.append((t, look))
 
     def fail(self, t: float) -> None:

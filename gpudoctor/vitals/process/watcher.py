@@ -5,7 +5,6 @@ from collections.abc import Sequence
 from threading import Lock
 
 from gpudoctor.lang import say
-from gpudoctor.model.flames import FlameProfile
 from gpudoctor.model.signs.gpu import GpuSurvey
 from gpudoctor.model.signs.process import Gap, HostWindow, ProcessWindow, Rank
 from gpudoctor.vitals.process import procfs
@@ -59,16 +58,6 @@ class Watcher:
     def survey(self) -> GpuSurvey | None:
         """The GPUs as checks of the hardware read them, at the last tick."""
         return self._survey
-
-    def flames(self) -> list[FlameProfile]:
-        """The stacks of each rank since the watch began; none of a rank that could not be read."""
-        with self._sampler.lock:
-            found = [(rank.member, dict(rank.target.ring.flames)) for rank in self._ranks]
-        named = [
-            (say("rank {rank}", rank=m.rank) if m.rank is not None else say("pid {pid}", pid=m.pid), stacks)
-            for m, stacks in found
-        ]
-        return [FlameProfile(name=name, stacks=stacks) for name, stacks in named if stacks]
 
     def tick(self) -> ProcessWindow:
         """The job now."""

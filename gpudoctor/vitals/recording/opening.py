@@ -11,14 +11,13 @@ from gpudoctor.vitals.file_kinds import FileKind, kind_of
 from gpudoctor.vitals.recording.archive import MANIFEST
 from gpudoctor.vitals.recording.kineto import read_trace
 from gpudoctor.vitals.recording.reader import read_recording
-from gpudoctor.vitals.recording.smi import read_smi_log
 from gpudoctor.vitals.recording.snapshot import read_snapshot
 from gpudoctor.vitals.saved_kernel_log import read_saved_log
 
 _TRACES = ("*.pt.trace.json", "*.pt.trace.json.gz")
 """Names that torch.profiler.tensorboard_trace_handler gives, and Perfetto's."""
 _NSIGHT = (".nsys-rep", ".qdrep")
-_ALONE = (FileKind.READINGS, FileKind.SURVEY, FileKind.SNAPSHOT, FileKind.KERNEL_LOG)
+_ALONE = (FileKind.SNAPSHOT, FileKind.KERNEL_LOG)
 
 
 def open_recording(path: str, *more: str) -> Recording:
@@ -46,8 +45,6 @@ def open_recording(path: str, *more: str) -> Recording:
         return read_recording(*paths)
     if len(paths) > 1:
         raise UsageError("such files cannot be joined; report on each separately")
-    if kind is FileKind.READINGS:
-        return read_smi_log(paths[0])
     plain: dict[str, Any] = {"path": paths[0], "command": (), "cwd": "", "started": ""}
     if kind is FileKind.KERNEL_LOG:
         return Recording(**plain, kernel_log=read_saved_log(Path(paths[0])), origin="kernel log")
@@ -66,5 +63,5 @@ def _kind(path: Path) -> FileKind:
     """Another tool's file; FOLDER for a recording of ours, and for what is none."""
     with suppress(OSError):
         if os.path.isfile(path) and (kind := kind_of(path)) in (*_ALONE, FileKind.TRACE):
-            return FileKind.READINGS if kind is FileKind.SURVEY else kind
+            return kind
     return FileKind.FOLDER

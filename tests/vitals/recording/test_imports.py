@@ -1,4 +1,4 @@
-"""Other tools' logs as recordings: traces of the PyTorch profiler, logs of nvidia-smi."""
+"""Other tools' logs as recordings: traces of the PyTorch profiler."""
 
 import gzip
 import json
@@ -9,18 +9,6 @@ import pytest
 from gpudoctor.analysis.run.steady_state import steady
 from gpudoctor.errors import UsageError
 from gpudoctor.vitals.recording.opening import open_recording
-
-HEADER = (
-    "timestamp, index, name, utilization.gpu [%], memory.used [MiB], memory.total [MiB], power.draw [W], "
-    "temperature.gpu, clocks.sm [MHz], clocks_event_reasons.active, power.limit [W]\n"
-)
-
-
-def smi_row(second: float, gpu: int, util: str = "35 %", power: str = "71.30 W", reasons: str = "0x04") -> str:
-    return (
-        f"2025/05/04 10:00:{second:06.3f}, {gpu}, NVIDIA A100-SXM4-80GB, {util}, 1024 MiB, 81920 MiB, {power}, 40, "
-        f"1410 MHz, {reasons}, 400.00 W\n"
-    )
 
 
 def event(name: str, begin: float, length: float, category: str = "cpu_op", tid: int = 1, **more: object) -> dict:
@@ -115,6 +103,6 @@ def test_what_is_no_trace_of_steps_is_wrong_usage(tmp_path):
     (tmp_path / "other.json").write_text('{"model": 1}')
     with pytest.raises(UsageError):
         open_recording(str(tmp_path / "other.json"))
-    (tmp_path / "smi.csv").write_text(HEADER + smi_row(1, 0))
+    (tmp_path / "dmesg.log").write_text("[  1.0] NVRM: Xid (PCI:0000:41:00): 79, GPU has fallen off the bus.\n")
     with pytest.raises(UsageError, match="different kinds"):
-        open_recording(write(tmp_path / "t.json", gpu_trace()), str(tmp_path / "smi.csv"))
+        open_recording(write(tmp_path / "t.json", gpu_trace()), str(tmp_path / "dmesg.log"))
