@@ -361,7 +361,7 @@ def test_no_part_of_gpudoctor_names_a_check():
 SHARED_NAMES = {
     "cli has one module a command, with its name": {"check", "preflight", "report", "run", "watch"},
     "the type is in model, its reader or maker elsewhere": {"comparison", "job", "kernel_log", "memory", "packages"},
-    "each reader has this part": {"child", "events", "fields", "reader", "reading", "survey"},
+    "each reader has this part": {"child", "events", "reader", "reading"},
     "one thing, read in two places": {"bus", "card", "kubernetes", "rank_positions"},
     "the probe does in the training process what another folder does outside": {
         "calls", "deaths", "optimizer", "settings", "steps",

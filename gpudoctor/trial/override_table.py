@@ -33,24 +33,9 @@ OVERRIDES = {
     "TrainingArguments.logging_steps": RunTimeSetting(SAFE, say("steps between two logs (transformers)")),
     "TrainingArguments.save_steps": RunTimeSetting(SAFE, say("steps between two checkpoints (transformers)")),
     "TrainingArguments.*": RunTimeSetting(UNSAFE, say("a field of transformers' TrainingArguments")),
-    "ddp.bucket_cap_mb": RunTimeSetting(SAFE, say("DDP's bucket size")),
-    "ddp.find_unused_parameters": RunTimeSetting(
-        SAFE, say("DDP's search of the graph for unused parameters"), choices=_TRUE + _FALSE
-    ),
-    "ddp.gradient_as_bucket_view": RunTimeSetting(
-        SAFE, say("gradients that live in DDP's buckets"), choices=_TRUE + _FALSE
-    ),
-    "ddp.static_graph": RunTimeSetting(SAFE, say("a graph that never changes"), choices=_TRUE + _FALSE),
     "env.*": RunTimeSetting(UNSAFE, say("an environment variable")),
     "env.OMP_NUM_THREADS": RunTimeSetting(SAFE, say("threads of one process")),
     "env.PYTORCH_CUDA_ALLOC_CONF": RunTimeSetting(SAFE, say("settings of the CUDA allocator")),
-    "lightning.log_every_n_steps": RunTimeSetting(SAFE, say("steps between two logs (Lightning)")),
-    "lightning.val_check_interval": RunTimeSetting(SAFE, say("steps between two evaluations (Lightning)")),
-    "lightning.*": RunTimeSetting(UNSAFE, say("an argument of Lightning's Trainer")),
-    "optimizer.foreach": RunTimeSetting(
-        SAFE, say("optimizers that update all parameters at once"), choices=_TRUE + _FALSE
-    ),
-    "optimizer.fused": RunTimeSetting(SAFE, say("optimizers in one kernel"), choices=_TRUE + _FALSE),
     "torch.*": RunTimeSetting(UNSAFE, say("any attribute of torch: torch.backends.cudnn.benchmark")),
     "torch.backends.cudnn.benchmark": RunTimeSetting(
         SAFE, say("cuDNN's search for the fastest kernel"), choices=_TRUE + _FALSE

@@ -245,6 +245,5 @@ def find_unused(finding: Finding) -> Iterator[Remedy]:
         "If a parameter gets no gradient after all, DDP stops at the next step and names it.",
         applicability=Applicability.UNSAFE,  # a run with an unused parameter would stop
         effort=Effort.ONE_LINE,
-        override=(("ddp.find_unused_parameters", "False"),),
         references=("https://pytorch.org/docs/stable/notes/ddp.html#internal-design",),
     )

@@ -383,7 +383,6 @@ def optimizer_unfused(finding: Finding, patient: Patient) -> Iterator[Remedy]:
         title,
         say("Line {line}: {change}", line=finding.span.line if finding.span is not None else 0, change=title),
         effort=Effort.ONE_LINE if edits else Effort.SMALL_EDIT,
-        override=(("optimizer.fused", "True"),),
         # the optimizer's share of a step is a run's to measure
         edits=edits,
         references=("https://pytorch.org/docs/stable/optim.html#algorithms",),

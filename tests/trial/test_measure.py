@@ -84,11 +84,11 @@ def test_an_arm_that_dies_has_failed_with_its_reason_and_the_baseline_has_a_seco
 
 
 def test_an_override_that_nobody_came_by_ends_after_one_pair():
-    arm = Arm(name="change", overrides={"optimizer.fused": "True"})
+    arm = Arm(name="change", overrides={"torch.num_threads": "2"})
     void = FakeBench(lambda arm, n: 1.0)
     assert trial(void, arm).conclusion() is Conclusion.WITHOUT_EFFECT
     assert len(void.order) == 2
-    acts = FakeBench(lambda arm, n: 1.0 if arm == "baseline" else 0.5, reached=frozenset({"optimizer.fused"}))
+    acts = FakeBench(lambda arm, n: 1.0 if arm == "baseline" else 0.5, reached=frozenset({"torch.num_threads"}))
     assert trial(acts, arm).conclusion() is Conclusion.PROVEN
 
 

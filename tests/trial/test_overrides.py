@@ -37,23 +37,21 @@ def test_settings_of_loaders_optimizers_and_torch(tmp_path):
     loader = DataLoader(data(), 8, shuffle=True, num_workers=0)
     stream = DataLoader(iter_data(), batch_size=8) if False else loader
     model = net()
-    kept = torch.optim.Adam(model.parameters(), foreach=False)
     """
     text = text.replace("\n    ", "\n") + LOOP.format(epochs=1, after="pass")
     text += """
 print(json.dumps({
     "workers": loader.num_workers, "persistent": loader.persistent_workers, "prefetch": loader.prefetch_factor,
-    "foreach": kept.defaults["foreach"],
     "benchmark": torch.backends.cudnn.benchmark, "threads": torch.get_num_threads(),
 }))
 """
     overrides = {
         "DataLoader.num_workers": "1", "DataLoader.persistent_workers": "True", "DataLoader.prefetch_factor": "3",
-        "optimizer.foreach": "True", "torch.backends.cudnn.benchmark": "True", "torch.num_threads": "2",
+        "torch.backends.cudnn.benchmark": "True", "torch.num_threads": "2",
     }  # fmt: skip
     run, _, reached = overridden(tmp_path, "import json\n" + text, overrides)
     assert json.loads(run.result.stdout) == {
-        "workers": 1, "persistent": True, "prefetch": 3, "foreach": True, "benchmark": True, "threads": 2,
+        "workers": 1, "persistent": True, "prefetch": 3, "benchmark": True, "threads": 2,
     }  # fmt: skip
     assert reached == set(overrides)
 
@@ -69,7 +67,7 @@ model, loader = net(), DataLoader(data(), 8)
 def test_workers_that_a_trial_keeps_alive_leave_every_epoch_in_its_order(tmp_path):
     text = SHUFFLED.format(own="") + LOOP.format(epochs=1, after="pass")
     overrides = {"DataLoader.num_workers": "1", "DataLoader.persistent_workers": "True"}
-    without, _, _ = overridden(tmp_path / "a", text, {"optimizer.foreach": "True"})
+    without, _, _ = overridden(tmp_path / "a", text, {"torch.num_threads": "1"})
     kept, _, reached = overridden(tmp_path / "b", text, overrides)
     assert kept.result.stdout == without.result.stdout and reached == set(overrides)
 

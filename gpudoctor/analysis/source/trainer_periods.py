@@ -30,11 +30,7 @@ PHASES = {"log": "logging", "eval": "evaluation", "save": "checkpoint"}
 FIELDS = {"log": "logging_steps", "eval": "eval_steps", "save": "save_steps"}
 """The field of TrainingArguments."""
 
-OVERRIDES = {
-    **{field: f"TrainingArguments.{field}" for field in FIELDS.values()},
-    "log_every_n_steps": "lightning.log_every_n_steps",
-    "val_check_interval": "lightning.val_check_interval",
-}
+OVERRIDES = {field: f"TrainingArguments.{field}" for field in FIELDS.values()}
 """Field to the runtime override that sets it."""
 
 OCCASIONS = 20

@@ -24,10 +24,7 @@ VARIABLE = "GPUDOCTOR_OVERRIDES"
 TOPICS = {
     "DataLoader": (".settings", "apply_loader"),
     "TrainingArguments": (".settings", "apply_training_arguments"),
-    "ddp": (".settings", "apply_ddp"),
-    "lightning": (".settings", "apply_lightning"),
     "offline": (".offline", "apply"),
-    "optimizer": (".settings", "apply_optimizer"),
     "replay": (".first_nonfinite", "apply"),
     "torch": (".settings", "apply_torch"),
     "trial": (".bounds", "apply"),

@@ -1,4 +1,4 @@
-"""Overrides of one setting each: of loaders, optimizers, torch, DistributedDataParallel and trainers.
+"""Overrides of one setting each: of loaders, torch and transformers' TrainingArguments.
 
 Each `apply_...(trial, detail, value)` serves one topic of `TOPICS`. What an edit can do a trial does by the edit.
 """
@@ -119,45 +119,6 @@ def apply_torch(trial: Trial, detail: str, value: Any) -> None:
 
     setter()
     trial.probe.steps.after.append(stepped)
-
-
-# Arguments of what a program makes: `optimizer.<name>`, `ddp.<name>`, `lightning.<name>`, `TrainingArguments.<name>`.
-
-
-def apply_optimizer(trial: Trial, detail: str, value: Any) -> None:
-    """Pass the argument to every optimizer of torch that takes it; `fused` and `foreach` exclude each other."""
-    other = {"fused": "foreach", "foreach": "fused"}.get(detail, "") if truth(value) else ""
-    for kind in vars(trial.torch.optim).values():
-        if isinstance(kind, type) and detail in inspect.signature(kind).parameters:
-            _with_argument(trial, kind, f"optimizer.{detail}", value, other)
-
-
-def apply_ddp(trial: Trial, detail: str, value: Any) -> None:
-    """Pass the argument to DistributedDataParallel."""
-    trial.probe.when_imported(
-        "torch.nn.parallel.distributed",
-        lambda found: _with_argument(trial, found.DistributedDataParallel, f"ddp.{detail}", value),
-    )
-
-
-def apply_lightning(trial: Trial, detail: str, value: Any) -> None:
-    """Pass the argument to every Trainer."""
-    for module in ("lightning.pytorch.trainer.trainer", "pytorch_lightning.trainer.trainer"):
-        trial.probe.when_imported(
-            module, lambda found: _with_argument(trial, found.Trainer, f"lightning.{detail}", value)
-        )
-
-
-def _with_argument(trial: Trial, kind: Any, name: str, value: Any, without: str = "") -> None:
-    def make(original: Any) -> Any:
-        def __init__(self: Any, *args: Any, **kwargs: Any) -> None:
-            kwargs.pop(without, None)
-            original(self, *args, **{**kwargs, name.partition(".")[2]: plain(value)})
-            trial.reached(name)
-
-        return __init__
-
-    wrap(kind, "__init__", make)
 
 
 def apply_training_arguments(trial: Trial, detail: str, value: Any) -> None:
