@@ -53,7 +53,7 @@ def run(arguments: argparse.Namespace) -> int:
 
     recordings = read([arguments.before]), read([arguments.after])
     for recording in recordings:
-        if recording.kernel_log is not None or recording.snapshot is not None:
+        if recording.kernel_log is not None:
             raise UsageError(
                 "{path}: a {origin} has no run to compare; use `gpudoctor report`",
                 path=recording.path,

@@ -176,7 +176,6 @@ def _of_file(path: Path) -> tuple[str, tuple[str, ...]]:
         FileKind.FLIGHT: (say("a dump of the flight recorder"), (AUTOPSY, CHECK)),
         FileKind.STACKS: (say("a stack dump"), (AUTOPSY, CHECK)),
         FileKind.SCHEDULER: (say("a record of the scheduler"), (AUTOPSY, CHECK)),
-        FileKind.SNAPSHOT: (say("a memory snapshot"), (REPORT, AUTOPSY, CHECK)),
         FileKind.KERNEL_LOG: (say("a kernel log"), (REPORT, AUTOPSY, CHECK)),
         FileKind.TRACE: (say("a profiler trace"), (REPORT,)),
     }

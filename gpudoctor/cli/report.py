@@ -21,7 +21,6 @@ examples:
   gpudoctor report node0/ node1/ --format html --output run.html      several nodes of one run
   gpudoctor report rank0.pt.trace.json.gz                             a trace of the profiler
   gpudoctor report dmesg.log       a saved kernel log: dmesg, journalctl -k, syslog, also .gz; its Xid events
-  gpudoctor report mem.pickle      a memory snapshot of PyTorch (_dump_snapshot): which lines hold the memory
 exit codes: those of `gpudoctor check`.""")
 _LONGEST = 80
 """Characters of a command that are shown."""
@@ -36,7 +35,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         nargs="*",
         metavar="RECORDING",
         help="name or folder of a recording (default: the last one), several for the nodes of one "
-        "run. Or a profiler trace, saved kernel log or memory snapshot.",
+        "run. Or a profiler trace or a saved kernel log.",
     )
     parser.add_argument(
         "--show-data", action="store_true", help="show the first batch in an HTML report, of a run with --show-data"

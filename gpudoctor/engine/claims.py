@@ -290,4 +290,4 @@ def unexamined(case: "Examined | Ran | ProcessWindow") -> tuple[str, ...]:
     if case.patient.kind is not PatientKind.RECORDING:
         return tuple(lacking(case, left_out=False))
     log = optional(lambda: case.patient.kernel_log)
-    return tuple(unread_log(case)) if log is not None and log.saved else ()  # a memory snapshot makes no claim
+    return tuple(unread_log(case)) if log is not None and log.saved else ()

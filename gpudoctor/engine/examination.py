@@ -128,7 +128,7 @@ def _unread(patient: Patient) -> list[str]:
 def _left_unread(patient: Patient) -> Iterator[str]:
     """Sentences about a log, and what lies beside one, that were named and could not be read."""
     signs = patient.signs
-    for sign in (signs.job_log, signs.memory_snapshot, signs.flight_records):
+    for sign in (signs.job_log, signs.flight_records):
         try:
             sign.take()
         except Unread as reason:

@@ -1,4 +1,4 @@
-"""The verdict on a file that holds no run: a log of the kernel, a dump, a memory snapshot."""
+"""The verdict on a file that holds no run: a log of the kernel, or dumps."""
 
 from collections.abc import Sequence
 
@@ -10,9 +10,8 @@ from gpudoctor.lang.message import concatenated
 from gpudoctor.model import Outcome, Patient, Ranked, Severity
 from gpudoctor.model.signs.flight_recorder import FlightRecords
 from gpudoctor.model.signs.kernel_log import KernelLog
-from gpudoctor.model.signs.memory_snapshot import DeviceMemory, MemorySnapshot
 from gpudoctor.model.unavailable import optional
-from gpudoctor.text import count, joined, size
+from gpudoctor.text import count
 
 
 def pronounce_saved(patient: Patient, ranked: Sequence[Ranked], outcomes: Sequence[Outcome]) -> str:
@@ -20,8 +19,6 @@ def pronounce_saved(patient: Patient, ranked: Sequence[Ranked], outcomes: Sequen
     case = Examined(patient=patient, outcomes=outcomes, notes=len(ranked))
     if (log := _saved_log(patient)) is not None:
         return _of_log(patient.title, log, ranked, case)
-    if (snapshot := optional(lambda: patient.memory_snapshot)) is not None:
-        return _of_snapshot(patient.title, snapshot)
     if (dumps := optional(lambda: patient.flight_records)) is not None:
         return _of_dumps(dumps, ranked)
     return ""
@@ -85,35 +82,3 @@ def _unfit(title: str, ranked: Sequence[Ranked]) -> str:
 
 def _number(ranked: Sequence[Ranked], severity: Severity) -> int:
     return sum(item.finding.severity is severity for item in ranked)
-
-
-def _of_snapshot(title: str, snapshot: MemorySnapshot) -> str:
-    """What a snapshot of the allocator shows: how much is held, and by which lines."""
-    if not snapshot.devices:
-        return say("{title} holds no memory of a device.", title=title)
-    return say("{title}: ", title=title) + concatenated(" ", (_of_device(device) for device in snapshot.devices))
-
-
-def _of_device(memory: DeviceMemory) -> str:
-    lines = [
-        f"{item.path.rpartition('/')[2]}:{item.line} ({size(item.bytes)})"
-        for item in memory.held
-        if item.path and item.bytes
-    ][:3]
-    unknown = sum(item.bytes for item in memory.held if not item.path)
-    sentences = [
-        say(
-            "device {device} has {allocated} in use of {reserved} reserved, and {loose} in fragments.",
-            device=memory.device,
-            allocated=size(memory.allocated),
-            reserved=size(memory.reserved),
-            loose=size(memory.loose),
-        )
-    ]
-    if lines:
-        sentences.append(say("Most of it was allocated at {lines}.", lines=joined(lines)))
-    if unknown:
-        sentences.append(say("The snapshot records no line of the program for {unknown}.", unknown=size(unknown)))
-    if memory.refused:
-        sentences.append(say("An allocation was refused {times}.", times=count(len(memory.refused), "time")))
-    return concatenated(" ", sentences)

@@ -199,7 +199,7 @@ class Check(ABC):
         return kind
 
     def beside_log(self, finding: Finding, patient: "Patient") -> Finding | None:  # noqa: ARG002
-        """The finding of a log, with what else was left behind: a snapshot, stack dumps, a kernel log.
+        """The finding of a log, with what else was left behind: stack dumps, a kernel log.
 
         None where another finding of this check says the same better.
         """

@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from gpudoctor.model.signs.job_log import JobLog
     from gpudoctor.model.signs.kernel_log import KernelLog
     from gpudoctor.model.signs.memory import JobMemory
-    from gpudoctor.model.signs.memory_snapshot import MemorySnapshot
     from gpudoctor.model.signs.preflight import Preflight
     from gpudoctor.model.signs.process import ProcessWindow
     from gpudoctor.model.signs.recording import Recording
@@ -114,7 +113,6 @@ class Signs:
     source: Sign[Source] = _no("the source", "no script was given")
     configs: Sign[Configs] = _no("the configs", "no config file was given")
     recording: "Sign[Recording]" = _no("the recording", "nothing was run")
-    memory_snapshot: "Sign[MemorySnapshot]" = _no("the memory snapshot", "no memory snapshot was named")
     flight_records: "Sign[FlightRecords]" = _no("the flight recorder", "no flight-recorder dump was named")
     job_log: "Sign[JobLog]" = _no("the log", "no log was named")
     process: "Sign[ProcessWindow]" = _no("the process", "no running process was named")
@@ -213,8 +211,6 @@ class Patient:
             raise Unavailable("a log of {origin} holds no run", origin=recording.origin)
         return recording
 
-    memory_snapshot = _Taken["MemorySnapshot"]()
-    """Who holds the device's memory; raises `Unavailable` when no snapshot of it was named."""
     flight_records = _Taken["FlightRecords"]()
     """What the ranks asked of their process groups; raises `Unavailable` when no dump was named."""
     job_log = _Taken["JobLog"]()

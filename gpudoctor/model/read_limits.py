@@ -106,9 +106,6 @@ TRACE_EVENTS, TRACE_EVENT = 1 << 20, 16
 TRACE_HEAD = ReadLimit(64 * _MIB, "what stands before the events of a trace")
 TRACE_VALUE = ReadLimit(16 * _MIB, "one event or setting of a trace")
 """An event has hundreds of bytes; one with all its shapes and stacks has a few thousand."""
-SNAPSHOT = ReadLimit(512 * _MIB, "a memory snapshot, unpacked")
-"""100,000 events with their stacks have 30 MB to 300 MB."""
-SNAPSHOT_PARTS = ReadLimit(20_000_000, "a memory snapshot", "blocks, events and frames")
 FLIGHT_DUMP = ReadLimit(64 * _MIB, "a flight-recorder dump, unpacked")
 """2,000 entries, the usual ring, have 0.4 MB; this is 300,000."""
 FLIGHT_READER = ReadLimit(2 * _GIB, "the process that reads flight-recorder dumps")

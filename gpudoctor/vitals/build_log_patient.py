@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from gpudoctor.model.signs.configs import Configs
     from gpudoctor.model.signs.flight_recorder import FlightRecords
     from gpudoctor.model.signs.kernel_log import KernelLog
-    from gpudoctor.model.signs.memory_snapshot import MemorySnapshot
     from gpudoctor.model.signs.source import Source
 
 _PACKED = (".gz", ".xz", ".zst")
@@ -77,10 +76,10 @@ def _of_other_jobs(logs: Sequence[str], others: Sequence[str]) -> str:
 def _take_siblings(found: dict[FileKind, list[str]]) -> None:
     """Add to the dumps what is named like one but for its number: cut and empty files."""
     alike = set(map(_without_numbers, found.get(FileKind.FLIGHT, ())))
-    for kind in (FileKind.LOG, FileKind.SNAPSHOT) if alike else ():
-        siblings = {name for name in found.get(kind, ()) if _without_numbers(name) in alike}
+    siblings = {name for name in found.get(FileKind.LOG, ()) if _without_numbers(name) in alike}
+    if siblings:
         found[FileKind.FLIGHT] += sorted(siblings)
-        found[kind] = [name for name in found.get(kind, ()) if name not in siblings]
+        found[FileKind.LOG] = [name for name in found[FileKind.LOG] if name not in siblings]
 
 
 def _without_numbers(name: str) -> str:
@@ -151,17 +150,13 @@ def signs_of(found: LeftBehind, messages: Iterable[tuple[str, LogMessage]]) -> d
     kinds = {
         "job_log": (FileKind.LOG, FileKind.STACKS, FileKind.SCHEDULER),
         "kernel_log": (FileKind.KERNEL_LOG,),
-        "memory_snapshot": (FileKind.SNAPSHOT,),
         "flight_records": (FileKind.FLIGHT,),
     }
     signs = _signs(found, messages)
     return {name: signs[name] for name, own in kinds.items() if any(map(found.of, own))}
 
 
-_TOLD = (
-    *(FileKind.LOG, FileKind.SNAPSHOT, FileKind.FLIGHT, FileKind.STACKS, FileKind.SCHEDULER),
-    *(FileKind.SCRIPT, FileKind.CONFIG),
-)
+_TOLD = (*(FileKind.LOG, FileKind.FLIGHT, FileKind.STACKS, FileKind.SCHEDULER), *(FileKind.SCRIPT, FileKind.CONFIG))
 """Kinds in the order in which a report names the files."""
 
 
@@ -179,7 +174,6 @@ def _signs(found: LeftBehind, messages: Iterable[tuple[str, LogMessage]]) -> dic
     return {
         "job_log": Sign("the log", lambda: _log(found, tuple(messages))),
         "kernel_log": Sign("the kernel log", lambda: _kernel_log(of(FileKind.KERNEL_LOG))),
-        "memory_snapshot": Sign("the memory snapshot", lambda: _snapshot(of(FileKind.SNAPSHOT))),
         "flight_records": Sign("the flight recorder", lambda: _flight_records(of(FileKind.FLIGHT))),
         "source": Sign("the source", lambda: _source(of(FileKind.SCRIPT))),
         "configs": Sign("the configs", lambda: _configs(of(FileKind.CONFIG))),
@@ -218,26 +212,6 @@ def _kernel_log(paths: Sequence[str]) -> "KernelLog":
     from gpudoctor.vitals.saved_kernel_log import read_saved_log
 
     return read_saved_log(Path(paths[0]))
-
-
-def _snapshot(paths: Sequence[str]) -> "MemorySnapshot":
-    """The snapshot of the process that ran out of memory, where several were named: its history says so."""
-    if not paths:
-        raise Unavailable("no memory snapshot was named")
-    from gpudoctor.vitals.recording.snapshot import read_snapshot
-
-    read: list[MemorySnapshot] = []
-    refusals: list[str] = []
-    for name in paths:
-        try:
-            read.append(read_snapshot(name))
-        except UsageError as error:
-            refusals.append(str(error))
-        if read and any(device.refused for device in read[-1].devices):
-            return read[-1]
-    if not read:
-        raise Unread(concatenated("; ", refusals))
-    return read[0]
 
 
 def _flight_records(paths: Sequence[str]) -> "FlightRecords":

@@ -76,8 +76,6 @@ def _held(recording: Recording, no_run: Sign[Recording]) -> Signs:
     """The signs that such a file holds."""
     if recording.kernel_log is not None:
         return Signs(recording=no_run, kernel_log=Sign.of("the kernel log", recording.kernel_log))
-    if recording.snapshot is not None:
-        return Signs(recording=no_run, memory_snapshot=Sign.of("the memory snapshot", recording.snapshot))
     return Signs(recording=Sign.of("the recording", recording))
 
 

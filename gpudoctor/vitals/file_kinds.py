@@ -23,8 +23,6 @@ class FileKind(Enum):
     LOG = "log"
     """By its ending."""
     KERNEL_LOG = "kernel log"
-    SNAPSHOT = "snapshot"
-    """A memory snapshot of torch, or another pickle."""
     FLIGHT = "flight recorder"
     """A dump of torch's flight recorder, and what is named like one and may be cut or empty."""
     STACKS = "stacks"
@@ -38,7 +36,7 @@ class FileKind(Enum):
     """Text that nothing else fits: it may be a log."""
 
 
-LEFT = (FileKind.KERNEL_LOG, FileKind.SNAPSHOT, FileKind.FLIGHT, FileKind.STACKS, FileKind.SCHEDULER)
+LEFT = (FileKind.KERNEL_LOG, FileKind.FLIGHT, FileKind.STACKS, FileKind.SCHEDULER)
 """What a dead job left beside its log."""
 SCRIPTS = {".py", ".pyw", ".ipynb"}
 JOBS = {".sh", ".bash", ".sbatch", ".slurm", ".pbs", ".job", ".lsf"}
@@ -68,7 +66,6 @@ def _kind_of(path: Path, _written: int, size: int) -> FileKind:
 
         job = suffix in {".yaml", ".yml"} and looks_like_kubernetes_job(path)
         return FileKind.JOB if job else FileKind.CONFIG
-    from gpudoctor.vitals.recording.snapshot import is_pickle
     from gpudoctor.vitals.saved_kernel_log import is_kernel_log
     from gpudoctor.vitals.scheduler_records import begins_as_record, is_scheduler_record
 
@@ -81,8 +78,6 @@ def _kind_of(path: Path, _written: int, size: int) -> FileKind:
     small = size <= SMALL_JSON.most
     if small and begins_as_record(head) and is_scheduler_record(read_head(path, SMALL_JSON.most)):
         return FileKind.SCHEDULER
-    if is_pickle(path):
-        return FileKind.SNAPSHOT
     unpacked = _unpacked_head(path, raw)
     if unpacked.lstrip(b"\xef\xbb\xbf \t\r\n")[:1] in (b"{", b"["):
         from gpudoctor.vitals.recording.chrome import is_trace
@@ -101,7 +96,7 @@ def _kind_of(path: Path, _written: int, size: int) -> FileKind:
 def _kind_of_text(suffix: str, head: bytes) -> FileKind:
     """By its ending, its first line, then directives of Slurm."""
     first = head.split(b"\n", 1)[0]
-    if b"\0" in head and not head.startswith((b"\xff\xfe", b"\xfe\xff")):
+    if head[:1] == b"\x80" or (b"\0" in head and not head.startswith((b"\xff\xfe", b"\xfe\xff"))):
         return FileKind.BINARY
     if suffix in _LOGS:
         return FileKind.LOG
@@ -148,7 +143,5 @@ def is_left_behind(path: Path) -> bool:
     """Whether a file of a folder, whose name is none of a log, is a dump or a record by its content."""
     with suppress(OSError):
         kind = kind_of(path)
-        if kind is FileKind.SNAPSHOT:
-            return b"segments" in read_head(path, 256)
         return kind in LEFT and (kind is not FileKind.KERNEL_LOG or not path.suffix)
     return False

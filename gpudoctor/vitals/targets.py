@@ -8,14 +8,12 @@ from pathlib import Path
 
 from gpudoctor.errors import UsageError
 from gpudoctor.lang import SpokenError, say, template
-from gpudoctor.model.external_files import read_head
 from gpudoctor.model.records import frozen
 from gpudoctor.vitals.file_kinds import CONFIGS, JOBS, SCRIPTS, FileKind, kind_of
 
 _READABLE = SCRIPTS | JOBS | CONFIGS | {".json"}
 _ENOUGH_FILES = 20_000
 """Files after which a folder counts as not empty without further looking."""
-_SNAPSHOT_KEYS = (b"segments", b"device_traces")
 _OF_REPORT = (FileKind.TRACE,)
 
 
@@ -115,7 +113,6 @@ def near_name(path: Path) -> str:
 def _kind_of_file(path: Path) -> FileKind:
     try:
         kind = kind_of(path)
-        head = read_head(path, 4096) if kind is FileKind.SNAPSHOT else b""
     except OSError as error:
         raise _unreadable(path, error) from None
     if kind in _OF_REPORT:
@@ -123,7 +120,7 @@ def _kind_of_file(path: Path) -> FileKind:
             "check does not read such logs; read this one with `gpudoctor report {named}`", named=shlex.quote(str(path))
         )
         raise _Unreadable("{name}: {other}", name=path, other=other)
-    if kind is FileKind.BINARY or (kind is FileKind.SNAPSHOT and not any(key in head for key in _SNAPSHOT_KEYS)):
+    if kind is FileKind.BINARY:
         said = template("{path}: {reported}; check reads scripts, notebooks, configs and job scripts")
         raise _Unreadable(said, path=path, reported=say("a binary file"))
     if kind is FileKind.OTHER and path.suffix.lower() != ".json":

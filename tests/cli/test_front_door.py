@@ -40,7 +40,6 @@ def things(here) -> Path:
         "old.json": '{"schema": "gpudoctor.report/1"}',
     }.items():  # fmt: skip
         (here / name).write_text(text)
-    (here / "mem.pickle").write_bytes(b"\x80\x04}\x94(\x8c\x08segments\x94]\x94u.")
     (here / "model.bin").write_bytes(b"\x00\x01\x02" * 100)
     (here / "src").mkdir()
     (here / "src" / "model.py").write_text("import torch\n")
@@ -58,7 +57,7 @@ def things(here) -> Path:
         ("train.py ds.json --format json", "check"),
         ("job.out", "autopsy"), ("notes.txt", "autopsy"), ("logs", "autopsy"), ("-", "autopsy"),
         ("train.py job.out", "autopsy"), ("job.out dmesg.log", "autopsy"), ("sacct.txt", "autopsy"),
-        ("t.pt.trace.json", "report"), ("dmesg.log", "report"), ("mem.pickle", "report"),
+        ("t.pt.trace.json", "report"), ("dmesg.log", "report"),
         ("run-1", "report"),
     ],
 )  # fmt: skip

@@ -52,7 +52,6 @@ AVOIDED = {
 MEMORIES = (
     (re.compile(r"\b(?:GPU|device|card's|GPU's) memory\b", re.I), "显存"),
     (re.compile(r"\bhost(?:'s)? memory\b", re.I), "内存"),
-    (re.compile(r"\bmemory snapshot", re.I), "显存快照"),
     (re.compile(r"\bjobs?\b(?!.*\btasks?\b)", re.I), r"^(?!.*任务)"),
 )
 """What is in an English text, and what its translation then has."""

@@ -3,11 +3,9 @@
 from collections.abc import Iterator
 
 from gpudoctor.analysis import of_run
-from gpudoctor.analysis.run.steady_run import demanded, measured
-from gpudoctor.analysis.workload import optional
+from gpudoctor.analysis.run.steady_run import demanded
 from gpudoctor.lang import say
-from gpudoctor.model import Check, Code, Confidence, Cost, Finding, Patient, Reads, Resource, Severity, Threshold
-from gpudoctor.model.signs.memory_snapshot import MemorySnapshot
+from gpudoctor.model import Check, Code, Confidence, Cost, Finding, Patient, Reads, Resource, Threshold
 from gpudoctor.model.unavailable import Unavailable
 from gpudoctor.text import capitalised, joined, size
 
@@ -23,8 +21,7 @@ class Fragmented(Check):
         whole cache.
     How it knows:
         From a recording: reserved over allocated memory at the ends of the steps, and the allocator's count of
-        retries. From a memory snapshot with a history: the memory of segments in use, over the peak. It is a
-        note, because a snapshot does not contain the device's size.
+        retries.
     False alarms:
         Activations are freed at the end of a step, so a factor alone means little. Reserved memory must be 30 %
         of the device, and the peak of used memory well below it.
@@ -63,9 +60,6 @@ class Fragmented(Check):
     )
 
     def examine(self, patient: Patient) -> Iterator[Finding]:
-        if (snapshot := optional(lambda: patient.memory_snapshot)) is not None:
-            yield from self._loose(snapshot)
-            return
         run = demanded(patient)
         if not any(item.reserved for item in map(of_run.rank_memory, run.recording.ranks)):
             raise Unavailable(say("the recording has no device memory"))
@@ -101,29 +95,3 @@ class Fragmented(Check):
                 scarce=frozenset({Resource.DEVICE_MEMORY}),
             )
             return
-
-    def _loose(self, snapshot: MemorySnapshot) -> Iterator[Finding]:
-        """Segments of a snapshot that cannot be given back and hold far more than was ever in use at a time."""
-        if all(memory.peak is None for memory in snapshot.devices):
-            raise Unavailable(say("the memory snapshot has no history, so the peak in use is unknown"))
-        for memory in snapshot.devices:
-            peak, bound = memory.peak or 0, memory.allocated + memory.loose
-            if not peak or bound < self.limit("ratio") * peak:
-                continue
-            values = {"memory_bound": bound, "memory_peak": peak, "memory_loose": memory.loose}
-            yield self.finding(
-                say(
-                    "Device {device}: segments in use reserve {bound}, but at most {peak} was "
-                    "in use at a time. {loose} is free but cannot be released.",
-                    device=memory.device,
-                    bound=size(bound),
-                    peak=size(peak),
-                    loose=size(memory.loose),
-                ),
-                evidence=tuple(measured(name, value, "B", snapshot) for name, value in values.items()),
-                confidence=Confidence.PROBABLE,
-                severity=Severity.NOTE,
-                cost=Cost(bytes=memory.loose),
-                subject=f"device {memory.device}",
-                scarce=frozenset({Resource.DEVICE_MEMORY}),
-            )

@@ -3,14 +3,11 @@
 from collections.abc import Iterator
 
 from gpudoctor.analysis import of_run
-from gpudoctor.analysis.run.steady_run import demanded, measured, spot, watched
-from gpudoctor.analysis.workload import optional
+from gpudoctor.analysis.run.steady_run import demanded, spot, watched
 from gpudoctor.lang import say
 from gpudoctor.model import Check, Code, Confidence, Cost, Finding, Patient, Reads, Resource, Severity, Threshold, Trait
 from gpudoctor.model.proof import LeakDetail
-from gpudoctor.model.signs.memory_snapshot import MemorySnapshot
 from gpudoctor.model.unavailable import Unavailable
-from gpudoctor.text import size
 
 
 class GpuMemoryLeak(Check):
@@ -25,8 +22,7 @@ class GpuMemoryLeak(Check):
     How it knows:
         From a recording: Theil-Sen slope and Mann-Kendall test (p under 0.001) over the steps after the first
         ones. The second half must still grow: caches, allocators and optimizer states stop growing. If there
-        are snapshots or counts of objects, the finding names what grew. From a memory snapshot: lines whose
-        memory from nearly every optimizer step is still allocated at the end.
+        are counts of objects, the finding names what grew.
     False alarms:
         Batches of different lengths vary but do not rise. A plateau is not reported, nor is growth of less than
         16 MiB.
@@ -57,21 +53,11 @@ class GpuMemoryLeak(Check):
             source="convention: out of memory within the run or a day is an error",
             meaning="A device that is full within this time is an error.",
         ),
-        Threshold(
-            name="steps_kept",
-            default=0.8,
-            unit="1",
-            source="convention: memory that is kept only sometimes may belong to a log or an evaluation",
-            meaning="In a memory snapshot, share of the steps whose memory from one line is still allocated.",
-        ),
     )
 
     def examine(self, patient: Patient) -> Iterator[Finding]:
         if (window := watched(patient)) is not None:
             yield from self._live(window)
-            return
-        if (snapshot := optional(lambda: patient.memory_snapshot)) is not None:
-            yield from self._kept(patient, snapshot)
             return
         run = demanded(patient, 50)
         if not any(of_run.memory_readings(state.process, "allocated") for state in run.states):
@@ -115,33 +101,3 @@ class GpuMemoryLeak(Check):
         total = worst.now + room if cards else None
         breaks = say("the device runs out of memory")
         yield of_run.leak(self, worst, "The device memory", total, breaks, Resource.DEVICE_MEMORY)
-
-    def _kept(self, patient: Patient, snapshot: MemorySnapshot) -> Iterator[Finding]:
-        """Lines of a snapshot whose memory of nearly every step is held at the end of its history."""
-        if not any(memory.kept for memory in snapshot.devices):
-            raise Unavailable(say("the memory snapshot marks too few steps of an optimizer"))
-        for memory in snapshot.devices:
-            for kept in memory.kept:
-                held = kept.by
-                rare = kept.steps < self.limit("steps_kept") * kept.of
-                if rare or not held.path or held.bytes < self.limit("grown"):
-                    continue
-                place = of_run.LinePlace(path=held.path, line=held.line, function=held.function)
-                yield self.finding(
-                    say(
-                        "The memory that this line allocated in {steps} of {of} steps is still allocated. It is {size} "
-                        "on device {device}, {per_step} a step.",
-                        steps=kept.steps,
-                        of=kept.of,
-                        size=size(held.bytes),
-                        device=memory.device,
-                        per_step=size(held.bytes / kept.steps),
-                    ),
-                    evidence=(spot(patient, place), measured("bytes_kept", held.bytes, "B", snapshot)),
-                    confidence=Confidence.CONFIRMED,
-                    severity=Severity.WARNING,
-                    cost=Cost(bytes=held.bytes),
-                    subject=f"{held.path}:{held.line}",
-                    scarce=frozenset({Resource.DEVICE_MEMORY}),
-                    detail=LeakDetail(),
-                )

@@ -4,22 +4,15 @@ import re
 from collections.abc import Iterator, Mapping
 
 from gpudoctor.analysis import of_run
-from gpudoctor.analysis.job_log.first_cause import first_cause
 from gpudoctor.analysis.run.steady_run import measured, spot
-from gpudoctor.analysis.workload import optional
 from gpudoctor.lang import say
 from gpudoctor.lang.message import concatenated
 from gpudoctor.model import Code, Confidence, Cost, Detail, Finding, Patient, Resource, Severity
 from gpudoctor.model.check import Check, Reads, Threshold
 from gpudoctor.model.evidence import LogLine
-from gpudoctor.model.log_message import LogDetail
-from gpudoctor.model.records import frozen, replace
-from gpudoctor.model.signs.memory_snapshot import DeviceMemory, MemorySnapshot
-from gpudoctor.model.unavailable import Unavailable
-from gpudoctor.text import capitalised, count, joined, size
+from gpudoctor.model.records import frozen
+from gpudoctor.text import size
 
-_SHOWN = 3
-"""Lines of a snapshot that a finding of a log names."""
 _LOADS = re.compile(r"\b(?:model|net|network|unet|vae|pipe\w*|module)\.(?:to|cuda)\(|from_pretrained\(|Trainer\($")
 """The line of the program that puts a model onto the device."""
 
@@ -43,9 +36,7 @@ class OutOfMemory(Check):
         checkpoint.
     How it knows:
         From a recording: the exception with the allocator's numbers, and the memory at the ends of the steps
-        before it. From a memory snapshot: the refused allocations of its history. From a job's log: the
-        messages that name it, in the exception or line that came first. A memory snapshot beside the log adds
-        the lines that allocated the memory.
+        before it. From a job's log: the messages that name it, in the exception or line that came first.
     False alarms:
         Another check reports a lack of host memory.
     Remedies:
@@ -88,13 +79,6 @@ class OutOfMemory(Check):
             meaning="This share of the device reserved but not in use indicates fragmentation.",
         ),
         Threshold(
-            name="loose",
-            default=0.05,
-            unit="1",
-            source="convention: the allocator rounds blocks; a few percent in pieces is usual",
-            meaning="From this share of the reserved memory on, fragments of a snapshot are named.",
-        ),
-        Threshold(
             name="early",
             default=3,
             unit="{steps}",
@@ -116,51 +100,7 @@ class OutOfMemory(Check):
             return "loading"
         return next((phase for phase in ("optimizer", "generation") if values.get(phase)), kind)
 
-    def beside_log(self, finding: Finding, patient: Patient) -> Finding:
-        """The finding of a log, with what held the memory by a snapshot beside it."""
-        snapshot = optional(lambda: patient.memory_snapshot)
-        device = _failed(snapshot, finding) if snapshot is not None else None
-        if snapshot is None or device is None:
-            return finding
-        held = [item for item in device.held if item.path][:_SHOWN]
-        lines = joined(
-            [
-                say(
-                    "{path}:{line} held {bytes}",
-                    path=item.path.rpartition("/")[2],
-                    line=item.line,
-                    bytes=size(item.bytes),
-                )
-                for item in held
-            ]
-        )
-        shares = [say("by the memory snapshot, {lines}", lines=lines)] if held else []
-        if device.loose >= self.limit("loose") * device.reserved > 0:
-            shares.append(
-                say("{loose} of {reserved} was in fragments", loose=size(device.loose), reserved=size(device.reserved))
-            )
-        if not shares:
-            return finding
-        return replace(
-            finding,
-            message=say("{message} {shares}.", message=finding.message, shares=capitalised(concatenated("; ", shares))),
-            evidence=(
-                *finding.evidence,
-                *(spot(patient, of_run.LinePlace(path=item.path, line=item.line)) for item in held),
-                *(measured(f"held_by_line_{item.line}", item.bytes, "B", snapshot) for item in held),
-                measured("memory_in_fragments", device.loose, "B", snapshot),
-            ),
-        )
-
     def examine(self, patient: Patient) -> Iterator[Finding]:
-        snapshot = optional(lambda: patient.memory_snapshot)
-        if snapshot is not None:
-            log = optional(lambda: patient.job_log)
-            first = first_cause(log) if log is not None else None
-            if first is not None and first.root is not None:
-                return  # the log names the death; what the snapshot adds stands in `beside_log`
-            yield from self._refused(patient, snapshot)
-            return
         recording = patient.recorded_run
         told = of_run.death(recording)
         if told is None or told.death is not of_run.Death.MEMORY:
@@ -202,53 +142,6 @@ class OutOfMemory(Check):
             detail=OutOfMemoryDetail(cause),
         )
 
-    def _refused(self, patient: Patient, snapshot: MemorySnapshot) -> Iterator[Finding]:
-        """The last allocation that failed in the history of a snapshot, for each device."""
-        if not snapshot.events:
-            raise Unavailable(say("the memory snapshot has no history of allocations"))
-        for memory in snapshot.devices:
-            if not memory.refused:
-                continue
-            last = memory.refused[-1]
-            held = {"allocated": last.allocated, "reserved": last.reserved, "free": last.free}
-            known = {name: value for name, value in held.items() if value is not None}
-            total = known.get("reserved", 0) + known.get("free", 0)
-            loose = known.get("reserved", 0) - known.get("allocated", 0)
-            fragments = len(known) == len(held) and loose >= self.limit("fragmented") * total
-            why = say("; {loose} was reserved but not in use: fragmentation", loose=size(loose)) if fragments else ""
-            numbers = concatenated(
-                ", ", [say("{value} {name}", value=size(value), name=name) for name, value in known.items()]
-            )
-            many = len(memory.refused)
-            again = (
-                say(", the last of {refused_allocations}", refused_allocations=count(many, "refused allocation"))
-                if many > 1
-                else ""
-            )
-            at = last.at
-            yield self.finding(
-                say(
-                    "Device {device} had no memory for {requested}{again} ({numbers}){why}.",
-                    device=memory.device,
-                    requested=size(last.requested),
-                    again=again,
-                    numbers=numbers,
-                    why=why,
-                ),
-                evidence=(
-                    *([spot(patient, of_run.LinePlace(path=at.path, line=at.line))] if at.path else []),
-                    *(
-                        measured(f"memory_{name}", value, "B", snapshot)
-                        for name, value in {"requested": last.requested, **known}.items()
-                    ),
-                ),
-                confidence=Confidence.CONFIRMED,
-                cost=Cost(breaks=say("the allocation failed"), bytes=last.requested),
-                subject=f"device {memory.device}",
-                scarce=frozenset({Resource.DEVICE_MEMORY}),
-                detail=OutOfMemoryDetail("fragments" if fragments else "batch"),
-            )
-
     def _cause(self, told: "of_run.DeathMessage", held: dict[str, float]) -> tuple[str, str]:
         total = held.get("total", 0.0)
         loose = held.get("reserved", 0.0) - held.get("allocated", 0.0)
@@ -261,15 +154,6 @@ class OutOfMemory(Check):
         if told.phase == "evaluation":
             return "evaluation", say("the evaluation needs more than a training step")
         return "batch", say("the steps before it fitted: this batch or sequence is longer")
-
-
-def _failed(snapshot: MemorySnapshot, finding: Finding) -> DeviceMemory | None:
-    """The device that the log names, else the one that refused an allocation, else the fullest."""
-    values = dict(finding.detail.values) if isinstance(finding.detail, LogDetail) else {}
-    by_number = {str(item.device): item for item in snapshot.devices}
-    refused = [item for item in snapshot.devices if item.refused]
-    fullest = max(snapshot.devices, key=lambda item: item.reserved, default=None)
-    return by_number.get(values.get("gpu", "")) or (refused[0] if refused else fullest)
 
 
 def _on_host(told: "of_run.DeathMessage") -> bool:

@@ -16,7 +16,6 @@ from gpudoctor.model.unavailable import Unavailable, optional
 if TYPE_CHECKING:
     from gpudoctor.analysis.run.line_costs import LinePlace, Site
     from gpudoctor.analysis.run.steady_state import Steady
-    from gpudoctor.model.signs.memory_snapshot import MemorySnapshot
     from gpudoctor.model.signs.process import ProcessWindow
     from gpudoctor.model.signs.recording import Process, Recording
 
@@ -227,10 +226,8 @@ def processes(patient: Patient) -> "tuple[Process, ...]":
     return recording.ranks if recording is not None else ()
 
 
-def measured(
-    name: str, value: float | str, unit: str = "1", recording: "Recording | MemorySnapshot | None" = None
-) -> Measurement:
-    """A number (or a word on one) out of a recording or a snapshot, with the command that shows it again."""
+def measured(name: str, value: float | str, unit: str = "1", recording: "Recording | None" = None) -> Measurement:
+    """A number (or a word on one) out of a recording, with the command that shows it again."""
     shown = f"gpudoctor report {recording.path}" if recording is not None else None
     rounded = round(value, 6 if unit in {"s", "1"} else 3) if isinstance(value, float) else value
     return Measurement(name=name, value=rounded, unit=unit, reproduce=shown)

@@ -11,7 +11,6 @@ from typing import Any
 
 from gpudoctor.model.records import field, frozen
 from gpudoctor.model.signs.kernel_log import KernelLog
-from gpudoctor.model.signs.memory_snapshot import MemorySnapshot
 from gpudoctor.probe.wire.steps import DEVICE as DEVICE
 from gpudoctor.probe.wire.steps import PHASES as PHASES
 
@@ -165,10 +164,8 @@ class Recording:
     """By the path of each file: what processes printed that died before they imported torch."""
     kernel_log: KernelLog | None = None
     """Messages of the kernel, where a saved log of it was named."""
-    snapshot: MemorySnapshot | None = None
-    """Who holds the device's memory, where a snapshot of its allocator was named."""
     origin: str = "gpudoctor"
-    """`gpudoctor`, `kineto`, `kernel log`, `memory snapshot`."""
+    """`gpudoctor`, `kineto`, `kernel log`."""
     problems: tuple[str, ...] = ()
     """What could not be read, a sentence each."""
     memory: dict[Hashable, Any] = field(default_factory=dict, compare=False, repr=False)
@@ -176,5 +173,5 @@ class Recording:
 
     @property
     def holds_run(self) -> bool:
-        """Whether a run was recorded; a kernel log or a memory snapshot holds none."""
+        """Whether a run was recorded; a kernel log holds none."""
         return bool(self.ranks) or self.origin == "gpudoctor"

@@ -3,7 +3,6 @@
 import os
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
 
 from gpudoctor.errors import UsageError
 from gpudoctor.model.signs.recording import Recording
@@ -11,13 +10,11 @@ from gpudoctor.vitals.file_kinds import FileKind, kind_of
 from gpudoctor.vitals.recording.archive import MANIFEST
 from gpudoctor.vitals.recording.kineto import read_trace
 from gpudoctor.vitals.recording.reader import read_recording
-from gpudoctor.vitals.recording.snapshot import read_snapshot
 from gpudoctor.vitals.saved_kernel_log import read_saved_log
 
 _TRACES = ("*.pt.trace.json", "*.pt.trace.json.gz")
 """Names that torch.profiler.tensorboard_trace_handler gives, and Perfetto's."""
 _NSIGHT = (".nsys-rep", ".qdrep")
-_ALONE = (FileKind.SNAPSHOT, FileKind.KERNEL_LOG)
 
 
 def open_recording(path: str, *more: str) -> Recording:
@@ -45,10 +42,8 @@ def open_recording(path: str, *more: str) -> Recording:
         return read_recording(*paths)
     if len(paths) > 1:
         raise UsageError("such files cannot be joined; report on each separately")
-    plain: dict[str, Any] = {"path": paths[0], "command": (), "cwd": "", "started": ""}
-    if kind is FileKind.KERNEL_LOG:
-        return Recording(**plain, kernel_log=read_saved_log(Path(paths[0])), origin="kernel log")
-    return Recording(**plain, snapshot=read_snapshot(paths[0]), origin="memory snapshot")
+    log = read_saved_log(Path(paths[0]))
+    return Recording(path=paths[0], command=(), cwd="", started="", kernel_log=log, origin="kernel log")
 
 
 def _traces_in(name: str) -> list[str]:
@@ -62,6 +57,6 @@ def _traces_in(name: str) -> list[str]:
 def _kind(path: Path) -> FileKind:
     """Another tool's file; FOLDER for a recording of ours, and for what is none."""
     with suppress(OSError):
-        if os.path.isfile(path) and (kind := kind_of(path)) in (*_ALONE, FileKind.TRACE):
+        if os.path.isfile(path) and (kind := kind_of(path)) in (FileKind.KERNEL_LOG, FileKind.TRACE):
             return kind
     return FileKind.FOLDER
