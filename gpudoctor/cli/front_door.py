@@ -174,7 +174,6 @@ def _of_file(path: Path) -> tuple[str, tuple[str, ...]]:
         FileKind.JOB: (say("a job script"), (CHECK,)),
         FileKind.CONFIG: (say("a config"), (CHECK, AUTOPSY)),
         FileKind.FLIGHT: (say("a dump of the flight recorder"), (AUTOPSY, CHECK)),
-        FileKind.STACKS: (say("a stack dump"), (AUTOPSY, CHECK)),
         FileKind.SCHEDULER: (say("a record of the scheduler"), (AUTOPSY, CHECK)),
         FileKind.KERNEL_LOG: (say("a kernel log"), (REPORT, AUTOPSY, CHECK)),
         FileKind.TRACE: (say("a profiler trace"), (REPORT,)),

@@ -11,7 +11,7 @@ from gpudoctor.errors import UsageError
 from gpudoctor.lang import say
 from gpudoctor.lang.message import concatenated
 from gpudoctor.model import LogMessage, Patient, PatientKind, Sign, Signs, Unavailable
-from gpudoctor.model.records import frozen, replace
+from gpudoctor.model.records import frozen
 from gpudoctor.model.signs.job_log import JobLog
 from gpudoctor.model.unavailable import Unread
 from gpudoctor.text import count
@@ -148,7 +148,7 @@ def _logs_in(folder: str) -> Iterator[str]:
 def signs_of(found: LeftBehind, messages: Iterable[tuple[str, LogMessage]]) -> dict[str, Sign[Any]]:
     """The signs that these files give, by name; a sign of which no file was named is not among them."""
     kinds = {
-        "job_log": (FileKind.LOG, FileKind.STACKS, FileKind.SCHEDULER),
+        "job_log": (FileKind.LOG, FileKind.SCHEDULER),
         "kernel_log": (FileKind.KERNEL_LOG,),
         "flight_records": (FileKind.FLIGHT,),
     }
@@ -156,7 +156,7 @@ def signs_of(found: LeftBehind, messages: Iterable[tuple[str, LogMessage]]) -> d
     return {name: signs[name] for name, own in kinds.items() if any(map(found.of, own))}
 
 
-_TOLD = (*(FileKind.LOG, FileKind.FLIGHT, FileKind.STACKS, FileKind.SCHEDULER), *(FileKind.SCRIPT, FileKind.CONFIG))
+_TOLD = (*(FileKind.LOG, FileKind.FLIGHT, FileKind.SCHEDULER), *(FileKind.SCRIPT, FileKind.CONFIG))
 """Kinds in the order in which a report names the files."""
 
 
@@ -181,29 +181,15 @@ def _signs(found: LeftBehind, messages: Iterable[tuple[str, LogMessage]]) -> dic
 
 
 def _log(found: LeftBehind, messages: tuple[tuple[str, LogMessage], ...]) -> JobLog:
-    logs, stacks, records = map(found.of, (FileKind.LOG, FileKind.STACKS, FileKind.SCHEDULER))
-    if not (logs or stacks or records):
+    logs, records = map(found.of, (FileKind.LOG, FileKind.SCHEDULER))
+    if not (logs or records):
         raise Unavailable("no log was named")
     from gpudoctor.vitals.job_log import read_job_log
     from gpudoctor.vitals.job_log.kernel_events import with_kernel_logs
-    from gpudoctor.vitals.job_log.stack_dumps import as_text
     from gpudoctor.vitals.scheduler_records import with_scheduler_records
 
-    texts: dict[str, bytes] = {}
-    problems: list[str] = []
-    for path in stacks:
-        try:
-            texts[path] = as_text(path)
-        except OSError as error:
-            problems.append(say("{path}: cannot be read: {reason}", path=path, reason=error.strerror or error))
-        except ValueError as error:
-            problems.append(say("{path}: cannot be read as a stack dump of py-spy: {error}", path=path, error=error))
-    paths = (*logs, *texts)
-    if not (paths or records):
-        raise Unread(concatenated("; ", problems))
-    log = read_job_log(paths, messages, contents=texts) if paths else JobLog(files=(), events=())
-    log = with_kernel_logs(log, found.of(FileKind.KERNEL_LOG), messages)
-    return with_scheduler_records(replace(log, problems=(*log.problems, *problems)), records, messages)
+    log = read_job_log(logs, messages) if logs else JobLog(files=(), events=())
+    return with_scheduler_records(with_kernel_logs(log, found.of(FileKind.KERNEL_LOG), messages), records, messages)
 
 
 def _kernel_log(paths: Sequence[str]) -> "KernelLog":

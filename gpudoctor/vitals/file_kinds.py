@@ -25,8 +25,6 @@ class FileKind(Enum):
     KERNEL_LOG = "kernel log"
     FLIGHT = "flight recorder"
     """A dump of torch's flight recorder, and what is named like one and may be cut or empty."""
-    STACKS = "stacks"
-    """The output of `py-spy dump --json`; its text is read as a log."""
     SCHEDULER = "scheduler"
     """What a scheduler kept of the job: sacct, scontrol, kubectl."""
     TRACE = "trace"
@@ -36,7 +34,7 @@ class FileKind(Enum):
     """Text that nothing else fits: it may be a log."""
 
 
-LEFT = (FileKind.KERNEL_LOG, FileKind.FLIGHT, FileKind.STACKS, FileKind.SCHEDULER)
+LEFT = (FileKind.KERNEL_LOG, FileKind.FLIGHT, FileKind.SCHEDULER)
 """What a dead job left beside its log."""
 SCRIPTS = {".py", ".pyw", ".ipynb"}
 JOBS = {".sh", ".bash", ".sbatch", ".slurm", ".pbs", ".job", ".lsf"}
@@ -73,8 +71,6 @@ def _kind_of(path: Path, _written: int, size: int) -> FileKind:
     head = text_of(raw)
     if _is_flight_dump(path, raw):
         return FileKind.FLIGHT
-    if head.lstrip()[:1] == "[" and '"frames"' in head and '"thread' in head:
-        return FileKind.STACKS
     small = size <= SMALL_JSON.most
     if small and begins_as_record(head) and is_scheduler_record(read_head(path, SMALL_JSON.most)):
         return FileKind.SCHEDULER

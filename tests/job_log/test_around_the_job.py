@@ -184,34 +184,6 @@ def test_what_the_report_tells(text, words, not_said, tmp_path, capsys):
 
 
 START = "Error: failed to create shim task: OCI runtime create failed: runc create failed: unable to start container process: "
-NO_NODE = {
-    "type": "PodScheduled",
-    "status": "False",
-    "reason": "Unschedulable",
-    "message": "0/3 nodes are available: x",
-}
-
-
-@pytest.mark.parametrize(
-    ("code", "phase", "state", "status"),
-    [
-        ("FAIL020", "Pending", {"waiting": {"reason": "CreateContainerConfigError", "message": "no secret"}}, {}),
-        ("FAIL015", "Pending", {"waiting": {"reason": "ImagePullBackOff", "message": "Back-off"}}, {}),
-        ("FAIL002", "Pending", {"waiting": {"reason": "RunContainerError", "message": f"{START}container init was OOM-killed"}}, {}),
-        ("FAIL020", "Pending", None, {"conditions": [NO_NODE]}),
-        ("FAIL020", "Failed", None, {"reason": "OutOfcpu", "message": "no room"}),
-        ("FAIL018", "Failed", {"terminated": {"reason": "Error", "exitCode": 1}}, {}),
-        ("FAIL018", "Running", {"waiting": {"reason": "CrashLoopBackOff", "message": "back-off"}}, {}),
-        (WELL, "Pending", {"waiting": {"reason": "ContainerCreating"}}, {}),
-        (WELL, "Running", {"running": {"startedAt": "2025-03-01T10:00:00Z"}}, {}),
-        (WELL, "Succeeded", {"terminated": {"reason": "Completed", "exitCode": 0}}, {}),
-    ],
-)  # fmt: skip
-def test_a_pod_in_json(code, phase, state, status, tmp_path, capsys):
-    states = [{"name": "fit", "state": state}] if state else []
-    pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "fit-0"}}
-    pod["status"] = {"phase": phase, "containerStatuses": states, **status}
-    assert code in autopsy(capsys, written(tmp_path / "pod.json", json.dumps(pod, indent=2)))[1]
 
 
 # Xids of other days

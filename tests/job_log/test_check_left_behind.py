@@ -18,8 +18,6 @@ KILL = (
     "anon-rss:8000kB, file-rss:0kB, shmem-rss:0kB\n"
 )
 SACCT = "JobID|State|ExitCode\n77|TIMEOUT|0:15\n"
-STACK = [{"pid": 7, "thread_id": 1, "thread_name": "MainThread", "frames": [
-    {"name": "train", "filename": "train.py", "line": 3}]}]  # fmt: skip
 
 
 def check(capsys, *names):
@@ -34,12 +32,11 @@ def job(tmp_path):
     (tmp_path / "train.py").write_text("import torch\nprint('x')\n")
     (tmp_path / "dmesg.txt").write_text(KILL)
     (tmp_path / "sacct").write_text(SACCT)
-    (tmp_path / "stacks.json").write_text(json.dumps(STACK))
     (tmp_path / "slurm-77.out").write_text(STEPS + "Killed\n")
     return tmp_path
 
 
-@pytest.mark.parametrize("name", ["dmesg.txt", "sacct", "stacks.json"])
+@pytest.mark.parametrize("name", ["dmesg.txt", "sacct"])
 def test_a_file_is_told_by_its_content(job, name):
     [item] = sort_targets([str(job / name)]).items
     assert item.kind in LEFT
@@ -67,7 +64,7 @@ def test_dumps_beside_a_script_name_the_rank(job, capsys):
 
 
 def test_a_log_and_all_that_lies_beside_it_are_one_patient(job, capsys):
-    names = ("train.py", "slurm-77.out", "dmesg.txt", "stacks.json")
+    names = ("train.py", "slurm-77.out", "dmesg.txt")
     code, report = check(capsys, *(job / name for name in names))
     assert code == 1
     [killed] = [item for item in report["findings"] if item["code"] == "FAIL002"]

@@ -1,7 +1,5 @@
 """What a scheduler kept of a job: it outranks a bare exit code, and what ended well is healthy."""
 
-import json
-
 import pytest
 from log_cases import STEPS
 from log_causes import autopsy, written
@@ -53,22 +51,6 @@ EVENTS = (
 )
 
 
-def pod(why="Completed", code=0, /, **status):
-    return json.dumps(
-        {
-            "apiVersion": "v1", "kind": "Pod", "metadata": {"name": "train-0"},
-            "spec": {"nodeName": "gpu-3", "containers": [{"name": "t", "resources": {"limits": {"memory": "64Gi"}}}]},
-            "status": {
-                "phase": "Succeeded" if code == 0 else "Failed",
-                "containerStatuses": [
-                    {"name": "t", "state": {"terminated": {"reason": why, "exitCode": code, "finishedAt": "2026-11-21T03:14:15Z"}}}
-                ],
-                **status,
-            },
-        }
-    )  # fmt: skip
-
-
 SICK = {
     "oom of a step, its memory and the limit": (
         sacct_p(job("FAILED", "1:0"), job("OUT_OF_MEMORY", "0:125", "4711.0", "68000000K")),
@@ -88,15 +70,6 @@ SICK = {
     "events": (
         EVENTS + "5m          Warning   Preempted   pod/train-0   Preempted by a pod on node gpu-3\n",
         "preempted the job",
-    ),
-    "pod in JSON": (pod("OOMKilled", 137), "memory limit of 64Gi"),
-    "deadline in JSON": (pod("Error", 143, reason="DeadlineExceeded", message="too long"), "at its time limit"),
-    "kernel event in JSON": (
-        json.dumps({"apiVersion": "v1", "kind": "List", "items": [{
-            "kind": "Event", "reason": "OOMKilling", "involvedObject": {"name": "gpu-3"},
-            "message": "Memory cgroup out of memory: Killed process 4711 (python) total-vm:9kB", "lastTimestamp": "2026-11-21T03:14:15Z",
-        }]}),
-        "The kernel killed process 4711 (python)",
     ),
 }  # fmt: skip
 
@@ -123,7 +96,6 @@ HEALTHY = (
     sacct_p(job("PREEMPTED"), job("COMPLETED"), job("COMPLETED", name="4711.batch")),  # queued again
     describe("Completed", 0),
     EVENTS,
-    pod(),
     sacct_p(job("RUNNING")),
 )
 
@@ -157,11 +129,3 @@ def test_a_log_with_a_record_at_its_top_stays_a_log(tmp_path, capsys):
 def test_a_record_inside_a_log_is_read(tail, tmp_path, capsys):
     code, printed = autopsy(capsys, written(tmp_path / "job.out", KILLED + tail))
     assert code == 1 and "at its time limit" in printed
-
-
-@pytest.mark.parametrize(
-    "text", ['{"apiVersion": "v1", "kind": "Pod", "status": [3', '{"apiVersion": "v1", "kind": "Pod", "status": 3}']
-)
-def test_broken_json_is_no_traceback(text, tmp_path, capsys):
-    code, printed = autopsy(capsys, written(tmp_path / "job.out", STEPS), written(tmp_path / "pod.json", text))
-    assert code in (0, 3) and "Traceback" not in printed

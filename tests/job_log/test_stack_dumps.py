@@ -1,7 +1,5 @@
 """Stack dumps that a job left behind: who stands where, and who stands elsewhere."""
 
-import json
-
 import pytest
 from log_cases import STEPS
 from log_causes import autopsy, written
@@ -62,22 +60,6 @@ def pyspy(pid, stack, command="python train.py"):
     return "\n".join([*lines, f'Thread {pid + 1} (active): "Thread-1"', "    wait (threading.py:331)", ""])
 
 
-def pyspy_json(pid, stack):
-    frames = [{"name": name, "filename": path, "line": line} for path, line, name in stack]
-    return json.dumps(
-        [
-            {
-                "pid": pid,
-                "thread_name": "MainThread",
-                "thread_id": 1,
-                "os_thread_id": pid,
-                "active": False,
-                "frames": frames,
-            }
-        ]
-    )
-
-
 def in_one_log(tmp_path):
     ranks = [REDUCE, REDUCE, LOAD, REDUCE]
     text = "".join(fault(HELPER, stack, prefix=f"[rank{rank}]: ") for rank, stack in enumerate(ranks))
@@ -95,12 +77,7 @@ def by_command_line(tmp_path):
     return [written(tmp_path / "all.txt", "\n".join(parts))]
 
 
-def in_json(tmp_path):
-    ranks = [REDUCE, REDUCE, LOAD, REDUCE]
-    return [written(tmp_path / f"dump-{n}", pyspy_json(700 + n, stack)) for n, stack in enumerate(ranks)]
-
-
-@pytest.mark.parametrize("dumps", [in_one_log, a_file_a_rank, by_command_line, in_json])
+@pytest.mark.parametrize("dumps", [in_one_log, a_file_a_rank, by_command_line])
 def test_the_odd_rank_and_its_line_are_named_without_a_log(dumps, tmp_path, capsys):
     code, printed = autopsy(capsys, *dumps(tmp_path))
     assert code == 1 and "DIST008" in printed, printed
@@ -156,12 +133,3 @@ def test_two_that_stand_elsewhere_are_both_named(tmp_path):
     log = read_job_log(files, ())
     assert [group.who for group in standings(log)] == ["rank 1", "rank 3", "ranks 0, 2, 4, 5"]
     assert [group.odd for group in standings(log)] == [True, True, False]
-
-
-@pytest.mark.parametrize(
-    "text", ['[{"frames": 3, "thread_name": 4}]', '[{"frames": [{}], "thread_id": 1', '["frames", "thread"]']
-)
-def test_json_that_is_no_dump_gets_a_sentence(text, tmp_path, capsys):
-    log = written(tmp_path / "job.out", STEPS)
-    code, printed = autopsy(capsys, log, written(tmp_path / "x.json", text))
-    assert code == 3 and "cannot be read as a stack dump" in printed

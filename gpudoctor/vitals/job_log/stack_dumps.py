@@ -10,13 +10,10 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 
 from gpudoctor.lang import say
-from gpudoctor.model.external_files import load_json, read_file
-from gpudoctor.model.read_limits import SMALL_JSON
 from gpudoctor.model.signs.job_log import DumpedThread, RankStack
 from gpudoctor.model.signs.process import Frame
 from gpudoctor.vitals.job_log.lines import PrefixedLine
 from gpudoctor.vitals.process.classify_stack import classify, is_worker, last_part
-from gpudoctor.vitals.process.dump import thread_of
 
 _FAULT = re.compile(
     r"^(?:Current thread|Thread|Stack)\b ?(0x[0-9a-fA-F]+)?(?: \[([^\]]{1,60})\])?.{0,40}"
@@ -123,24 +120,6 @@ class StackDumps:
         for key in list(self._open):
             self._close(key)
         return judged(self._threads.values())
-
-
-def as_text(path: str) -> bytes:
-    """A file of `py-spy dump --json` in the words of `py-spy dump`. Raises `OSError`; `ValueError` for another one."""
-    rows: list[str] = []
-    try:
-        for item in load_json(read_file(path, SMALL_JSON)):
-            thread = thread_of(item)
-            command = (item.get("process_info") or {}).get("command_line", "python")
-            name = "MainThread" if thread.main else thread.name
-            rows += [
-                f"Process {item.get('pid') or 0}: {command}",
-                f'Thread {item.get("thread_id", 0)} (idle): "{name}"',
-            ]
-            rows += [f"    {frame.name} ({frame.path}:{frame.line})" for frame in thread.frames]
-    except (KeyError, TypeError, AttributeError) as error:
-        raise ValueError("it is not a list of threads") from error
-    return "\n".join(rows).encode()
 
 
 def judged(threads: Iterable[DumpedThread]) -> list[RankStack]:

@@ -1,4 +1,4 @@
-"""What a scheduler kept of a job: `sacct`, `scontrol show job`, `kubectl describe pod`, its events, JSON.
+"""What a scheduler kept of a job: `sacct`, `scontrol show job`, `kubectl describe pod`, its events.
 
 `slurm` reads its forms, `kubernetes` makes a text of a log of its own; `into_log` makes events of a job's log of them.
 """

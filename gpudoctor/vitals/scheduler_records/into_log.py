@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from gpudoctor.lang import say
 from gpudoctor.lang.message import concatenated
-from gpudoctor.model.external_files import load_json, read_file
+from gpudoctor.model.external_files import read_file
 from gpudoctor.model.log_message import Bearing, LogMessage
 from gpudoctor.model.read_limits import SMALL_JSON
 from gpudoctor.model.signs.job_log import JobLog, LogEvent, LogFile
@@ -24,21 +24,17 @@ _ORDER = (
 """Kinds, the most telling first: of a job that ran out of memory, the steps are merely cancelled."""
 _BEFORE_ALL = frozenset(_ORDER[:7])
 """What strikes a job that is well: what its log says is later. A limit of time may end what stood still."""
-_JSON_KIND = re.compile(rf'"kind"\s*:\s*"(?:{"|".join(kubernetes.KINDS)})"')
 
 
 def begins_as_record(head: str) -> bool:
     """Whether the first lines of a text may be of one: few logs begin so, and only those are read whole."""
     first = next((line for line in head.splitlines() if line.strip()), "")
-    return first.startswith(("{", "JobId=", "Name:")) or slurm.names_columns(first) or kubernetes.is_events([first])
+    return first.startswith(("JobId=", "Name:")) or slurm.names_columns(first) or kubernetes.is_events([first])
 
 
 def is_scheduler_record(data: bytes) -> bool:
     """Whether a whole small file is one: a log may begin or end with such a text, too."""
-    text = text_of(data)
-    if text.lstrip()[:1] == "{":
-        return '"apiVersion"' in text and _JSON_KIND.search(text) is not None
-    lines = [line for line in text.splitlines() if line.strip()]
+    lines = [line for line in text_of(data).splitlines() if line.strip()]
     forms = (slurm.is_sacct, slurm.is_scontrol, kubernetes.is_events, kubernetes.is_description)
     return any(form(lines) for form in forms)
 
@@ -56,18 +52,14 @@ def with_scheduler_records(log: JobLog, paths: Sequence[str], messages: Iterable
         try:
             data = read_file(path, SMALL_JSON)
             text = text_of(data)
-            of_json = text.lstrip()[:1] == "{"
             lines = [(number, line) for number, line in enumerate(text.splitlines(), 1) if line.strip()]
-            own = [] if of_json else list(slurm.records(lines))
+            own = list(slurm.records(lines))
             records += [(path, record) for record in own]
             if not own:
-                text = kubernetes.as_description(load_json(text)) if of_json else text
-                found += _of_kubernetes(path, text, messages, numbered=not of_json)
+                found += _of_kubernetes(path, text, messages)
                 healthy = healthy or kubernetes.good_status(text) == "Succeeded"
         except OSError as error:
             problems.append(say("{path}: cannot be read: {reason}", path=path, reason=error.strerror or error))
-        except ValueError as error:
-            problems.append(say("{path}: cannot be read as a record of a scheduler: {error}", path=path, error=error))
         else:
             files.append(LogFile(path=path, lines=len(data.splitlines()), bytes=len(data)))
     if not files:
@@ -90,14 +82,10 @@ def with_scheduler_records(log: JobLog, paths: Sequence[str], messages: Iterable
     )
 
 
-def _of_kubernetes(
-    path: str, text: str, messages: tuple[tuple[str, LogMessage], ...], *, numbered: bool
-) -> list[LogEvent]:
-    """The most telling event of a text of Kubernetes, else all; `numbered`: its lines are those of the file."""
-    if not text.strip():
-        return []
+def _of_kubernetes(path: str, text: str, messages: tuple[tuple[str, LogMessage], ...]) -> list[LogEvent]:
+    """The most telling event of a text of Kubernetes, else all."""
     log = read_job_log([path], messages, contents={path: text.encode()})
-    events = [item if numbered else replace(item, line=1, last_line=1) for item in log.events]
+    events = list(log.events)
     if kubernetes.good_status(text):  # what it tells of earlier is overcome, and its node may be ready again
         crashes = "CrashLoopBackOff" in text
         events = [item for item in events if item.bearing is not Bearing.CONSEQUENCE or crashes]

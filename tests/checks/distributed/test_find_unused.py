@@ -19,7 +19,7 @@ def test_sick_a_run_that_used_every_parameter():
     [finding] = examine(FindUnused, patient)
     assert finding.severity is Severity.NOTE and finding.span.line == 17
     [remedy] = prescribe(find_unused, finding, patient)
-    assert remedy.title == "find_unused_parameters=False" and remedy.override
+    assert remedy.title == "find_unused_parameters=False"
 
 
 @pytest.mark.parametrize("told", [{}, {"find_unused": False}, {"find_unused": True, "unused": True}])
