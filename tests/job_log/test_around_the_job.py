@@ -183,9 +183,6 @@ def test_what_the_report_tells(text, words, not_said, tmp_path, capsys):
     assert words in printed and not (not_said and not_said in printed), printed
 
 
-START = "Error: failed to create shim task: OCI runtime create failed: runc create failed: unable to start container process: "
-
-
 # Xids of other days
 
 
