@@ -12,62 +12,7 @@ from hypothesis import strategies as st
 from gpudoctor.model.signs.source import Known, Source, Unknown
 from gpudoctor.vitals.source import read_source
 
-SCRIPT = """
-import argparse
-import torch, os
-import torch.nn as nn
-from torch.utils.data import DataLoader
-from accelerate import Accelerator
-
-class Net(nn.Module):
-    def __init__(self, n=3):
-        super().__init__()
-        self.layers = nn.ModuleList([nn.Linear(n, n) for _ in range(n)])
-
-    @property
-    def device(self):
-        return next(self.parameters()).device
-
-    def forward(self, x):
-        for layer in self.layers:
-            x = layer(x)
-        return x
-
-def train(args, model, loader, optimizer, **extra):
-    scaler = torch.amp.GradScaler("cuda")
-    for step, (x, y) in enumerate(loader):
-        with torch.autocast("cuda"):
-            loss = model(x.to(args.device, non_blocking=True)).sum()
-        scaler.scale(loss).backward()
-        if (step + 1) % args.accumulate == 0:
-            scaler.step(optimizer)
-            scaler.update()
-            optimizer.zero_grad(set_to_none=True)
-        if args.rank == 0 and step % 10 == 0:
-            print(f"{step}: {loss.item():.3f}")
-            extra["log"].append(loss)
-        try:
-            torch.save(model.state_dict(), "x.pt")
-        except OSError as error:
-            raise RuntimeError from error
-    return loss
-
-def main(argv=None):
-    parser = argparse.ArgumentParser()
-    parser.add_argument("--accumulate", type=int, default=4)
-    parser.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
-    args = parser.parse_args(argv)
-    args.rank = int(os.environ.get("RANK", 0))
-    kwargs = {"num_workers": 4, **({"pin_memory": True} if args.rank else {})}
-    kwargs.update(batch_size=3)
-    model = Net().to(args.device)
-    optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3)
-    for epoch in range(3):
-        train(args, model, DataLoader([1, 2], **kwargs), optimizer, log=[])
-
-if __name__ == "__main__":
-    main()
-"""
+SCRIPT = (Path(__file__).parents[3] / "examples" / "train_crops.py").read_text(encoding="utf-8")
 
 TOKENS = [
     "for", "while", "if", "else:", "def f(self, *a, k=1, **b):", "class C(C):", "return", "yield", "x", "self", "x.y", "loss",
