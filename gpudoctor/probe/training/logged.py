@@ -9,7 +9,6 @@ from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
 from ..call_sites import Place, where
-from ..guard import CALLER
 from ..tensor_reads import Budget
 from ..wire.masking import mask_cut
 
@@ -47,6 +46,7 @@ class Logged:
 
     def __init__(self, probe: Probe) -> None:
         self._probe = probe
+        self._keep = probe.guard.reading(HOOK, self._read)
         self.again()
 
     def again(self) -> None:
@@ -63,7 +63,7 @@ class Logged:
             return
         self._inside = True
         began = perf_counter()
-        self._read(by, args[at:] or tuple(kwargs.values()))
+        self._keep(by, args[at:] or tuple(kwargs.values()))
         self._budget.charge(perf_counter() - began)
         yield
         self._inside = False
@@ -79,7 +79,7 @@ class Logged:
             series.add(step, value)
         if not self._by:
             self._by = by
-            self._place = where(self._probe.places.user_frame(sys._getframe(CALLER)))
+            self._place = where(self._probe.places.user_frame(sys._getframe(1)))
         count = self._budget.count + 1
         if not count & (count - 1):
             self.tell()
@@ -99,7 +99,7 @@ class Logged:
         if kind is float or kind is int:
             return float(value)
         if kind is self._probe.torch.Tensor:
-            return float(value) if value.is_cpu and value.numel() == 1 and not value.is_complex() else None
+            return float(value.detach()) if value.is_cpu and value.numel() == 1 and not value.is_complex() else None
         if kind.__module__ == "numpy" and getattr(value, "ndim", 1) == 0 and value.dtype.kind in "fiu":
             return float(value)
         return None

@@ -81,7 +81,7 @@ class Shown:
         side = int((_BYTES / 3 / images.shape[0]) ** 0.5)
         images = images[:, :, :: -(-images.shape[2] // side), :: -(-images.shape[3] // side)].to(torch.float32)
         low, high = (float(one) for one in images.nan_to_num(0.0, 0.0, 0.0).aminmax())
-        scaled = ((images - low) * (255 / ((high - low) or 1.0))).nan_to_num(0.0).clamp(0, 255).to(torch.uint8)
+        scaled = ((images - low) * (255 / ((high - low) or 1.0))).round().nan_to_num(0.0).clamp(0, 255).to(torch.uint8)
         pixels = scaled.expand(-1, 3, -1, -1).permute(0, 2, 3, 1).contiguous()
         pictures = [base64.b64encode(bytes(one.flatten().tolist())).decode() for one in pixels]
         return {"pictures": pictures, "height": pixels.shape[1], "width": pixels.shape[2]}

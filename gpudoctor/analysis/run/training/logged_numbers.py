@@ -74,7 +74,7 @@ def said(recording: Recording) -> CardLine | None:
     text = say("{names} by {logger}", names=count(names, "name"), logger=by)
     return CardLine(
         name="logged", text=concatenated("; ", [*filter(None, [concatenated(", ", course)]), text]),
-        facts={"names": names, "by": by, **facts},
+        facts={**facts, "names": names, "by": by},
     )  # fmt: skip
 
 

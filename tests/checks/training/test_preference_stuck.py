@@ -1,0 +1,80 @@
+import pytest
+from looks import look_of, remedies_of
+from recordings import make_process, make_recording, record
+
+from gpudoctor.analysis.run.training.card import changed, training_card
+from gpudoctor.model import Passed, Severity, Unavailable
+from gpudoctor_checks.training.preference_stuck import PreferenceStuck
+from gpudoctor_rules import training
+
+look = look_of(PreferenceStuck)
+remedies = remedies_of(training.preference_stuck)
+LN2 = 0.6931
+
+
+def logs(every=10, **series):
+    named = [[name.replace("__", "/"), len(values), [[every * at, value] for at, value in enumerate(values, 1)]]
+             for name, values in series.items()]  # fmt: skip
+    return make_process(records=[record("logged", 5.0, step=100, by="Trainer.log", series=named, path="/job/dpo.py",
+                                        line=14)])  # fmt: skip
+
+
+def dpo(losses, margins, chosen):
+    return logs(loss=losses, rewards__margins=margins, rewards__chosen=chosen)
+
+
+def test_sick_a_policy_that_is_its_own_reference():
+    [finding] = look(dpo([LN2] * 8, [0.0] * 8, [0.0] * 8))
+    assert finding.severity is Severity.ERROR and "never differs from the reference" in finding.message
+    assert "from step 10 to 80" in finding.message and (finding.span.path, finding.span.line) == ("dpo.py", 14)
+    assert "reference that is not the policy" in remedies(finding)
+
+
+def test_sick_pairs_of_equal_answers():
+    [finding] = look(dpo([LN2] * 8, [0.0] * 8, [0.0, 0.1, 0.2, 0.2, 0.3, 0.2, 0.1, 0.4]))
+    assert finding.severity is Severity.ERROR and "the pairs are equal" in finding.message
+    assert "print ten pairs" in remedies(finding)
+
+
+def test_healthy_a_loss_that_begins_at_chance():
+    assert look(dpo([LN2, 0.68, 0.66, 0.6, 0.5, 0.5], [0.0, 0.02, 0.1, 0.2, 0.4, 0.4], [0.0] * 6)) == []
+    assert look(dpo([LN2] * 4, [0.0] * 4, [0.0] * 4)) == []  # too few logs
+    [finding] = look(dpo([LN2] * 12, [0.0001] * 12, [0.001] * 12))
+    assert finding.severity is Severity.NOTE and finding.cost.breaks is None
+
+
+@pytest.mark.parametrize(
+    ("series", "severity", "words"),
+    [
+        ({"reward_std": [0.0] * 6, "frac_reward_zero_std": [1.0] * 6}, Severity.ERROR, "All rewards are equal"),
+        ({"kl": [0.1, 0.2, 0.2, 1.0, 20.0, 40.0, 44.0, 42.0]}, Severity.WARNING, "KL to the reference went from"),
+        ({"completions__clipped_ratio": [1.0] * 6}, Severity.WARNING, "100 % of the completions are cut"),
+        ({"clip_ratio": [0.2, 1.0, 1.0, 1.0, 1.0]}, Severity.WARNING, "ratios are clipped"),
+    ],
+)
+def test_sick_reinforcement(series, severity, words):
+    [finding] = look(logs(**series))
+    assert finding.severity is severity and words in finding.message and remedies(finding)
+
+
+def test_healthy_reinforcement():
+    solved = [0.4, 0.3, 0.1, 0.0, 0.0, 0.0, 0.0]
+    kl = [0.0, 0.02, 0.5, 0.8, 1.2, 2.0, 2.5, 3.0]
+    assert look(logs(reward_std=solved, kl=kl, completions__clipped_ratio=[1.0, 0.9, 1.0, 1.0, 1.0])) == []
+    assert look(logs(frac_reward_zero_std=[0.0, 0.5, 1.0, 1.0, 1.0], clip_ratio=[0.3] * 6)) == []
+
+
+def test_a_program_that_logs_nothing_is_not_judged():
+    with pytest.raises(Unavailable, match="logs no number"):
+        look(make_process())
+
+
+def test_the_card_says_what_is_logged_and_a_trial_what_changed():
+    before = make_recording(logs(train__loss=[2.5, 1.0, 0.5], reward_std=[0.0, 0.0, 0.0], mine=[1, 2, 3]))
+    [line] = [item for item in training_card(before) if item.name == "logged"]
+    assert line.text == "loss 2.5 to 0.5, spread of the rewards 0; 3 names by Trainer.log"
+    assert line.facts["loss_last"] == 0.5 and line.facts["names"] == 3
+    after = make_recording(logs(loss=[2.5, 1.0, 0.25], reward_std=[0.0, 0.0, 0.3]))
+    judged = [Passed(code=PreferenceStuck.code, judges="logged")]
+    assert changed("TRAIN012", judged, before, after) == "logged, loss last: 0.5, 0.25 with it"
+    assert changed("TRAIN012", judged, before, before) == changed("TRAIN013", judged, before, after) == ""
