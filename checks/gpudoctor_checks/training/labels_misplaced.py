@@ -11,6 +11,9 @@ from gpudoctor.model.records import frozen
 from gpudoctor.model.unavailable import Unavailable
 from gpudoctor.text import percent
 
+_LOST = 0.1
+"""Share of the tokens whose labels a shift may lose."""
+
 
 @frozen
 class LabelsMisplacedDetail(Detail):
@@ -108,7 +111,7 @@ class LabelsMisplaced(Check):
         labels = seen.total("labels") if seen is not None else 0
         if seen is None or not labels or seen.total("against") < self.limit("share") * labels:
             return
-        if abs(labels / max(1, seen.total("tokens")) - counted) > self.limit("share"):
+        if abs(labels / max(1, seen.total("tokens")) - counted) > _LOST:
             return
         share = seen.total("against") / labels
         message = say("A mask of the batch says not to train {share} of the labels.", share=percent(share))

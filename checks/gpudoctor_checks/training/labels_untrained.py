@@ -7,7 +7,7 @@ from gpudoctor.analysis.run.steady_run import measured
 from gpudoctor.analysis.run.training import data
 from gpudoctor.lang import say
 from gpudoctor.model import Check, Code, Cost, Detail, Finding, Patient, Reads, Severity, Threshold
-from gpudoctor.model.records import frozen
+from gpudoctor.model.records import frozen, replace
 from gpudoctor.model.unavailable import Unavailable
 
 
@@ -112,6 +112,9 @@ class LabelsUntrained(Check):
         )
 
     def _end(self, patient: Patient, seen: data.Looks) -> Iterator[Finding]:
+        seen = replace(seen, records=tuple(item for item in seen.records if item.get("eos")))
+        if not seen.records:
+            return
         rows, open_, attended = seen.total("rows"), seen.total("unended"), seen.total("unended_seen")
         if open_ < max(self.limit("rows"), 0.5 * rows) or seen.total("trained_ends") or not data.labels_copied(seen):
             return

@@ -63,7 +63,8 @@ def _ends(probe: Probe) -> tuple[Any, Any, Usual]:
 
     def end(token: int, _result: Any) -> None:
         clock.deep = False
-        probe.called()
+        if token < 0 or not clock.light:
+            probe.called()
         if token >= 0:
             clock.switch(token)
 

@@ -75,6 +75,8 @@ class Arguments:
         self._budget = Budget(_SHARE)
         self._known: dict[int, Known] = {}
         self._hooks: list[Any] = []
+        self._pending: tuple[Any, list[str], dict[str, Any]] | None = None
+        """What was found of the arguments of the call that is going on."""
         self._masked: bool | None = None
         self._tokens: Any = None
         """The tokens of the last look, until its backward pass; the model's name, whether it had several."""
@@ -111,10 +113,19 @@ class Arguments:
         self._probe.clock.charge(PROBE, took)
 
     def ends(self) -> None:
-        """The call is over."""
+        """The call is over: only now it is known what attention was given."""
         hooks, self._hooks = self._hooks, []
         for hook in hooks:
             hook.remove()
+        pending, self._pending = self._pending, None
+        if pending is not None:
+            vector, names, fields = pending
+            fields["attention"] = self._masked
+
+            def note(values: list[float]) -> None:
+                self._probe.record("call", {**fields, **{name: int(value) for name, value in zip(names, values)}})
+
+            self._probe.numerics.read_all(vector, note)
 
     def _look(self, known: Known, named: dict[str, Any], training: bool) -> None:
         torch = self._torch
@@ -230,12 +241,9 @@ class Arguments:
             return
         fields = {"kind": "ids", "model": known.name, "step": self._probe.steps.index, "causal": known.causal,
                   "takes_mask": "attention_mask" in known.names, "given": mask is not None, "whole": cut is not None,
-                  "shape": list(ids.shape), "attention": self._masked, "training": training}  # fmt: skip
+                  "shape": list(ids.shape), "training": training}  # fmt: skip
 
-        def note(values: list[float]) -> None:
-            self._probe.record("call", {**fields, **{name: int(value) for name, value in zip(names, values)}})
-
-        self._probe.numerics.read_all(torch.stack(numbers).to(torch.float32), note)
+        self._pending = torch.stack(numbers).to(torch.float32), names, fields
 
     # -- the loss
 
@@ -310,5 +318,5 @@ def install(probe: Probe) -> None:
     """Look at the calls of models, and at what their losses compare."""
     probe.training[HOOK] = arguments = Arguments(probe)
     probe.calling = probe.guard.reading(HOOK, arguments.begins)
-    probe.called = probe.guard.safely(HOOK, arguments.ends)
+    probe.called = probe.guard.reading(HOOK, arguments.ends)
     probe.rooted = probe.guard.reading(HOOK, arguments.rooted)

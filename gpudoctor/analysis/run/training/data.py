@@ -12,7 +12,7 @@ from gpudoctor.lang import say
 from gpudoctor.lang.message import concatenated
 from gpudoctor.model import Patient
 from gpudoctor.model.evidence import SourceSpan
-from gpudoctor.model.records import frozen
+from gpudoctor.model.records import frozen, replace
 from gpudoctor.model.run import CardLine
 from gpudoctor.model.signs.recording import Process, Record, Recording
 from gpudoctor.text import number, percent
@@ -38,11 +38,7 @@ class Looks:
 
     def with_labels(self) -> "Looks":
         """Those with a label a token."""
-        return Looks(
-            records=tuple(item for item in self.records if item.get("labels") is not None),
-            place=self.place,
-            bare=self.bare,
-        )
+        return replace(self, records=tuple(item for item in self.records if item.get("labels") is not None))
 
 
 @once

@@ -1,0 +1,183 @@
+"""Inputs and evaluations: small networks on the CPU, sick and healthy, as the probe sees them."""
+
+import pytest
+from packages import need
+from probed import run_script
+from recordings import make_process, make_recording, make_steps, record
+
+from gpudoctor.analysis.run.training.card import training_card
+from gpudoctor.model import Severity, Unavailable
+from gpudoctor.testing import examine, make_patient, prescribe
+from gpudoctor.vitals.recording.opening import open_recording
+from gpudoctor_checks.training.evaluation_overlap import EvaluationOverlap
+from gpudoctor_checks.training.inputs_unlike import InputsUnlike
+from gpudoctor_rules.training import evaluation_overlap, inputs_unlike
+
+LOOP = """
+def train(model, rows, labels, others=None, **more):
+    loader = DataLoader(TensorDataset(rows, labels), batch_size=16, shuffle=True, **more)
+    optimizer = torch.optim.SGD(model.parameters(), 1e-6)
+    tests = [DataLoader(other, batch_size=16) for other in others or ()]
+    for _ in range(3):
+        model.train()
+        for images, classes in loader:
+            optimizer.zero_grad()
+            F.cross_entropy(model(images), classes).backward()
+            optimizer.step()
+        model.eval()
+        with torch.no_grad():
+            for test in tests:
+                for images, classes in test:
+                    model(images)
+
+def network(*norm, channels=3):
+    return nn.Sequential(nn.Conv2d(channels, 4, 3), *norm, nn.ReLU(), nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(4, 3))
+
+classes = torch.randint(0, 3, (128,))
+raw = torch.randint(0, 256, (128, 3, 12, 12)).float()
+rows = torch.randn(128, 20)
+mean, spread = raw.mean(), raw.std()
+
+class Scaled(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.body = network()
+    def forward(self, images):
+        return self.body((images - mean) / spread)
+
+class Encoder(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.words, self.head = nn.Embedding(50, 8, padding_idx=0), nn.Linear(8, 3)
+        self.layer = nn.TransformerEncoderLayer(8, 2, 16, batch_first=True)
+    def forward(self, ids):
+        return self.head(self.layer(self.words(ids), **mask(ids)).mean(1))
+
+texts = torch.randint(1, 50, (128, 24))
+texts[torch.arange(24) >= torch.randint(6, 24, (128, 1))] = 0
+mask = lambda ids: {}
+numbers = TensorDataset(rows[:64] + 1, classes[:64])
+"""
+CASES = {
+    "healthy": ("train(network(), (raw - mean) / spread, classes)", {}),
+    "scaled inside": ("train(Scaled(), raw, classes)", {}),
+    "raw": ("train(network(), raw, classes)", {"pixels": Severity.WARNING}),
+    "raw, normed": ("train(network(nn.BatchNorm2d(4)), raw, classes)", {"pixels": Severity.NOTE}),
+    "twice": ("train(network(), raw / 255 / 255, classes)", {"dark": Severity.WARNING}),
+    "last": (
+        "train(network(channels=12), ((raw - mean) / spread).permute(0, 2, 3, 1).contiguous(), classes)",
+        {"last": Severity.ERROR},
+    ),
+    "unreal": (
+        "rows[::7, 3] = float('nan')\ntrain(nn.Sequential(nn.Linear(20, 8), nn.ReLU(), nn.Linear(8, 3)), rows, classes)",
+        {"unreal": Severity.ERROR},
+    ),
+    "empty": ("train(nn.Linear(20, 3), rows * 0, classes)", {"constant": Severity.ERROR}),
+    "some constant": ("rows[:, :6] = 1.0\ntrain(nn.Linear(20, 3), rows, classes)", {"constant": Severity.NOTE}),
+    "one constant": ("rows[:, :1] = 1.0\ntrain(nn.Linear(20, 3), rows, classes)", {}),
+    "repeated": (
+        "train(nn.Linear(20, 3), rows[:40].repeat(3, 1), classes[:40].repeat(3))",
+        {"repeated": Severity.WARNING},
+    ),
+    "padding seen": ("train(Encoder(), texts, classes)", {"padding": Severity.WARNING}),
+    "padding masked": ("mask = lambda ids: {'src_key_padding_mask': ids == 0}\ntrain(Encoder(), texts, classes)", {}),
+    "leaks": ("train(nn.Linear(20, 3), rows, classes, [TensorDataset(rows[80:], classes[80:])])", {}),
+    "both": ("train(nn.Linear(20, 3), rows, classes, [TensorDataset(rows[80:], classes[80:]), numbers])", {}),
+    "apart": ("train(nn.Linear(20, 3), rows, classes, [numbers])", {}),
+}
+_runs = {}
+
+
+def patient(tmp_path_factory, case):
+    """What a training shows, made once."""
+    need("torch")
+    if case not in _runs:
+        run = run_script(tmp_path_factory.mktemp("inputs"), LOOP + CASES[case][0] + "\n")
+        assert not run.rank.of("lost")
+        _runs[case] = make_patient(recording=open_recording(str(run.folder)))
+    return _runs[case]
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_inputs(tmp_path_factory, case):
+    seen = patient(tmp_path_factory, case)
+    found = examine(InputsUnlike, seen)
+    assert {item.detail.how: item.severity for item in found} == CASES[case][1]
+    for item in found:
+        assert item.span.line and prescribe(inputs_unlike, item, seen)
+
+
+@pytest.mark.parametrize(("case", "said"), [("leaks", 1), ("both", 0), ("apart", 0)])
+def test_evaluations(tmp_path_factory, case, said):
+    seen = patient(tmp_path_factory, case)
+    found = examine(EvaluationOverlap, seen)
+    assert [item.severity for item in found] == [Severity.WARNING] * said
+    [line] = [line for line in training_card(seen.recording) if line.name == "evaluation"]
+    assert line.facts["every"] == 8 and line.facts["samples"] in (48, 64, 112)
+    assert bool(line.facts["common"]) is bool(said)
+    for item in found:
+        assert prescribe(evaluation_overlap, item, seen)
+
+
+def seen_by_attention(**fields):
+    usual = {"kind": "ids", "model": "Reader", "shape": [8, 32], "given": True, "whole": True, "causal": False,
+             "takes_mask": True, "training": True, "after": 100, "before": 0, "seen_after": 13, "seen_before": 0}  # fmt: skip
+    run = make_recording(make_process(make_steps(40), records=[record("call", **usual | fields)]))
+    return [item.detail.how for item in examine(InputsUnlike, make_patient(recording=run))]
+
+
+def test_limits_of_what_attention_sees():
+    assert seen_by_attention() == ["padding"] and seen_by_attention(seen_after=12) == []
+    assert seen_by_attention(causal=True) == [] and seen_by_attention(causal=True, seen_before=40) == ["padding"]
+    assert seen_by_attention(given=False, whole=False) == ["padding"]
+    assert seen_by_attention(given=False, whole=False, takes_mask=False) == [], "the model may make its own"
+    assert seen_by_attention(given=True, whole=False) == [], "a mask of another shape"
+
+
+def test_positions():
+    quiet = {"seen_after": 0, "jumps": 0, "starts": 7, "starts_after_end": 7, "ends_inside": 7}
+    assert seen_by_attention(**quiet) == []
+    assert seen_by_attention(**quiet | {"starts_after_end": 2}) == ["positions"]
+    assert seen_by_attention(**quiet | {"starts": 2, "starts_after_end": 0}) == []
+    assert seen_by_attention(**quiet | {"jumps": 3}) == ["positions"]
+    assert seen_by_attention(**quiet | {"starts": 240, "starts_after_end": 7, "ends_inside": 0}) == ["positions"]
+
+
+def loader(rows, hashes, constant=0, width=16):
+    told = record("loader", id=0, role="training", order="random", path="/job/train.py", line=3)
+    batch = record("batch", loader=0, draw=1, epoch=1, rows=rows, hashes=hashes, width=width, shapes=[["0", "float32", [64, 4, 5]]],
+                   features=100, constant=constant, seen=rows)  # fmt: skip
+    return [told, batch]
+
+
+def inputs(*given, **more):
+    run = make_recording(make_process(make_steps(40), records=loader(*given, **more)))
+    return [(item.detail.how, item.severity) for item in examine(InputsUnlike, make_patient(recording=run))]
+
+
+def test_limits_of_samples():
+    assert inputs(64, [*range(61), 0, 1, 2]) == []
+    assert inputs(64, [*range(60), 0, 1, 2, 3]) == [("repeated", Severity.NOTE)]
+    assert inputs(31, [0] * 31) == [] and inputs(64, [0] * 64, width=15) == []
+    assert inputs(64, [*range(64)], constant=95) == [("constant", Severity.WARNING)]
+    assert inputs(64, [*range(64)], constant=94) == [] and inputs(31, [*range(31)], constant=100) == []
+    with pytest.raises(Unavailable):
+        examine(InputsUnlike, make_patient(recording=make_recording(make_process(make_steps(40)))))
+
+
+def evaluated(common, width=8, **call):
+    told = [record("loader", id=key, role=role) for key, role in enumerate(("training", "evaluation"))]
+    batches = [
+        record("batch", loader=key, epoch=1, rows=64, width=width, hashes=[*range(begin, begin + 64)], shapes=[])
+        for key, begin in enumerate((0, 64 - common))
+    ]
+    item = record("call", kind="ids", model="Reader", training=False, shape=[8, 32], labels=100, **call)
+    run = make_recording(make_process(make_steps(40), records=[*told, *batches, item]))
+    return [found.detail.how for found in examine(EvaluationOverlap, make_patient(recording=run))]
+
+
+def test_limits_of_evaluations():
+    assert evaluated(2) == ["samples"] and evaluated(1) == [] and evaluated(2, width=7) == []
+    assert evaluated(0, labels_at_padding=5) == ["padding"] and evaluated(0, labels_at_padding=4) == []
+    with pytest.raises(Unavailable):
+        examine(EvaluationOverlap, make_patient(recording=make_recording(make_process(make_steps(40)))))
