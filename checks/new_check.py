@@ -23,14 +23,21 @@ KINDS = ("machine", "source", "recording")
 _END = '}  # fmt: skip\n"""The contract with users\' settings'
 """Where the names in tests/test_catalogue.py end."""
 
-_PAGE = '''    """{title}.
+_CHECK = '''"""{code} {name}."""
+
+from collections.abc import Iterator
+
+{imports}
+
+class {klass}(Check):
+    """(The ailment in one sentence, as the user would say it).
 
     What it finds:
-        {finds}
+        (Which value, call or part of a run; from which limit on.)
     Why it hurts:
         (What the user loses: time, memory, a right result. Say how much, with the source.)
     How it knows:
-        {knows}
+        (Which reading, source or hook; what it cannot see.)
     False alarms:
         (What resembles it and is healthy, and why this check is silent there. Write a test for each.)
     Remedies:
@@ -46,152 +53,83 @@ _PAGE = '''    """{title}.
     thresholds = (
 {threshold}
     )
-'''
-_THRESHOLD = """        Threshold(
-            name="{limit}",
-            default={default},
-            unit="{unit}",
-            source="(who says so: a page, a paper, a measurement of ours)",
-            meaning="{meaning}",
-        ),"""
-_SHARE = """        *Threshold.note_and_warning(
-            "(Saves) that take this share of a recorded run are",
-            noted=0.05,
-            warned=0.1,
-            source="(who says so: a page, a paper, a measurement of ours)",
-        ),"""
 
-_CHECK = {
-    "machine": '''"""{code} {name}."""
-
-from collections.abc import Iterator
-
-from gpudoctor.model import Check, Code, Confidence, Finding, Measurement, Patient, Reads, Severity, Threshold
-from gpudoctor.model.signs.gpu import answering
-
-
-class {klass}(Check):
-{page}
     def examine(self, patient: Patient) -> Iterator[Finding]:
-        # `answering` leaves out cards that do not report the value; without a driver the check is skipped.
+{body}'''
+_SOURCE = '            source="(who says so: a page, a paper, a measurement of ours)",'
+_PARTS = {
+    "machine": {
+        "reads": "ENVIRONMENT",
+        "imports": """from gpudoctor.model import Check, Code, Confidence, Finding, Measurement, Patient, Reads, Severity, Threshold
+from gpudoctor.model.signs.gpu import answering
+""",
+        "threshold": f"""        Threshold(
+            name="watts",
+            default=200.0,
+            unit="W",
+{_SOURCE}
+            meaning="A lower power limit is a finding.",
+        ),""",
+        "body": """        # `answering` leaves out cards that do not report the value; without a driver the check is skipped.
         for gpu, limit in answering(patient.gpus, lambda gpu: gpu.power_limit):
             if limit < self.limit("watts"):
                 yield self.finding(
-                    f"GPU {{gpu.index}} may draw {{limit:.0f}} W.",
+                    f"GPU {gpu.index} may draw {limit:.0f} W.",
                     evidence=(
                         Measurement(
-                            name=f"gpu{{gpu.index}}_power_limit",
+                            name=f"gpu{gpu.index}_power_limit",
                             value=limit,
                             unit="W",
-                            reproduce=f"nvidia-smi -i {{gpu.index}} --query-gpu=power.limit --format=csv",
+                            reproduce=f"nvidia-smi -i {gpu.index} --query-gpu=power.limit --format=csv",
                         ),
                     ),
                     confidence=Confidence.CONFIRMED,
-                    subject=f"GPU {{gpu.index}}",
+                    subject=f"GPU {gpu.index}",
                 )
-''',
-    "source": '''"""{code} {name}."""
+""",
+        "helpers": "from gpudoctor.testing import examine, make_gpu, make_patient, prescribe\n",
+        "test": """
+def test_sick_one_of_two_cards():
+    patient = make_patient(gpus=[make_gpu(0, power_limit=150.0), make_gpu(1, power_limit=700.0)])
+    [finding] = examine(KLASS, patient)
+    assert finding.subject == "GPU 0" and "150 W" in finding.message
+    assert prescribe(advice("FOLDER"), finding, patient)
 
-from collections.abc import Iterator
 
-from gpudoctor.analysis.source.call_frequency import calls_in_training, often
+def test_healthy_near_the_threshold():
+    assert examine(KLASS, make_patient(gpus=[make_gpu(power_limit=200.0)])) == []
+""",
+    },
+    "source": {
+        "reads": "SOURCE",
+        "imports": '''from gpudoctor.analysis.source.call_frequency import calls_in_training, often
 from gpudoctor.model import Check, Code, Confidence, Finding, Patient, Reads, Severity, Threshold
 
-_CALLS = frozenset({{"torch.cuda.ipc_collect"}})
+_CALLS = frozenset({"torch.cuda.ipc_collect"})
 """Full names, whatever they are imported as."""
-
-
-class {klass}(Check):
-{page}
-    def examine(self, patient: Patient) -> Iterator[Finding]:
-        # The calls of each training loop, in the order of a pass, through the functions that it calls. Code that
+''',
+        "threshold": f"""        Threshold(
+            name="steps",
+            default=10.0,
+            unit="{{steps}}",
+{_SOURCE}
+            meaning="A call more often than once in this many steps is a finding.",
+        ),""",
+        "body": """        # The calls of each training loop, in the order of a pass, through the functions that it calls. Code that
         # no training loop reaches is not among them, nor a call whose period is not known.
         for calls in calls_in_training(
             patient.source, lambda item: item.call.name in _CALLS, every=self.limit("steps"), distinct=True
         ):
             for item in calls:
                 yield self.finding(
-                    f"{{item.call.name}}() runs {{often(item.period)}}.",
+                    f"{item.call.name}() runs {often(item.period)}.",
                     evidence=(item.event.span,),
                     confidence=Confidence.SUSPECTED,
-                    subject=f"{{item.event.span.path}}:{{item.event.span.line}}",
+                    subject=f"{item.event.span.path}:{item.event.span.line}",
                 )
-''',
-    "recording": '''"""{code} {name}."""
-
-from collections.abc import Iterator
-
-from gpudoctor.analysis import of_run
-from gpudoctor.analysis.run.steady_run import demanded
-from gpudoctor.model import Check, Code, Finding, Patient, Reads, Severity, Threshold
-
-
-class {klass}(Check):
-{page}
-    def examine(self, patient: Patient) -> Iterator[Finding]:
-        run = demanded(patient)  # the steady steps; too few of them skip the check with that reason
-        seen = of_run.price(patient, run, wanted=lambda site: site.what == "torch.save")
-        severity = seen.level(self)  # by share_noted and share_warned
-        if severity is not None:
-            yield seen.finding(
-                self,
-                f"{{seen.what}} takes {{seen.words}}{{seen.of_a_step}}{{seen.where}}.",
-                name="save_share",
-                severity=severity,
-            )
-''',
-}
-
-_WORDS = {
-    "machine": {
-        "finds": "(A GPU, a limit, a package of this machine; from which value on.)",
-        "knows": "(Which reading of the driver or the system; which cards and systems do not have it.)",
-        "reads": "ENVIRONMENT", "limit": "watts", "default": "200.0", "unit": "W",
-        "meaning": "A lower power limit is a finding.",
-    },
-    "source": {
-        "finds": "(Which call, keyword or order of statements in a training loop; how often.)",
-        "knows": "(From the source alone: what it cannot see.)",
-        "reads": "SOURCE", "limit": "steps", "default": "10.0", "unit": "{{steps}}",
-        "meaning": "A call more often than once in this many steps is a finding.",
-    },
-    "recording": {
-        "finds": "(What a run has measured; from which share of a step on.)",
-        "knows": "(From a recording: which hooks and columns; what it needs to be seen.)",
-        "reads": "RECORDING", "limit": "", "default": "", "unit": "", "meaning": "",
-    },
-}  # fmt: skip
-
-_ROW = """
-[[{code}-remove]]
-title = "(begin with a verb: remove, set, move)"
-steps = ["(the command or the line to paste)"]
-"""
-"""The row that is added to the topic's advice."""
-
-_TEST = {
-    "machine": """from gpudoctor.testing import examine, make_gpu, make_patient, prescribe
-from gpudoctor_checks.{folder}.{module} import {klass}
-from gpudoctor_rules.advice import advice
-
-
-def test_sick_one_of_two_cards():
-    patient = make_patient(gpus=[make_gpu(0, power_limit=150.0), make_gpu(1, power_limit=700.0)])
-    [finding] = examine({klass}, patient)
-    assert finding.subject == "GPU 0" and "150 W" in finding.message
-    [remedy] = prescribe(advice("{folder}"), finding, patient)
-    assert remedy.steps
-
-
-def test_healthy_near_the_threshold():
-    assert examine({klass}, make_patient(gpus=[make_gpu(power_limit=200.0)])) == []
 """,
-    "source": '''from scripts import script_patient
-
-from gpudoctor.testing import examine, prescribe
-from gpudoctor_checks.{folder}.{module} import {klass}
-from gpudoctor_rules.advice import advice
-
+        "helpers": "from scripts import script_patient\n\nfrom gpudoctor.testing import examine, prescribe\n",
+        "test": '''
 LOOP = """
 import torch
 from torch import nn
@@ -209,48 +147,67 @@ for step, (x, y) in enumerate(DataLoader(dataset, batch_size=32)):
 
 
 def look(line):
-    return examine({klass}, script_patient(LOOP.replace("LINE", line)))
+    return examine(KLASS, script_patient(LOOP.replace("LINE", line)))
 
 
 def test_sick_in_each_step():
     [finding] = look("torch.cuda.ipc_collect()")
     assert finding.span.line == 13
-    [remedy] = prescribe(advice("{folder}"), finding, script_patient(LOOP))
-    assert remedy.steps
+    assert prescribe(advice("FOLDER"), finding, script_patient(LOOP))
 
 
 def test_healthy_at_a_long_period():
     assert look("if step % 100 == 0: torch.cuda.ipc_collect()") == []
-
-
-def test_healthy_without_it():
-    assert look("pass") == []
 ''',
-    "recording": '''from recordings import make_process, make_recording, make_steps, site
+    },
+    "recording": {
+        "reads": "RECORDING",
+        "imports": """from gpudoctor.analysis import of_run
+from gpudoctor.analysis.run.steady_run import demanded
+from gpudoctor.model import Check, Code, Finding, Patient, Reads, Severity, Threshold
+""",
+        "threshold": f"""        *Threshold.note_and_warning(
+            "(Saves) that take this share of a recorded run are",
+            noted=0.05,
+            warned=0.1,
+{_SOURCE}
+        ),""",
+        "body": """        run = demanded(patient)  # the steady steps; too few of them skip the check with that reason
+        seen = of_run.price(patient, run, wanted=lambda site: site.what == "torch.save")
+        severity = seen.level(self)  # by share_noted and share_warned
+        if severity is not None:
+            yield seen.finding(
+                self,
+                f"{seen.what} takes {seen.words}{seen.of_a_step}{seen.where}.",
+                name="save_share",
+                severity=severity,
+            )
+""",
+        "helpers": """from recordings import make_process, make_recording, make_steps, site
 
 from gpudoctor.testing import examine, make_patient, prescribe
-from gpudoctor_checks.{folder}.{module} import {klass}
-from gpudoctor_rules.advice import advice
-
-
+""",
+        "test": '''
 def look(seconds):
     """The findings on 200 steps of 10 ms in which so many seconds go to torch.save altogether."""
     steps = make_steps(200, other=seconds / 200)
     calls = site("other", "torch.save", seconds, 200)
-    return examine({klass}, make_patient(recording=make_recording(make_process(steps, records=[calls]))))
+    return examine(KLASS, make_patient(recording=make_recording(make_process(steps, records=[calls]))))
 
 
 def test_sick_in_each_step():
     [finding] = look(0.5)
     assert finding.message.startswith("torch.save takes")
-    [remedy] = prescribe(advice("{folder}"), finding, make_patient(recording=make_recording()))
-    assert remedy.steps
+    assert prescribe(advice("FOLDER"), finding, make_patient(recording=make_recording()))
 
 
 def test_healthy_below_the_threshold():
     assert look(0.01) == []
 ''',
+    },
 }
+_ROW = '\n[[{code}-remove]]\ntitle = "(begin with a verb: remove, set, move)"\nsteps = ["(the command or the line to paste)"]\n'
+"""The row that is added to the topic's advice."""
 
 
 def folders() -> dict[str, str]:
@@ -261,17 +218,14 @@ def folders() -> dict[str, str]:
 
 def texts(code: str, name: str, kind: str, folder: str) -> dict[Path, str]:
     """The new files and what they hold."""
-    module = name.replace("-", "_")
-    words = {
-        "code": code, "name": name, "folder": folder, "module": module,
-        "klass": "".join(part.capitalize() for part in name.split("-")),
-    }  # fmt: skip
-    title = "(The ailment in one sentence, as the user would say it)"
-    threshold = (_SHARE if kind == "recording" else _THRESHOLD).format(**_WORDS[kind])
-    words["page"] = _PAGE.format(title=title, threshold=threshold, **words, **_WORDS[kind])
+    module, klass, parts = name.replace("-", "_"), "".join(part.capitalize() for part in name.split("-")), _PARTS[kind]
+    ours = f"from gpudoctor_checks.{folder}.{module} import {klass}\nfrom gpudoctor_rules.advice import advice\n\n"
+    test = parts["helpers"] + ours + parts["test"].replace("KLASS", klass).replace("FOLDER", folder)
     return {
-        ROOT / "checks/gpudoctor_checks" / folder / f"{module}.py": _CHECK[kind].format(**words),
-        ROOT / "tests/checks" / folder / f"test_{module}.py": _TEST[kind].format(**words),
+        ROOT / "checks/gpudoctor_checks" / folder / f"{module}.py": _CHECK.format(
+            code=code, name=name, klass=klass, **parts
+        ),
+        ROOT / "tests/checks" / folder / f"test_{module}.py": test,
     }
 
 

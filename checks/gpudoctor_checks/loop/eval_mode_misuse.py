@@ -20,7 +20,6 @@ from gpudoctor.analysis.source.train_eval_mode import (
     left_during_training,
     model_of,
     off_inside,
-    only_inputs_are_trained,
     without_gradient,
 )
 from gpudoctor.lang import say
@@ -223,7 +222,7 @@ class EvalModeMisuse(Check):
         for script in source.scripts:
             for loop in script.loops:
                 yield from self._evaluation(source, script, loop, said)
-        for left in () if only_inputs_are_trained(source) else left_during_training(source):
+        for left in left_during_training(source):
             if left.switch.node not in said:
                 said.add(left.switch.node)
                 yield self._training(source, left)

@@ -1,13 +1,10 @@
 """LOOP008: a program trains and never sets a random seed."""
 
-import ast
 import re
 from collections.abc import Iterator
 
-from gpudoctor.analysis.memo import once
-from gpudoctor.analysis.source.demo_programs import rehearses
 from gpudoctor.analysis.source.entry_points import Program, training_programs
-from gpudoctor.analysis.source.syntax import nodes
+from gpudoctor.analysis.source.syntax import without_comments
 from gpudoctor.analysis.workload import optional
 from gpudoctor.lang import say
 from gpudoctor.model import Check, Code, Detail, Finding, Measurement, Patient, Provenance, Reads, Severity
@@ -64,9 +61,9 @@ class Seedless(Check):
             return
         for program in training_programs(patient.source):
             found = next(iter(program.loops), None)
-            if found is None or not program.starts or rehearses(program):
+            if found is None or not program.starts:
                 continue
-            if not any(map(_speaks_of_seeds, program.scripts)) and not _engine(program):
+            if not any(_SEEDS.search(without_comments(script)) for script in program.scripts) and not _engine(program):
                 yield self._found(program, *found)
 
     def _found(self, program: Program, script: Script, loop: Loop) -> Finding:
@@ -80,20 +77,6 @@ class Seedless(Check):
             subject=program.entry.path,
             detail=SeedlessDetail(script=script.path),
         )
-
-
-@once
-def _speaks_of_seeds(script: Script) -> bool:
-    """Whether anything in a script speaks of a seed: a call, a keyword, an option, a name."""
-    if not _SEEDS.search(script.text):
-        return False
-    if any(_SEEDS.search(name) for name in (*script.arguments, *script.imports)):
-        return True
-    return (
-        any(_SEEDS.search(node.id) for node in nodes(script, ast.Name))
-        or any(_SEEDS.search(node.attr) for node in nodes(script, ast.Attribute))
-        or any(_SEEDS.search(node.arg or "") for node in nodes(script, ast.keyword))
-    )
 
 
 def _engine(program: Program) -> bool:

@@ -67,19 +67,3 @@ def find(source: Source, fact: object, kind: type[ast.AST] = ast.Call) -> tuple[
         if (getattr(node, "lineno", 0), getattr(node, "col_offset", -1) + 1) == (int(line), int(rest)):
             return script, node
     return None
-
-
-def extent(script: Script, node: ast.AST) -> str:
-    """A node's whole place as a fact: path, lines and columns from first to last."""
-    ends = getattr(node, "end_lineno", 0), getattr(node, "end_col_offset", 0)
-    return f"{script.path}:{getattr(node, 'lineno', 0)}:{getattr(node, 'col_offset', 0)}:{ends[0]}:{ends[1]}"
-
-
-def find_extent(source: Source, fact: object) -> tuple[Script, ast.expr | ast.stmt] | None:
-    """The node at a place that `extent` wrote; a statement rather than the expression that is all of it."""
-    path = str(fact or "").rsplit(":", 4)[0]
-    script = next((item for item in source.scripts if item.path == path), None)
-    if script is None:
-        return None
-    found = nodes(script, ast.stmt, ast.expr)
-    return next(((script, item) for item in found if extent(script, item) == fact), None)

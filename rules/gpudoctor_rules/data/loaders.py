@@ -6,7 +6,6 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from gpudoctor.analysis import of_run
-from gpudoctor.analysis.source.syntax import nodes
 from gpudoctor.analysis.source.syntax_edits import insert_before, settable
 from gpudoctor.analysis.workload import scripts_given
 from gpudoctor.lang import say
@@ -430,9 +429,6 @@ def _copying_method(span: SourceSpan, patient: Patient) -> str:
     return names.pop() if len(names) == 1 else ""
 
 
-_TOTAL = say("Divide by len(loader.dataset): len(loader) times the batch size counts a last batch that is not full.")
-
-
 @answers("DATA007")
 def eval_loader_misuse(finding: Finding, patient: Patient) -> Iterator[Remedy]:
     """In order, whole, each sample once."""
@@ -442,37 +438,18 @@ def eval_loader_misuse(finding: Finding, patient: Patient) -> Iterator[Remedy]:
     )
     span = finding.span
     if settings and span is not None:
-        whole = detail.drop_last and _counts_whole_batches(patient)
-        fits = not whole and settable(patient.source, span, *(name for name, _ in settings), free=2)
+        # A program may count samples as the loader's length times the batch size.
+        fits = not detail.drop_last and settable(patient.source, span, *(name for name, _ in settings), free=2)
         edit = keyword_edit(span, set=settings)
         title = ", ".join(f"{name}={value}" for name, value in settings)
         yield remedy(
             "DATA007-order",
             title,
             say("Pass {settings} to the evaluation's loader.", settings=title),
-            *((_TOTAL,) if whole else ()),
             # The metric covers other samples, or the same in another order.
             effort=Effort.ONE_LINE,
             edits=(edit,) if fits else (),
         )
-
-
-def _counts_whole_batches(patient: Patient) -> bool:
-    """Whether the program counts samples as the loader's length times the batch size."""
-    return any(
-        isinstance(node.op, ast.Mult) and any(_is_length(side) for side in (node.left, node.right))
-        for script in patient.source.scripts
-        for node in nodes(script, ast.BinOp)
-    )
-
-
-def _is_length(node: ast.expr) -> bool:
-    return (
-        isinstance(node, ast.Call)
-        and ast.unparse(node.func) == "len"
-        and len(node.args) == 1
-        and not ast.unparse(node.args[0]).endswith("dataset")
-    )
 
 
 _SAMPLER = ("https://pytorch.org/docs/stable/data.html#torch.utils.data.distributed.DistributedSampler",)

@@ -122,34 +122,6 @@ def test_a_module_without_parameters_builds_no_graph(part, found):
     assert len(examine(EvalModeMisuse, script_patient(MEASURED.format(part=part)))) == found
 
 
-FITTED = """
-    import torch
-    generator = torch.nn.Sequential(torch.nn.Linear(8, 8), torch.nn.Dropout(0.1))
-    noise = torch.randn(1, 8, requires_grad=True)
-    optimizer = torch.optim.LBFGS({given}, lr=0.1)
-    for target in torch.utils.data.DataLoader(torch.randn(1000, 8)):
-        generator.eval()
-        loss = (generator(noise) - target).square().mean()
-        optimizer.zero_grad()
-        loss.backward()
-        optimizer.step()
-"""
-
-
-@pytest.mark.parametrize(
-    ("given", "found"),
-    [
-        ("[noise]", 0),
-        ("(noise, )", 0),
-        ("generator.parameters()", 1),
-        ("[noise, *generator.parameters()]", 1),
-        ("list_of_all", 1),
-    ],
-)
-def test_a_network_that_is_fixed_belongs_in_eval_mode(given, found):
-    assert len(examine(EvalModeMisuse, script_patient(FITTED.format(given=given)))) == found
-
-
 SALIENCY = """
 import torch
 from torch import nn
