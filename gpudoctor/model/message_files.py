@@ -37,7 +37,7 @@ def read_messages(package: str, name: str) -> Mapping[str, tuple[LogMessage, ...
 
     Those under `consequence` and `harmless` are of no check: they have this bearing, and count everywhere.
     """
-    table = _read(package, name)
+    table = read_table(package, name)
     macros = dict(_shared_macros())
     for macro, text in table.pop("macros", {}).items():
         macros[macro] = _whole(text, macros)
@@ -54,12 +54,13 @@ def read_messages(package: str, name: str) -> Mapping[str, tuple[LogMessage, ...
 @cache
 def _shared_macros() -> Mapping[str, str]:
     macros: dict[str, str] = {}
-    for macro, text in _read("gpudoctor.analysis.job_log", "shared_macros.toml").items():
+    for macro, text in read_table("gpudoctor.analysis.job_log", "shared_macros.toml").items():
         macros[macro] = _whole(text, macros)
     return macros
 
 
-def _read(package: str, name: str) -> dict[str, Any]:
+def read_table(package: str, name: str) -> dict[str, Any]:
+    """A TOML file of a package."""
     import sys
 
     if sys.version_info >= (3, 11):
