@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from gpudoctor.analysis.memo import once
 from gpudoctor.analysis.source.control_flow import callers, enclosing
+from gpudoctor.analysis.source.optimizers import optimizers
 from gpudoctor.analysis.source.syntax import FunctionNode, is_attribute, is_method_call, names_in, nodes, walk
 from gpudoctor.model.signs.source import Call, Event, GuardKind, Known, Loop, LoopRole, Script, Source
 
@@ -166,7 +167,7 @@ def left_during_training(source: Source) -> Iterator[LeftInEvalMode]:
                     continue
                 runs = (run for run in forwards(loop) if _trains(loop, run) and _same(run, switch))
                 run = next(runs, None)
-                if run is not None:
+                if run is not None and not _held_fixed(source, switch):
                     yield LeftInEvalMode(loop, switch, run)
 
 
@@ -184,6 +185,15 @@ def _same(run: Event, switch: Event) -> bool:
     made = switch.thing(owner).made
     name = model_of(switch.call)
     return name != "self" and (model_of(run.call) == name or (bool(made) and run.thing(forward).made == made))
+
+
+def _held_fixed(source: Source, switch: Event) -> bool:
+    """Whether the optimizers that the same function builds hold other models only: this one does not learn."""
+    assert switch.call is not None
+    where = (switch.span.path, switch.call.function)
+    here = [one for one in optimizers(source) if (one.script.path, one.call.function) == where]
+    name = model_of(switch.call)
+    return bool(here) and all(one.whole and name not in one.roots for one in here)
 
 
 def feeds_backward(outer: ast.AST, inner: ast.stmt) -> bool:
