@@ -7,7 +7,7 @@ from gpudoctor.analysis.job_log.beside import in_named_script
 from gpudoctor.analysis.job_log.failing_rank import FailingRank, left_early
 from gpudoctor.analysis.job_log.findings import followers, log_evidence
 from gpudoctor.analysis.job_log.first_cause import first_cause
-from gpudoctor.analysis.job_log.flight_verdict import FlightKind, FlightVerdict, flight_verdict, unproven
+from gpudoctor.analysis.job_log.flight_verdict import FlightKind, FlightVerdict, flight_verdict
 from gpudoctor.analysis.job_log.group_positions import STUCK_SECONDS
 from gpudoctor.analysis.job_log.stack_positions import shown, standings, told
 from gpudoctor.analysis.run.steady_run import measured, spot
@@ -187,7 +187,7 @@ class CollectiveTimeout(Check):
         if verdict is None:
             return
         yield self.finding(
-            " ".join((verdict.text, *unproven(records))),
+            verdict.text,
             evidence=_located(verdict, patient),
             confidence=verdict.confidence,
             cost=Cost(breaks=say("the run died") if cause is not None else say("the training makes no progress")),

@@ -40,8 +40,6 @@ class FlightKind(Enum):
     """Ranks have different operations under one number."""
     PEER = "peer"
     """A send or receive without the other side."""
-    CROSSED = "crossed"
-    """Ranks wait for each other in different groups."""
     UNSEEN = "unseen"
     """Everybody with a dump entered; others left no dump."""
     STALLED = "stalled"
@@ -103,7 +101,8 @@ def flight_verdict(records: FlightRecords, seconds: float, died: bool = False) -
         return words.unseen(min(unseen, key=_age), found)
     if ends:
         return words.stalled(min(ends, key=_age), found)
-    return words.crossed(found)
+    first = min(found, key=_age)  # a circle: groups that are used in different orders
+    return words.missing(first, found, first.missing)
 
 
 def undated(records: FlightRecords, seconds: float) -> str:
@@ -116,18 +115,6 @@ def undated(records: FlightRecords, seconds: float) -> str:
         "a wait from a moment. Copy the dumps with their times: `cp -p`, `scp -p`, `rsync -t`.",
         sentences=verdict.sentences[0],
     )
-
-
-def unproven(records: FlightRecords) -> tuple[str, ...]:
-    """Sentences about what the dumps cannot show: rings that have nothing in common."""
-    apart = [
-        _group_name(group)
-        for group in process_groups(records)
-        if oldest_common(group)
-        > min((trace.last for trace in group.traces.values() if trace.last), default=1 << 62) + 1
-    ]
-    words = "The rings of {group_name} have no collective in common. Set TORCH_FR_BUFFER_SIZE to a larger value."
-    return tuple(say(words, group_name=name) for name in apart[:_SHOWN])
 
 
 def _age(wait: Wait) -> tuple[bool, int]:
@@ -214,34 +201,6 @@ class _Words:
             sentences=_said(entered, end, self._ring(wait.group), self._followers(wait, found)),
             evidence=self._evidence((*suspects[:_SHOWN], *wait.waiting[:_SHOWN]), wait),
             confidence=_sure(wait),
-        )
-
-    def crossed(self, found: Sequence[Wait]) -> FlightVerdict:
-        """Ranks wait for each other in a circle."""
-        circle = sorted(found, key=_age)
-        clauses = [
-            say(
-                "{rank_words} waited in {named}{at} for {ranks}",
-                rank_words=ranks(wait.waiting),
-                named=self._named(wait),
-                at=self._at(wait),
-                ranks=ranks(wait.missing),
-            )
-            for wait in circle[:_SHOWN]
-        ]
-        people = tuple(sorted({rank for wait in circle for rank in wait.waiting}))
-        return FlightVerdict(
-            kind=FlightKind.CROSSED,
-            ranks=people,
-            sentences=_said(
-                say("{clauses}.", clauses=capitalised(concatenated("; ", clauses))),
-                say("They wait for each other: they use their groups in different orders."),
-                self._followers(circle[0], found, people),
-            ),
-            evidence=tuple(
-                dict.fromkeys(item for wait in circle[:_SHOWN] for item in self._evidence(wait.waiting[:1], wait))
-            ),
-            confidence=Confidence.PROBABLE,  # one of them may have asked for it and gone on
         )
 
     def mismatch(self, wait: Wait, mismatch: CollectiveMismatch, found: Sequence[Wait]) -> FlightVerdict:

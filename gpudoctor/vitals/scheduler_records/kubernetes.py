@@ -5,8 +5,7 @@ Its reasons and messages are wordings of a log, and all is read as one.
 
 import re
 
-_EVENTS = re.compile(r"(?:NAMESPACE\s+)?LAST SEEN\s+(?:.*\s)?TYPE\s+REASON\s+(?:OBJECT|(?:KIND\s+)?SOURCE\s+MESSAGE)\b")
-"""Since Kubernetes 1.13, and before."""
+_EVENTS = re.compile(r"(?:NAMESPACE\s+)?LAST SEEN\s+(?:.*\s)?TYPE\s+REASON\s+OBJECT\b")
 _STATUS = re.compile(r"^Status: {1,40}(Running|Succeeded)\b", re.MULTILINE)
 _LIMIT = re.compile(r"^ {2,12}Limits:\n(?: {6,40}\S.*\n){0,20}? {6,40}memory: {1,40}(\S{1,40})", re.MULTILINE)
 
