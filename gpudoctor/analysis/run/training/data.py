@@ -152,8 +152,9 @@ def batch(recording: Recording) -> CardLine | None:
         text = say("{batch} x {accumulated} accumulated", batch=text, accumulated=accumulated)
     if ranks > 1:
         text = say("{batch} x {ranks} ranks", batch=text, ranks=ranks)
-    text = say("{batch} = {total} {kind} a step", batch=text, total=number(a_step), kind=kind)
-    parts = [text]
+    plain = accumulated == ranks == 1 and not _is_text(found)
+    sums = say("{batch} = {total} {kind} a step", batch=text, total=number(a_step), kind=kind)
+    parts = [say("{batch} a step", batch=text) if plain else sums]
     if found is not None and _is_text(found):
         padding = found.total("padding") / max(1, found.total("tokens"))
         facts["padding"] = padding
@@ -222,6 +223,8 @@ def _classes(recording: Recording, found: Looks | None) -> CardLine | None:
     if len(shapes) < 2:
         return None
     name, kind, shape = next((item for item in shapes if item[0] in ("labels", "label", "targets", "y")), shapes[-1])
+    if "mask" in name or name.endswith("ids"):  # what is trained of these the model's call or loss decides
+        return None
     size = " x ".join(map(number, shape[1:]))
     text = (
         say("{shape} numbers a sample ({type})", shape=size, type=kind) if size else say("{type} a sample", type=kind)

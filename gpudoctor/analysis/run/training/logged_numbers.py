@@ -16,7 +16,7 @@ Series: TypeAlias = Mapping[str, Points]
 """By what it is."""
 
 LOSS, REWARD, MARGIN, KL, CUT, CLIPPED = (
-    template("loss"), template("reward"), template("margin of the rewards"), template("KL"),
+    template("loss"), template("reward"), template("reward margin"), template("KL"),
     template("completions cut at the limit"), template("share of clipped ratios"),
 )  # fmt: skip
 SPREAD, SAME, CHOSEN, ENTROPY = (
@@ -37,7 +37,7 @@ NAMES: Mapping[str, str] = {
 }
 """What a number is: the names that libraries give it, the usual one first; a prefix `train/` counts for nothing."""
 _SHOWN = 4
-"""Numbers that the card names."""
+"""Numbers that the card names, without those that only a check asks for."""
 
 
 @once
@@ -70,7 +70,7 @@ def said(recording: Recording) -> CardLine | None:
     known = {what: points for what, points in series(recording).items() if points}
     facts = dict(_facts(known))
     names, by = len(item.get("series")), str(item.get("by") or "")
-    course = [_course(what, points) for what, points in list(known.items())[:_SHOWN]]
+    course = [_course(what, points) for what, points in known.items() if what not in (SAME, CHOSEN)][:_SHOWN]
     text = say("{names} by {logger}", names=count(names, "name"), logger=by)
     return CardLine(
         name="logged", text=concatenated("; ", [*filter(None, [concatenated(", ", course)]), text]),
