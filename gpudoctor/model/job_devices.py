@@ -1,6 +1,6 @@
 """What a job uses of the machine: its GPUs, and the CPUs and memory of each rank."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 
 from gpudoctor.lang import say
 from gpudoctor.model.evidence import Measurement
@@ -58,6 +58,10 @@ class CardsDetail(Detail):
 
     gpus: str
     """Their numbers, with commas; "" where none of this machine is meant."""
+
+    def placeholders(self) -> Mapping[str, object]:
+        """The fields, and how a remedy names the cards."""
+        return {**Detail.placeholders(self), "gpu": f"GPU {self.gpus}" if self.gpus else say("the GPU")}
 
 
 def each_card(

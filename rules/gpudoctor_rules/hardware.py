@@ -10,11 +10,9 @@ from gpudoctor.model.unavailable import optional
 from gpudoctor.text import count
 from gpudoctor_checks.hardware.memory_errors import MemoryErrorsDetail
 from gpudoctor_checks.hardware.nvlink_down import NvlinkDownDetail
-from gpudoctor_checks.hardware.occupied import OccupiedDetail
 from gpudoctor_checks.hardware.pcie_degraded import PcieDegradedDetail
 from gpudoctor_checks.hardware.power_limited import PowerLimitedDetail
 from gpudoctor_checks.hardware.recovery_needed import RecoveryNeededDetail
-from gpudoctor_checks.hardware.throttled import ThrottledDetail
 from gpudoctor_checks.hardware.xid import XidDetail
 from gpudoctor_rules.remedies import remedy
 
@@ -116,25 +114,8 @@ def _inspect(finding: Finding, title: str, *steps: str) -> Remedy:
 
 @answers("GPU002")
 def throttled(finding: Finding, patient: Patient) -> Iterator[Remedy]:
-    """Cooling or power by the reason that the driver names, and the other GPUs until then."""
+    """The other GPUs until then; a row names the cure by the reason that the driver gives."""
     yield from _leave_out(finding, patient, say("{subject} slows down", subject=finding.subject))
-    if finding.detail_of(ThrottledDetail).heat:
-        yield _inspect(
-            finding,
-            say("cool {gpu}: fans, air flow, dust, inlet temperature", gpu=finding.subject),
-            say("nvidia-smi -q -d TEMPERATURE,PERFORMANCE   # under load"),
-            say("Compare inlet temperature and fan speeds with a healthy node (ipmitool sdr type Temperature)."),
-        )
-    else:
-        yield _inspect(
-            finding,
-            say("check the power supply of {gpu}", gpu=finding.subject),
-            say("nvidia-smi -q -d POWER,PERFORMANCE   # under load"),
-            say(
-                "Check power cables, the supplies' redundancy and a power cap set in the BMC "
-                "(ipmitool dcmi power get_limit)."
-            ),
-        )
 
 
 @answers("GPU003")
@@ -147,12 +128,6 @@ def memory_errors(finding: Finding, patient: Patient) -> Iterator[Remedy]:
         yield _replace(finding)
     elif action in {"reset", "reset-later"}:
         yield _reset(finding, later=action == "reset-later")
-    else:
-        yield _inspect(
-            finding,
-            say("watch {gpu} and plan a replacement", gpu=finding.subject),
-            say("nvidia-smi -q -d ECC,ROW_REMAPPER   # again after the next jobs: do the counts grow?"),
-        )
 
 
 _CATALOGUE = "https://docs.nvidia.com/deploy/xid-errors/index.html"
@@ -173,24 +148,10 @@ def xid(finding: Finding, patient: Patient) -> Iterator[Remedy]:
         yield _reboot(finding, power=True)
     elif action == "replace":
         yield _replace(finding)
-    elif action == "check-app":
-        yield _program(finding)
-    else:
+    elif action != "check-app":
         # Without the log NVML told of the event, and this machine's log is the one to read.
         log = optional(lambda: patient.kernel_log) or KernelLog(origin="journalctl -k", messages=())
         yield _advice(finding, action, log)
-
-
-def _program(finding: Finding) -> Remedy:
-    return remedy(
-        "GPU004-program",
-        "find the faulty kernel of the program with compute-sanitizer",
-        "CUDA_LAUNCH_BLOCKING=1 python train.py   # the traceback then names the line that launched it",
-        "compute-sanitizer --tool memcheck python train.py   # on a small batch: it is slow",
-        finding.detail_of(XidDetail).advice or say("Look for an index out of range."),
-        effort=Effort.COMMAND,
-        references=(_CATALOGUE, "https://docs.nvidia.com/compute-sanitizer/ComputeSanitizer/index.html"),
-    )
 
 
 def _advice(finding: Finding, action: str, log: KernelLog) -> Remedy:
@@ -249,63 +210,12 @@ def nvlink_down(finding: Finding, patient: Patient) -> Iterator[Remedy]:
     if finding.detail_of(NvlinkDownDetail).cause == "fabric":
         return
     yield _reset(finding)
-    yield _inspect(
-        finding,
-        say("check the NVLink bridge or baseboard of {gpu}", gpu=finding.subject),
-        "nvidia-smi nvlink --status; nvidia-smi nvlink --errorcounters",
-        say("sudo nvidia-bug-report.sh   # when the port stays off after a reset and a reboot"),
-    )
 
 
 @answers("GPU007")
 def occupied(finding: Finding, patient: Patient) -> Iterator[Remedy]:
-    """The free GPUs, or the way to free the others."""
-    detail = finding.detail_of(OccupiedDetail)
+    """The free GPUs; rows name the way to free the others."""
     yield from _leave_out(finding, patient, say("{subject} is not free", subject=finding.subject))
-    gpus = _listed(finding)
-    cause = detail.cause
-    if cause == "processes" and detail.pids_visible:
-        pids = detail.pids
-        yield remedy(
-            "GPU007-end",
-            say("end the other program (pid {pids})", pids=pids),
-            say("ps -o pid,user,etime,args -p {pids}   # whose is it, and since when?", pids=pids),
-            say("kill {pids}   # when it is yours or left over", pids=pids.replace(",", " ")),
-            effort=Effort.COMMAND,
-        )
-    elif cause in {"processes", "unseen"}:
-        title = say("find which process uses GPU {gpus} from the host", gpus=gpus)
-        yield remedy(
-            "GPU007-find-holder",
-            title,
-            say(
-                "sudo fuser -v {devices}   # on the host",
-                devices=" ".join(f"/dev/nvidia{index}" for index in _indices(finding)),
-            ),
-            say("A process that has died and still occupies memory: reset the GPU when no other process uses it."),
-            effort=Effort.ADMINISTRATOR,
-        )
-    elif cause == "compute-mode":
-        yield remedy(
-            "GPU007-compute-mode",
-            say("compute mode default on GPU {gpus}", gpus=gpus),
-            f"sudo nvidia-smi -i {gpus} -c DEFAULT",
-            effort=Effort.ADMINISTRATOR,
-        )
-    elif cause == "mig":
-        yield remedy(
-            "GPU007-mig-off",
-            say("turn MIG off on GPU {gpus}", gpus=gpus),
-            say("sudo nvidia-smi -i {gpus} -mig 0   # nothing may run on it", gpus=gpus),
-            effort=Effort.ADMINISTRATOR,
-        )
-        yield remedy(
-            "GPU007-mig-slice",
-            say("give each process one slice: CUDA_VISIBLE_DEVICES=MIG-..."),
-            say("nvidia-smi -L   # the UUIDs of the slices"),
-            say("export CUDA_VISIBLE_DEVICES=MIG-<uuid>; launch one process (NCCL joins no slices of one GPU)."),
-            effort=Effort.SETTING,
-        )
 
 
 @answers("GPU008")
@@ -317,20 +227,6 @@ def recovery_needed(finding: Finding, patient: Patient) -> Iterator[Remedy]:
         yield _reset(finding)
     elif action in {"reboot", "bus-reset"}:
         yield _reboot(finding, power=True)
-    elif action == "imex":
-        yield _inspect(
-            finding,
-            say("recover the IMEX domain"),
-            say("systemctl status nvidia-imex; nvidia-imex-ctl -N   # which node has dropped out?"),
-            say("sudo systemctl restart nvidia-imex   # on all nodes of the domain"),
-        )
-    else:
-        yield _inspect(
-            finding,
-            say("let no peer-to-peer traffic reach {gpu}, and reset it when its job ends", gpu=finding.subject),
-            say("Drain the node; let the job that runs on it save a checkpoint and end."),
-            "sudo nvidia-smi --gpu-reset -i " + _listed(finding),
-        )
 
 
 @answers("GPU010")
@@ -355,11 +251,3 @@ def power_limited(finding: Finding) -> Iterator[Remedy]:
 def hot(finding: Finding, patient: Patient) -> Iterator[Remedy]:
     """Cooling, and the other GPUs until then."""
     yield from _leave_out(finding, patient, say("{subject} is hot", subject=finding.subject))
-    gpus = _listed(finding)
-    yield _inspect(
-        finding,
-        say("cool {gpu}: fans, air flow, dust, inlet temperature", gpu=finding.subject),
-        f"nvidia-smi -i {gpus} --query-gpu=temperature.gpu,fan.speed,power.draw --format=csv -l 5",
-        say("If it is hot while idle, fans or air flow have failed."),
-        say("If it is hot under load only, leave a slot free beside the card."),
-    )

@@ -5,6 +5,7 @@ from gpudoctor.model.signs.gpu import GpuProcess
 from gpudoctor.model.signs.job import Job, Profile
 from gpudoctor.testing import GIB, examine, make_gpu, make_patient, make_survey, prescribe
 from gpudoctor_checks.hardware.occupied import Occupied
+from gpudoctor_rules.advice import advice
 from gpudoctor_rules.hardware import occupied
 
 MIB = 1 << 20
@@ -19,7 +20,7 @@ def busy(index, *processes, **changes):
 
 
 def titles(finding, patient):
-    return [remedy.title for remedy in prescribe(occupied, finding, patient)]
+    return [remedy.title for remedy in prescribe((occupied, *advice("hardware")), finding, patient)]
 
 
 def test_sick_somebody_elses_process():

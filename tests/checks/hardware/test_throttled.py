@@ -3,6 +3,7 @@ import pytest
 from gpudoctor.model import Absent, Applicability, Confidence, Severity
 from gpudoctor.testing import examine, make_gpu, make_patient, prescribe
 from gpudoctor_checks.hardware.throttled import Throttled
+from gpudoctor_rules.advice import advice
 from gpudoctor_rules.hardware import throttled
 
 
@@ -35,10 +36,10 @@ def test_the_mask_can_be_overridden():
 def test_the_rule_names_the_other_gpus_and_cooling_or_power():
     patient = make_patient(gpus=[make_gpu(0), make_gpu(1, event_reasons=0x40), make_gpu(2)])
     [finding] = examine(Throttled, patient)
-    away, cool = prescribe(throttled, finding, patient)
+    away, cool = prescribe((throttled, *advice("hardware")), finding, patient)
     assert away.sets == (("CUDA_VISIBLE_DEVICES", "0,2"),)
-    assert "cool GPU 1" in cool.title and cool.applicability is Applicability.DISPLAY_ONLY
+    assert "cooling of GPU 1" in cool.title and cool.applicability is Applicability.DISPLAY_ONLY
     patient = make_patient(gpus=[make_gpu(0, event_reasons=0x88)])
     [finding] = examine(Throttled, patient)
-    [power] = prescribe(throttled, finding, patient)
+    [power] = prescribe((throttled, *advice("hardware")), finding, patient)
     assert "power supply" in power.title

@@ -9,6 +9,7 @@ from gpudoctor.model.signs.kernel_log import KernelLog, KernelMessage
 from gpudoctor.testing import examine, make_gpu, make_patient, prescribe
 from gpudoctor_checks.hardware.xid import Xid, events
 from gpudoctor_rules import hardware
+from gpudoctor_rules.advice import advice
 
 GPUS = [make_gpu(index) for index in range(4)]  # 0000:1b:00.0, 1c, 1d, 1e
 
@@ -115,7 +116,7 @@ def test_sick_the_recovery_action_that_the_driver_asks_for(asked, remedy):
     patient = make_patient(gpus=GPUS, kernel_log=log(xid(154, tail=change)))
     [finding] = examine(Xid, patient)
     assert finding.severity is Severity.ERROR and asked[3:-1] in finding.message
-    assert prescribe(hardware.xid, finding, patient)[-1].id == f"GPU004-{remedy}"
+    assert prescribe((hardware.xid, *advice("hardware")), finding, patient)[-1].id == f"GPU004-{remedy}"
 
 
 def test_an_error_that_a_reset_has_settled_is_a_note():
@@ -151,7 +152,7 @@ def test_every_row_of_the_table_is_whole_and_has_a_remedy():
         for code in some(row["codes"]):
             patient = make_patient(gpus=GPUS, kernel_log=log(xid(code)))
             [finding] = examine(Xid, patient)
-            remedies = prescribe(hardware.xid, finding, patient)
+            remedies = prescribe((hardware.xid, *advice("hardware")), finding, patient)
             assert all(row.get(key) in {None, "note", "warning", "error"} for key in ("repeated", "fatal", "single"))
             assert remedies and row["source"] and row["meaning"].endswith(".") and row["advice"].endswith(".")
             if row["blame"] == "application":
