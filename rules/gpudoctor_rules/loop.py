@@ -9,17 +9,15 @@ from gpudoctor.analysis.source.syntax import FunctionNode, nodes, segment
 from gpudoctor.analysis.source.syntax_edits import bare_call, block, insert_after, insert_before, move_before
 from gpudoctor.analysis.source.syntax_places import find, lines_at
 from gpudoctor.analysis.workload import scripts_given
-from gpudoctor.lang import say, template
+from gpudoctor.lang import say
 from gpudoctor.model import Applicability, Edit, Effort, Finding, ImportEdit, Patient, Remedy, TextEdit, answers
 from gpudoctor.model.evidence import SourceSpan
 from gpudoctor.model.signs.source import Call, Script
 from gpudoctor.text import capitalised
 from gpudoctor_checks.loop.clip_misplaced import ClipMisplacedDetail
 from gpudoctor_checks.loop.deprecated_api import DeprecatedApiDetail
-from gpudoctor_checks.loop.double_softmax import DoubleSoftmaxDetail
 from gpudoctor_checks.loop.eval_mode_misuse import EvalModeMisuseDetail
 from gpudoctor_checks.loop.no_checkpoint import NoCheckpointDetail
-from gpudoctor_checks.loop.prefetcher_broken import PrefetcherBrokenDetail
 from gpudoctor_checks.loop.seedless import SeedlessDetail
 from gpudoctor_checks.loop.teacher_trained import TeacherTrainedDetail
 from gpudoctor_rules.remedies import after_imports, call_at, keyword_edit, remedy, script_of, source_places
@@ -78,26 +76,16 @@ def eval_mode_misuse(finding: Finding, patient: Patient) -> Iterator[Remedy]:
             edits=_train_edits(finding, patient),
             references=(_MODE,),
         )
-        return
-    if detail.how == "mode":
+    elif detail.how == "graph":
         yield remedy(
-            "LOOP002-eval",
-            say("call {model}.eval() before the evaluation, {model}.train() after it", model=model),
-            say("before the loop: {model}.eval()", model=model),
-            say("after it: {model}.train()", model=model),
+            "LOOP002-no-grad",
+            "put torch.no_grad() around the evaluation",
+            "@torch.no_grad() above the function, or: with torch.no_grad(): around the loop",
+            applicability=Applicability.UNSAFE,  # a caller may use what the function returns in a backward pass
             effort=Effort.ONE_LINE,
-            references=(_MODE,),
+            edits=_no_grad_edits(finding, patient),
+            references=(_NO_GRAD,),
         )
-        return
-    yield remedy(
-        "LOOP002-no-grad",
-        "put torch.no_grad() around the evaluation",
-        "@torch.no_grad() above the function, or: with torch.no_grad(): around the loop",
-        applicability=Applicability.UNSAFE,  # a caller may use what the function returns in a backward pass
-        effort=Effort.ONE_LINE,
-        edits=_no_grad_edits(finding, patient),
-        references=(_NO_GRAD,),
-    )
 
 
 def _loop_at(finding: Finding, patient: Patient) -> tuple[Script, ast.stmt] | None:
@@ -270,72 +258,6 @@ def _rename(call: Call, name: str, argument: str) -> Iterator[TextEdit]:
         end_column=start + len(old),
         new_text=new,
         expected=old,
-    )
-
-
-_CROSS_ENTROPY = "https://docs.pytorch.org/docs/stable/generated/torch.nn.CrossEntropyLoss.html"
-_LOG_SOFTMAX = "https://docs.pytorch.org/docs/stable/generated/torch.nn.functional.log_softmax.html"
-
-
-@answers("LOOP006")
-def double_softmax(finding: Finding) -> Iterator[Remedy]:
-    """Take one of the two away."""
-    detail = finding.detail_of(DoubleSoftmaxDetail)
-    if detail.loss == "nll_loss":
-        yield _log_probabilities(detail.how)
-        return
-    yield remedy(
-        "LOOP006-logits",
-        say("pass raw logits to {loss}", loss=detail.loss),
-        "give it the logits",
-        "If you need probabilities (metrics, inference), apply softmax or sigmoid there.",
-        applicability=Applicability.UNSAFE,
-        effort=Effort.ONE_LINE,
-        references=(_CROSS_ENTROPY,),
-    )
-
-
-def _log_probabilities(how: str) -> Remedy:
-    """Normalise over the classes, once."""
-    over = say("dim=1 for (N, classes) and (N, classes, height, width), dim=-1 where the classes come last")
-    return remedy(
-        "LOOP006-log-probabilities",
-        say("apply log_softmax over the classes") if how == "dimension" else say("use cross_entropy on the scores"),
-        say("give log_softmax the dimension of the classes: {over}", over=over)
-        if how == "dimension"
-        else say("leave softmax out and call torch.nn.functional.cross_entropy: it is log_softmax and nll_loss"),
-        applicability=Applicability.UNSAFE,
-        effort=Effort.ONE_LINE,
-        references=(_LOG_SOFTMAX if how == "dimension" else _CROSS_ENTROPY,),
-    )
-
-
-_STREAMS = "https://docs.pytorch.org/docs/stable/notes/cuda.html#cuda-streams"
-_TITLES = {
-    "nothing": say("return the batch"),
-    "last": say("test the batch that is returned, not the next one"),
-    "wait": say("wait for the copy before the batch is used"),
-}
-_STEPS = {"nothing": template("at the end of it: {text}"), "last": template("test {text} instead"), "wait": "{text}"}
-
-
-@answers("LOOP007")
-def prefetcher_broken(finding: Finding) -> Iterator[Remedy]:
-    """Mend the class, or do without it."""
-    detail = finding.detail_of(PrefetcherBrokenDetail)
-    yield remedy(
-        f"LOOP007-{detail.how}",
-        _TITLES[detail.how],
-        say(_STEPS[detail.how], text=detail.text),
-        effort=Effort.ONE_LINE,
-        references=(_STREAMS,),
-    )
-    yield remedy(
-        "LOOP007-loader",
-        "use pin_memory=True and non_blocking=True instead of the class",
-        "DataLoader(..., num_workers=4, pin_memory=True, persistent_workers=True)",
-        "for batch in loader: batch = batch.to(device, non_blocking=True)",
-        references=(_STREAMS,),
     )
 
 

@@ -19,7 +19,6 @@ from gpudoctor.model.signs.source import Loop, Script
 from gpudoctor.model.unavailable import optional
 from gpudoctor_checks.performance.attention_eager import AttentionEagerDetail
 from gpudoctor_checks.performance.compile_off import CompileOffDetail
-from gpudoctor_checks.performance.gpu_unused import GpuUnusedDetail
 from gpudoctor_checks.performance.mixed_precision_off import MixedPrecisionOffDetail
 from gpudoctor_checks.performance.tf32_off import Tf32OffDetail
 from gpudoctor_checks.performance.unexplained_time import UnexplainedTimeDetail
@@ -436,31 +435,6 @@ def _attention_in_config(finding: Finding, patient: Patient) -> tuple[str, tuple
     title = f"{key}: {value}"
     steps = (title,) if name != "eager_attention" else (title, say("sdp_attention: true, or flash_attention: true"))
     return title, steps, config_edit(finding, patient, value)
-
-
-_CHOICE = 'device = torch.device("cuda" if torch.cuda.is_available() else "cpu")'
-
-
-@answers("PERF009")
-def gpu_unused(finding: Finding) -> Iterator[Remedy]:
-    """Choose the device once; move the model before the optimizer is made, and every batch."""
-    detail = finding.detail_of(GpuUnusedDetail)
-    kind = detail.kind
-    steps = []
-    if kind == "cpu":
-        steps.append(say("Replace the device by: {choice}" if detail.named else "At the top: {choice}", choice=_CHOICE))
-    if kind is not None:
-        steps.append(say("model = model.to(device)  # before the optimizer is made"))
-        steps.append(say("In the loop: x, y = x.to(device, non_blocking=True), y.to(device, non_blocking=True)"))
-    yield remedy(
-        "PERF009-device",
-        "Train on the GPU: .to(device)",
-        *steps,
-        applicability=Applicability.UNSAFE,  # other kernels, other rounding, other random numbers
-        # from nothing (a tiny model) to two orders of magnitude: nobody knows before a run
-        uses=frozenset({Resource.DEVICE_MEMORY}),
-        references=("https://pytorch.org/docs/stable/notes/cuda.html#device-agnostic-code",),
-    )
 
 
 _LINE = "torch.backends.cudnn.benchmark = True"

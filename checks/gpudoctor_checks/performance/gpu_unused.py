@@ -10,9 +10,8 @@ from gpudoctor.analysis.source.device_tensors import Target, device_of, training
 from gpudoctor.analysis.source.device_transfers import moves_anything
 from gpudoctor.analysis.source.syntax import nodes
 from gpudoctor.lang import say
-from gpudoctor.model import Check, Code, Detail, Finding, Patient, Reads, Severity, Threshold
+from gpudoctor.model import Check, Code, Finding, Patient, Reads, Severity, Threshold
 from gpudoctor.model.evidence import Measurement, SourceSpan
-from gpudoctor.model.records import frozen
 from gpudoctor.model.signs.gpu import Gpu
 from gpudoctor.model.signs.source import Source
 from gpudoctor.text import count
@@ -23,16 +22,6 @@ _HELPERS = frozenset(
      "place_model", "to_empty", "data_parallel", "send_to_device", "move_data_to_device",
      "Trainer", "default_device"}
 )  # fmt: skip
-
-
-@frozen
-class GpuUnusedDetail(Detail):
-    """What the rule reads."""
-
-    kind: str | None = None
-    """`cpu` or `chosen`; None where only a run was seen."""
-    named: bool = False
-    """A line names the CPU."""
 
 
 class GpuUnused(Check):
@@ -88,7 +77,6 @@ class GpuUnused(Check):
             say("The training ran on the CPU, and {gpus} stayed idle.", gpus=count(gpus, "GPU")),
             evidence=(*spots(patient, of_run.model_place(run.lead.process)), run.measured("gpus", gpus, "{gpus}")),
             severity=Severity.WARNING,
-            detail=GpuUnusedDetail(),
         )
 
     def _suspected(self, patient: Patient) -> Iterator[Finding]:
@@ -115,7 +103,6 @@ class GpuUnused(Check):
             say("{gpus} here, and {reason}.", gpus=_count(gpus), reason=said),
             evidence=(*((place,) if place else ()), loop.span, _gpus(gpus)),
             subject=script.path,
-            detail=GpuUnusedDetail(kind="cpu", named=place is not None),
         )
 
     def _never_used(self, source: Source, patient: Patient) -> Iterator[Finding]:
@@ -136,7 +123,6 @@ class GpuUnused(Check):
             ),
             evidence=(chosen.span, loop.span, _gpus(gpus)),
             subject=chosen.span.path,
-            detail=GpuUnusedDetail(kind="chosen"),
         )
 
 

@@ -5,7 +5,7 @@ from scripts import script_patient
 from gpudoctor.model import Confidence, Severity, Unavailable
 from gpudoctor.testing import examine, prescribe
 from gpudoctor_checks.loop.double_softmax import DoubleSoftmax
-from gpudoctor_rules.loop import double_softmax
+from gpudoctor_rules.advice import advice
 
 SPREAD = """
     import torch
@@ -36,7 +36,7 @@ def test_sick_a_recorded_graph_shows_what_no_source_does():
     [finding] = recorded(SPREAD, 24, ("softmax", 24))
     assert (finding.severity, finding.confidence) == (Severity.ERROR, Confidence.CONFIRMED)
     assert {10} <= {item.line for item in finding.evidence if hasattr(item, "line")}
-    assert prescribe(double_softmax, finding, script_patient(SPREAD))
+    assert prescribe(advice("loop"), finding, script_patient(SPREAD))
     [finding] = recorded(SPREAD, 24, ("log_softmax", 24))
     assert finding.severity is Severity.NOTE
 
@@ -66,7 +66,7 @@ def unnormalised(losses, *made_by):
                   made_by=[list(item) for item in made_by])  # fmt: skip
     recording = make_recording(make_process(make_steps(100), records=[seen]))
     patient = script_patient(LIKELIHOOD, recording=recording)
-    return [(item, prescribe(double_softmax, item, patient)) for item in examine(DoubleSoftmax, patient)]
+    return [(item, prescribe(advice("loop"), item, patient)) for item in examine(DoubleSoftmax, patient)]
 
 
 @pytest.mark.parametrize(
