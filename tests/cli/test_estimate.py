@@ -94,28 +94,17 @@ def test_colour_says_the_verdict_only(ask):
 
 
 JOB_FLAGS = {
-    "--method lora": ("method", "lora"), "--dtype fp32": ("dtype", "fp32"),
-    "--dtype fp32 --set mixed_precision=bf16": ("mixed_precision", "bf16"),
+    "--method lora": ("method", "lora"), "--dtype fp32 --set mixed_precision=bf16": ("mixed_precision", "bf16"),
     "--optimizer adamw-8bit": ("optimizer", "adamw-8bit"), "--seq 4k": ("seq", 4096), "--batch 3": ("batch", 3),
-    "--set accumulate=4": ("accumulate", 4), "--checkpointing": ("checkpointing", "layer"),
     "--no-checkpointing": ("checkpointing", "none"), "--set checkpointing=selective": ("checkpointing", "selective"),
-    "--set checkpoint_every=2": ("checkpoint_every", 2), "--attention eager": ("attention", "eager"),
-    "--attention flash": ("attention", "flash"), "--loss chunked": ("loss", "chunked"),
-    "--method qlora --set=kbit_prepare=yes": ("kbit_prepare", True),
+    "--attention eager": ("attention", "eager"), "--loss chunked": ("loss", "chunked"),
     "--method qlora --set=kbit_prepare=no": ("kbit_prepare", False),
-    "--method qlora --set quant=fp4": ("quant", "fp4"), "--method qlora --set=double_quant=no": ("double_quant", False),
     "--method freeze --set freeze_layers=3": ("freeze_layers", 3), "--method lora --lora-rank 64": ("lora_rank", 64),
     "--method lora --set lora_targets=q_proj,v_proj": ("lora_targets", ["q", "v"]),
-    "--method lora --set lora_dropout=0.1": ("lora_dropout", 0.1), "--method lora --set=lora_dora=yes": ("lora_dora", True),
-    "--method lora --set=train_embeddings=yes": ("train_embeddings", True), "--set=master_weights=yes": ("master_weights", True),
-    "--set=fused_norm=yes": ("fused_norm", True), "--set=compiled=yes": ("compiled", True), "--set stack=torchtune": ("stack", "torchtune"),
-    "--gpus 8 --parallel ddp": ("gpus", 8), "--gpus 8 --set nodes=2 --parallel zero2": ("nodes", 2),
-    "--gpus 8 --set tp=8": ("tp", 8), "--gpus 8 --set pp=8": ("pp", 8), "--gpus 8 --set cp=8": ("cp", 8),
+    "--method lora --set lora_dropout=0.1": ("lora_dropout", 0.1), "--set stack=torchtune": ("stack", "torchtune"),
+    "--gpus 8 --set nodes=2 --parallel zero2": ("nodes", 2), "--gpus 8 --set tp=8": ("tp", 8),
     "--gpus 8 --parallel zero3 --set offload=params": ("offload", "params"),
-    "--method gptq-lora --set quant_group=32": ("quant_group", 32), "--method lora --set lora_dtype=bf16": ("lora_dtype", "bf16"),
-    "--method lora --set=outputs_kept=yes": ("outputs_kept", True), "--method qlora --set=lora_fused=yes": ("lora_fused", True),
-    "--mode inference": ("mode", "inference"), "--mode inference --set context=8k": ("context", 8192),
-    "--mode inference --set concurrency=4": ("concurrency", 4), "--mode inference --set kv_dtype=fp8": ("kv_dtype", "fp8"),
+    "--mode inference --set context=8k": ("context", 8192), "--mode inference --set kv_dtype=fp8": ("kv_dtype", "fp8"),
 }  # fmt: skip
 
 
