@@ -29,6 +29,7 @@ examples:
   gpudoctor verify --remedy DATA001-workers --keep -- python train.py --epochs 1
   gpudoctor verify --against "python new.py" -- python old.py
   gpudoctor verify --vary num-workers=0,2,4 -- python train.py
+  gpudoctor verify --vary ds.json:zero_optimization.stage=1,2 -- deepspeed train.py --deepspeed ds.json
   gpudoctor verify --find-batch -- python train.py
   gpudoctor verify --model 7b --method qlora --seq 2048 --batch 1
 The command runs several times, bounded: the first run is shown, the others are silent. Your files are
@@ -65,8 +66,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
         action="append",
         default=[],
         metavar="KEY=V1,V2",
-        help="values of an argument or an override (`gpudoctor list --overrides`), each compared with the command as "
-        "it is",
+        help="values of an argument, an override (`gpudoctor list --overrides`) or a config's key "
+        "(ds.json:a.b), each compared with the command as it is",
     )
     trial.add_argument(
         "--find-batch", nargs="?", const="", metavar="KEY",

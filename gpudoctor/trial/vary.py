@@ -1,10 +1,14 @@
-"""Changes that the user names: values of an override or an argument, or another command."""
+"""Changes that the user names: values of an override, an argument or a config file, or another command."""
 
+import json
 import os
 import shlex
 import shutil
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from contextlib import suppress
 from difflib import get_close_matches
+from pathlib import Path
+from typing import Any
 
 from gpudoctor.errors import UsageError
 from gpudoctor.lang import say
@@ -19,7 +23,8 @@ AGAINST = "against"
 def varied(text: str, command: Sequence[str]) -> list[tuple[str, Arm]]:
     """Titles and arms of `KEY=V1,V2,...`. Raises `UsageError`.
 
-    KEY is an argument of the command (with its dashes or without, or Hydra's `key=value`), or an override.
+    KEY is an argument of the command (with its dashes or without, or Hydra's `key=value`), an override, or a
+    key in a config file (`ds.json:zero_optimization.stage`).
     """
     key, given, values = text.partition("=")
     listed = [value.strip() for value in values.split(",") if value.strip()]
@@ -38,6 +43,10 @@ def with_value(key: str, value: str, command: Sequence[str]) -> Arm:
     flag = _flag(key, command)
     if flag is not None:
         return Arm(name=name, arguments={flag: value})
+    path, _, inside = key.rpartition(":")
+    if path and Path(path).suffix.lower() in _JSON | _YAML:
+        path, text = with_setting(path, inside, value)
+        return Arm(name=name, texts={path: text})
     if key.startswith("env."):
         return Arm(name=name, environment={key.removeprefix("env."): value})
     if is_known(key):
@@ -83,3 +92,75 @@ def _flag(key: str, command: Sequence[str]) -> str | None:
             if (word == flag and flag.startswith("-")) or word.startswith(flag + "="):
                 return flag
     return key if key.startswith("-") else None
+
+
+# `--vary ds.json:zero_optimization.stage=1,2`: a value of a config file, in the runs alone.
+
+_JSON, _YAML = {".json"}, {".yaml", ".yml"}
+_AUTO = "auto"
+"""What transformers fills in: it stands for a value of any kind."""
+_LISTED = 12
+
+
+def with_setting(name: str, key: str, value: str) -> tuple[str, str]:
+    """Real path of a config file, and its text with another value.
+
+    Raises `UsageError` where the file cannot be read, or the key is not in it or a section.
+    """
+    import yaml
+
+    is_json = Path(name).suffix.lower() in _JSON
+    load: Callable[[str], Any] = json.loads if is_json else yaml.safe_load
+    unreadable = (ValueError, RecursionError, yaml.YAMLError)
+    try:
+        document = load(Path(name).read_text(encoding="utf-8-sig"))
+    except OSError as error:
+        raise UsageError(
+            say("--vary {name}: cannot be read: {error}", name=name, error=error.strerror or error)
+        ) from None
+    except unreadable as error:
+        words = " ".join(str(error).split())
+        raise UsageError(
+            say("--vary {name}: not {form}: {words}", name=name, form="JSON" if is_json else "YAML", words=words)
+        ) from None
+    if not isinstance(document, (dict, list)):
+        raise UsageError(say("--vary {name}: it has no keys", name=name))
+    parts = key.split(".")
+    section: Any = document
+    for depth, part in enumerate(parts):
+        found: Any = None
+        if isinstance(section, dict):
+            found = next((item for item in section if str(item) == part), None)
+        elif isinstance(section, list) and part.isdecimal() and int(part) < len(section):
+            found = int(part)
+        if found is None:
+            raise UsageError(_absent(name, parts, depth, section))
+        if depth < len(parts) - 1:
+            section = section[found]
+    try:
+        given = load(value)
+    except unreadable:
+        given = value
+    section[found] = _value(name, key, value, given, section[found])
+    text: str = json.dumps(document, indent=2) + "\n" if is_json else yaml.safe_dump(document, sort_keys=False)
+    return os.path.realpath(name), text
+
+
+def _absent(name: str, parts: list[str], depth: int, section: Any) -> str:
+    names = [str(item) for item in section] if isinstance(section, dict) else []
+    listed = ", ".join(names[:_LISTED]) + (", ..." if len(names) > _LISTED else "")
+    where = ".".join(parts[:depth]) or say("it")
+    there = say("{where} has {listed}", where=where, listed=listed) if listed else say("it is empty")
+    return f"--vary {name}: no key {'.'.join(parts[: depth + 1])}; {there}"
+
+
+def _value(name: str, key: str, text: str, given: Any, present: Any) -> Any:
+    """The given value; a text stays one. Raises `UsageError` for a section."""
+    if isinstance(present, (dict, list)):
+        raise UsageError(_absent(name, [*key.split("."), "..."], len(key.split(".")), present))
+    if isinstance(present, str) and present != _AUTO:
+        return text
+    if isinstance(present, float) and isinstance(given, str):
+        with suppress(ValueError):
+            return float(given)  # 1e-4 is a text to YAML 1.1
+    return given

@@ -1,5 +1,7 @@
 """Changes that the user names, and the search for a batch, on a bench without processes."""
 
+import json
+import re
 import shlex
 import sys
 from dataclasses import replace
@@ -67,6 +69,63 @@ def test_a_value_is_what_its_override_takes():
 @pytest.mark.parametrize("text", ["lr", "=1", "lr=", "no.such=1", "lr=" + ",".join(map(str, range(13)))])
 def test_what_cannot_be_varied(text):
     with pytest.raises(UsageError, match=r"--vary|no\.such"):
+        varied(text, COMMAND)
+
+
+@pytest.fixture
+def config(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    table = {"zero_optimization": {"stage": 2, "overlap_comm": True}, "train_batch_size": "auto", "name": "a"}
+    (tmp_path / "ds.json").write_text(json.dumps(table))
+    (tmp_path / "hf.yaml").write_text("lr: 0.1\nlayers: [4, 8]\nnote: null\n")
+    return tmp_path
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "changed"),
+    [
+        ("ds.json:zero_optimization.stage", "1", {"stage": 1, "overlap_comm": True}),
+        ("./ds.json:zero_optimization.overlap_comm", "false", {"stage": 2, "overlap_comm": False}),
+        ("ds.json:zero_optimization.stage", "auto", {"stage": "auto", "overlap_comm": True}),
+    ],
+)
+def test_a_key_of_a_config_is_changed_in_memory(config, key, value, changed):
+    before = (config / "ds.json").read_text()
+    arm = with_value(key, value, COMMAND)
+    [(path, text)] = arm.texts.items()
+    assert (path, arm.name) == (str(config / "ds.json"), f"{key}={value}")
+    assert json.loads(text) == {**json.loads(before), "zero_optimization": changed}
+    assert (config / "ds.json").read_text() == before
+
+
+def test_values_keep_the_kind_that_is_there(config):
+    def value(key: str, text: str):
+        [new] = with_value(key, text, COMMAND).texts.values()
+        return new
+
+    assert json.loads(value("ds.json:train_batch_size", "8"))["train_batch_size"] == 8
+    assert json.loads(value("ds.json:name", "8"))["name"] == "8"
+    assert value("hf.yaml:lr", "1e-4").startswith("lr: 0.0001\n")
+    assert "- 4\n- 16\n" in value("hf.yaml:layers.1", "16")
+    assert "note: new" in value("hf.yaml:note", "new")
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("no.json:a=1", "no.json: cannot be read: No such file"),
+        ("bad.json:a=1", "bad.json: not JSON: "),
+        ("ds.json:stage=1", "no key stage; it has zero_optimization, train_batch_size, name"),
+        (
+            "ds.json:zero_optimization.stge=1",
+            "no key zero_optimization.stge; zero_optimization has stage, overlap_comm",
+        ),
+        ("ds.json:zero_optimization=1", "no key zero_optimization....; zero_optimization has stage, overlap_comm"),
+    ],
+)
+def test_what_a_config_does_not_have_is_refused_with_what_it_has(config, text, said):
+    (config / "bad.json").write_text("{")
+    with pytest.raises(UsageError, match=re.escape(said)):
         varied(text, COMMAND)
 
 
