@@ -9,6 +9,7 @@ from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
 from ..call_sites import Place, where
+from ..clock import PROBE
 from ..tensor_reads import Budget
 from ..wire.masking import mask_cut
 
@@ -64,7 +65,9 @@ class Logged:
         self._inside = True
         began = perf_counter()
         self._keep(by, args[at:] or tuple(kwargs.values()))
-        self._budget.charge(perf_counter() - began)
+        took = perf_counter() - began
+        self._budget.charge(took)
+        self._probe.clock.charge(PROBE, took)
         yield
         self._inside = False
 
@@ -75,7 +78,7 @@ class Logged:
             if series is None:
                 if len(self._series) >= _NAMES:
                     continue
-                series = self._series[name] = _Series()
+                series = self._series[name] = _Series(mask_cut(name, _LONGEST))
             series.add(step, value)
         if not self._by:
             self._by = by
@@ -91,7 +94,7 @@ class Logged:
         for name, value in list(items)[: 2 * _NAMES]:
             number = self._number(value)
             if isinstance(name, str) and number is not None:
-                yield mask_cut(name, _LONGEST), number
+                yield name, number
 
     def _number(self, value: Any) -> float | None:
         """A number of the host's; a device's is not waited for."""
@@ -109,7 +112,7 @@ class Logged:
         if not self._series:
             return
         path, line, _ = self._place
-        series = [[name, one.count, one.points] for name, one in self._series.items()]
+        series = [[one.name, one.count, one.points] for one in self._series.values()]
         fields = {"step": self._probe.steps.index, "by": self._by, "series": series, "path": path, "line": line}
         self._probe.record("logged", fields)
 
@@ -117,9 +120,10 @@ class Logged:
 class _Series:
     """What one name was over the steps."""
 
-    __slots__ = ("_stride", "count", "points")
+    __slots__ = ("_stride", "count", "name", "points")
 
-    def __init__(self) -> None:
+    def __init__(self, name: str) -> None:
+        self.name = name
         self._stride = 1
         self.count = 0
         self.points: list[tuple[int, float]] = []
