@@ -60,9 +60,8 @@ class UnpinnedTransfer(Check):
         From the source: gpudoctor follows the loader to its training loop, and the batch to its `.to(device)`
         or `.cuda()`. Only a run shows the cost, so it is a note.
     False alarms:
-        Long steps have little to gain. Batches that the source shows to be small (digits, 32 by 32 images, ids
-        of tokens) are not reported. Without workers, pinning costs time of the training process. Data that is
-        already on the GPU, and scripts that train on the CPU, are not reported.
+        Long steps and small batches have little to gain. Without workers, pinning costs time of the training
+        process. Data that is already on the GPU, and scripts that train on the CPU, are not reported.
     Remedies:
         Set pin_memory=True on the loader and non_blocking=True on the copy, together.
     References:

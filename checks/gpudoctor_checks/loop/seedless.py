@@ -41,8 +41,7 @@ class Seedless(Check):
         One note for a program.
     False alarms:
         Engines that set a seed by themselves are not findings, such as transformers' Trainer (seed 42) and
-        LightningCLI. Neither are examples and benchmarks that read no data and keep no weights. A helper of
-        another package may set a seed under another name.
+        LightningCLI. A helper of another package may set a seed under another name.
     Remedies:
         `torch.manual_seed(0)` before the model is built.
     References:

@@ -11,7 +11,7 @@ from gpudoctor.analysis.source.call_frequency import TrainingCall, calls_in_trai
 from gpudoctor.lang import say
 from gpudoctor.model import OWN_CHOICE, Check, Code, Detail, Finding, Patient, Reads, Severity, Threshold
 from gpudoctor.model.records import frozen
-from gpudoctor.model.signs.source import Call, Source
+from gpudoctor.model.signs.source import Source
 from gpudoctor_checks.declared import measured
 
 _SAVES = re.compile(
@@ -52,7 +52,7 @@ class CheckpointTooOften(Check):
         it is a note until a run has measured it.
     False alarms:
         Small models saved in milliseconds. A save at each epoch, of the best model so far, once, or on failure
-        is not a finding. Neither are at most 20 saves in a run of known length.
+        is not a finding.
     Remedies:
         Save every 500 steps or once per epoch, keep the last few checkpoints, and write from another thread
         (async_save).
@@ -72,13 +72,6 @@ class CheckpointTooOften(Check):
             unit="{steps}",
             source="a tenth of transformers' default of 500 steps",
             meaning="Saving more often than once in this many steps is a finding.",
-        ),
-        Threshold(
-            name="occasions",
-            default=20,
-            unit="{times}",
-            source="transformers' default of 500 steps comes 20 times in a run of 10,000 steps",
-            meaning="What is saved at most this often in the whole run is not a finding.",
         ),
         *Threshold.note_and_warning(
             "Saves that take this share of a recorded run are",
@@ -125,13 +118,9 @@ class CheckpointTooOften(Check):
         return of_run.recurring_in_run(run, seen, "checkpoint", "save")
 
     def _from_source(self, source: Source) -> Iterator[Finding]:
-        for found in calls_in_training(
-            source, self._saves, every=self.limit("save_period"), skip=full_batch, distinct=True
-        ):
+        every = self.limit("save_period")
+        for found in calls_in_training(source, _saves, every=every, skip=full_batch, distinct=True):
             yield from map(self._found, found)
-
-    def _saves(self, found: TrainingCall) -> bool:
-        return _saves(found.call) and not found.at_most(self.limit("occasions"))
 
     def _found(self, found: TrainingCall) -> Finding:
         loop, event, call, period = found.loop, found.event, found.call, found.period
@@ -151,8 +140,9 @@ class CheckpointTooOften(Check):
         )
 
 
-def _saves(call: Call) -> bool:
+def _saves(found: TrainingCall) -> bool:
     """Whether a call writes a model or the training's state, not a tensor or a list of losses."""
+    call = found.call
     if call.name in {"torch.save", "accelerate.Accelerator.save"}:
         return bool(call.node.args) and _STATE.search(ast.unparse(call.node.args[0])) is not None
     # A method of the program's own is followed, and judged by what it does.

@@ -7,7 +7,6 @@ from gpudoctor.analysis import of_run
 from gpudoctor.analysis.observation import Observation, suspicions
 from gpudoctor.analysis.run.steady_run import hot_lines, judged_by_share, run_of, watched
 from gpudoctor.analysis.source.call_frequency import full_batch, known_period, often, option_of
-from gpudoctor.analysis.source.control_flow import bound
 from gpudoctor.lang import say
 from gpudoctor.model import Check, Code, Detail, Finding, Patient, Reads, Severity, Threshold, Trait, Whose
 from gpudoctor.model.evidence import SourceSpan
@@ -53,8 +52,8 @@ class EvaluationTooOften(Check):
         the time in evaluations.
     False alarms:
         A validation set of one or two batches. An evaluation once an epoch, or in a loop whose pass is an
-        epoch, is not reported. Neither is one behind a switch that is off, or at most 20 in a run of known
-        length. A loop counts only if its function or its loader is named after an evaluation.
+        epoch, is not reported. Neither is one behind a switch that is off. A loop counts only if its function or
+        its loader is named after an evaluation.
     Remedies:
         Evaluate every 500 steps or once an epoch, over a part of the set in between.
     References:
@@ -74,20 +73,6 @@ class EvaluationTooOften(Check):
             unit="{steps}",
             source="a tenth of transformers' default of 500 steps",
             meaning="Evaluating more often than once in this many steps is a finding.",
-        ),
-        Threshold(
-            name="occasions",
-            default=20,
-            unit="{times}",
-            source="transformers' default of 500 steps comes 20 times in a run of 10,000 steps",
-            meaning="What is evaluated at most this often in the whole run is not a finding.",
-        ),
-        Threshold(
-            name="few_batches",
-            default=4,
-            unit="{batches}",
-            source="four forward passes cost about as much as one training step",
-            meaning="An evaluation known to end within this many batches costs little.",
         ),
         *Threshold.note_and_warning("Evaluation that takes this share of a recorded run is", noted=0.15, warned=0.30),
         Threshold(
@@ -133,8 +118,7 @@ class EvaluationTooOften(Check):
 
     def _from_source(self, source: Source) -> Iterator[Finding]:
         said: set[tuple[str, int]] = set()
-        for script, loop in source.training_loops:
-            steps = bound(script, loop)
+        for _, loop in source.training_loops:
             best: dict[Loop | None, tuple[float, Event]] = {}
             for event in loop.events if not (full_batch(loop) or loop.engine) else ():  # where a pass is no epoch
                 own = next((item for item in event.inner if item.role is LoopRole.EVALUATION), None)
@@ -144,13 +128,10 @@ class EvaluationTooOften(Check):
                     best[own] = period, event
             for own, (period, event) in best.items():
                 assert own is not None
-                rare = steps is not None and steps / period <= self.limit("occasions")
-                here = bound(script, own) if own.span.path == script.path else None
-                few = here is not None and here <= self.limit("few_batches")
                 span = event.via[0] if event.via else own.span
                 place = (span.path, span.line)
                 named = _EVALUATES.search(own.function.rpartition(".")[2]) or _EVALUATES.search(own.iterates)
-                if not rare and not few and place not in said and own.confident and named:
+                if place not in said and own.confident and named:
                     said.add(place)
                     yield self._found(loop, own, event, period, span)
 

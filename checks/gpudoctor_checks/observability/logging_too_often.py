@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from gpudoctor.analysis import of_run
 from gpudoctor.analysis.observation import suspicions
 from gpudoctor.analysis.run.steady_run import Run, judged, watched
-from gpudoctor.analysis.source.call_frequency import TrainingCall, brief, calls_in_training, measures
+from gpudoctor.analysis.source.call_frequency import TrainingCall, calls_in_training, measures
 from gpudoctor.lang import say
 from gpudoctor.model import Check, Code, Detail, Finding, Patient, Reads, Severity, Threshold
 from gpudoctor.model.records import frozen
@@ -73,7 +73,7 @@ class LoggingTooOften(Check):
         A step that takes seconds: a line per step then costs nothing. If other processes keep the machine's
         CPUs busy, each line costs more than usual. Below a tenth of the run it is then a note. Progress bars
         and their postfix, `logger.debug`, and lines per epoch, in evaluation or in rarely used branches are not
-        findings. Neither are the lines of an example that reads no data.
+        findings.
     Remedies:
         Write every 50 steps; for averages, sum on the device in between.
     References:
@@ -92,13 +92,6 @@ class LoggingTooOften(Check):
             unit="{step}",
             source="the training-step fix that the catalogue cites (S4): log every 10 to 50 steps",
             meaning="Writing more often than once in this many steps is a finding.",
-        ),
-        Threshold(
-            name="measurement_steps",
-            default=20,
-            unit="{step}",
-            source="convention: benchmarks and demonstrations of an interface make 5 to 20 steps",
-            meaning="A loop known to end within this many steps is a measurement, not a training.",
         ),
         *Threshold.note_and_warning(
             "Logging that takes this share of a recorded run is",
@@ -189,9 +182,7 @@ class LoggingTooOften(Check):
             skip=lambda loop: measures(loop) or any(_EPOCH.search(target.lower()) for target in loop.targets),
             assume=_tracker_switch,
         ):
-            script, loop = writes[0].script, writes[0].loop
-            if not brief(script, loop, self.limit("measurement_steps")):
-                yield self._found(loop, writes)
+            yield self._found(writes[0].loop, writes)
 
     def _found(self, loop: Loop, writes: list[TrainingCall]) -> Finding:
         order = ("heavy", "tracker", "file", "print")

@@ -6,7 +6,6 @@ from gpudoctor.analysis import of_run
 from gpudoctor.analysis.observation import suspicions
 from gpudoctor.analysis.run.steady_run import judged, ran_on_cpu
 from gpudoctor.analysis.source.call_frequency import TrainingCall, calls_in_training, measures, often
-from gpudoctor.analysis.source.control_flow import bound
 from gpudoctor.lang import say
 from gpudoctor.model import Check, Code, Detail, Finding, Patient, Reads, Severity, Threshold
 from gpudoctor.model.records import frozen
@@ -83,13 +82,6 @@ class ExplicitSynchronize(Check):
             source="SYNC001's limit for reads, which wait in the same way",
             meaning="This many synchronizes per step are a warning.",
         ),
-        Threshold(
-            name="measurement_steps",
-            default=50,
-            unit="{steps}",
-            source="five times the 5 to 10 steps that torch.profiler's recipe records",
-            meaning="A loop known to end within this many steps is a measurement, not a training.",
-        ),
         *Threshold.note_and_warning(
             "Explicit waits that take this share of a recorded run are",
             noted=0.05,
@@ -126,9 +118,7 @@ class ExplicitSynchronize(Check):
         for waits in calls_in_training(
             source, lambda item: _synchronizes(item.call), every=self.limit("period"), skip=measures
         ):
-            steps = bound(waits[0].script, waits[0].loop)
-            if steps is None or steps > self.limit("measurement_steps"):
-                yield self._from_source(waits)
+            yield self._from_source(waits)
 
     def _from_source(self, waits: list[TrainingCall]) -> Finding:
         total = sum((2.0 if wait.event.inner else 1.0) / wait.period for wait in waits)

@@ -6,7 +6,6 @@ from gpudoctor.analysis import of_run
 from gpudoctor.analysis.observation import Observation, suspicions
 from gpudoctor.analysis.run.steady_run import judged, ran_on_cpu, watched
 from gpudoctor.analysis.source.call_frequency import TrainingCall, calls_in_training, full_batch, often
-from gpudoctor.analysis.source.control_flow import bound
 from gpudoctor.analysis.source.device_tensors import DeviceTensors, training_target
 from gpudoctor.analysis.source.metrics import is_metric, samples_around
 from gpudoctor.lang import say
@@ -66,13 +65,6 @@ class PerSampleMetrics(Check):
             source="the catalogue's S4 (training-step fix): metrics every 10 steps",
             meaning="Metrics more often than once in this many steps are a finding.",
         ),
-        Threshold(
-            name="measurement_steps",
-            default=50,
-            unit="{steps}",
-            source="five times the 5 to 10 steps that torch.profiler's recipe records",
-            meaning="A loop known to end within this many steps is a trial, not a training.",
-        ),
         *Threshold.note_and_warning("Metrics that take this share of a recorded run are", noted=0.05, warned=0.1),
     )
 
@@ -117,9 +109,7 @@ class PerSampleMetrics(Check):
         on_gpu = on_gpu and training_target(source).on_gpu
         what = _library if not on_gpu else lambda item: _library(item) or _sample_loop(item)
         for found in calls_in_training(source, what, every=self.limit("metric_period"), skip=full_batch):
-            steps = bound(found[0].script, found[0].loop)
-            if steps is None or steps > self.limit("measurement_steps"):
-                yield self._from_source(found)
+            yield self._from_source(found)
 
     def _from_source(self, found: list[TrainingCall]) -> Finding:
         found = sorted(found, key=lambda item: not _library(item))
