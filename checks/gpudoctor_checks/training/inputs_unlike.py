@@ -140,9 +140,9 @@ class InputsUnlike(Check):
                 shape=" x ".join(map(number, shape)), channels=shape[1],
             )  # fmt: skip
             square = shape[1] == shape[2]
-            breaks = say("the convolution slides over columns and channels") if square else None
+            slides = say("the convolution slides over columns and channels") if square else None
             yield self._found(
-                patient, "last", message, shape[3], Severity.ERROR if square else Severity.WARNING, breaks
+                patient, "last", message, shape[3], Severity.ERROR if square else Severity.WARNING, slides
             )
 
     def _attention(self, patient: Patient, calls: Sequence[Record]) -> Iterator[Finding]:

@@ -77,11 +77,11 @@ class LabelsMisplaced(Check):
     )
 
     def examine(self, patient: Patient) -> Iterator[Finding]:
-        targets = data.calls(patient.recording)["targets"]
+        targets = [item for item in data.calls(patient.recording)["targets"] if len(item.get("hits") or ()) == 3]
         if not targets:
             raise Unavailable(say("no loss over tokens was seen in the recording"))
         last = targets[-1]
-        hits, of = last.get("hits") or (), last.get("counted") or ()
+        hits, of = list(last.get("hits")), list(last.get("counted"))
         here, next_, after = (hit / count if count else 0.0 for hit, count in zip(hits, of, strict=False))
         match, other = self.limit("match"), 0.9
         if of[0] >= self.limit("labels") and after >= match and max(here, next_) < other:

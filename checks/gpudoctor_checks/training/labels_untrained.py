@@ -86,7 +86,7 @@ class LabelsUntrained(Check):
         empty = data.unlabelled(seen)
         wide = max(int(item.get("width") or 0) for item in seen.records)
         full = 2 * seen.total("unlabelled_full") > none
-        which = say("{role} rows", role=role)
+        which = say("training rows") if role == data.TRAINING else say("evaluation rows")
         why = say(": most fill all {wide:,} tokens, so their answers were cut off", wide=wide) if full else ""
         message = (
             say(

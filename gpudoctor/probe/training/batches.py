@@ -95,7 +95,7 @@ class Batches:
     def _empty(self, number: int, batch: Any) -> bool:
         """Whether a batch has no label, of a loader that gave a row without one."""
         left = self._bare.get(number, 0)
-        labels = batch.get("labels") if left and isinstance(batch, Mapping) else None
+        labels: Any = batch.get("labels") if left and isinstance(batch, Mapping) else None
         if type(labels) is not self._torch.Tensor or not labels.is_cpu or int(labels.max()) >= 0:
             return False
         self._bare[number] = left - 1

@@ -123,7 +123,7 @@ def overlap(recording: Recording) -> Overlap:
 
 def unlabelled(found: Looks) -> int:
     """Batches without any label."""
-    return found.bare + sum(item.get("labels") == 0 for item in found.records)
+    return found.bare + sum(1 for item in found.records if item.get("labels") == 0)
 
 
 def labels_copied(found: Looks) -> bool:
@@ -219,7 +219,7 @@ def _classes(recording: Recording, found: Looks | None) -> CardLine | None:
         return CardLine(
             name="labels", text=say("one of {classes} classes a sample", classes=classes), facts={"classes": classes}
         )
-    shapes = found.records[-1].get("shapes") if found is not None else ()
+    shapes: Sequence[Any] = found.records[-1].get("shapes") if found is not None else ()
     if len(shapes) < 2:
         return None
     name, kind, shape = next((item for item in shapes if item[0] in ("labels", "label", "targets", "y")), shapes[-1])
