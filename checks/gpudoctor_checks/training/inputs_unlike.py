@@ -120,7 +120,8 @@ class InputsUnlike(Check):
         most = max(float(item.get("most") or 0.0) for item in layers)
         mean, whole = float(last.get("mean") or 0.0), last.get("rounded") == last.get("of")
         many = len(shape) > 1 and (shape[1] in _IMAGE if convolves else shape[-1] >= 256 and whole)
-        if many and least >= 0.0 and _BRIGHT <= most <= 255.5 and mean > 1.0:
+        bright, usual = (_BRIGHT, 1.0) if whole else (200.0, 20.0)
+        if many and least >= 0.0 and bright <= most <= 255.5 and mean > usual:
             message = say(
                 "The first layer ({layer}) is given raw pixels: {least} to {most}, on average {mean}.",
                 layer=name, least=number(least), most=number(most), mean=number(round(mean)),
@@ -133,13 +134,13 @@ class InputsUnlike(Check):
                 layer=name, most=number(most),
             )  # fmt: skip
             yield self._found(patient, "dark", message, most, Severity.WARNING)
-        if convolves and len(shape) == 4 and shape[3] in _IMAGE and min(shape[1:3]) >= _SMALL:
+        square = len(shape) == 4 and shape[1] == shape[2]
+        if convolves and len(shape) == 4 and shape[3] in _IMAGE[not square :] and min(shape[1:3]) >= _SMALL:
             message = say(
                 "The first convolution is given {shape}. The channels are last, so it takes {channels} rows of the "
                 "image for channels.",
                 shape=" x ".join(map(number, shape)), channels=shape[1],
             )  # fmt: skip
-            square = shape[1] == shape[2]
             slides = say("the convolution slides over columns and channels") if square else None
             yield self._found(
                 patient, "last", message, shape[3], Severity.ERROR if square else Severity.WARNING, slides
@@ -187,12 +188,11 @@ class InputsUnlike(Check):
 
     def _features(self, patient: Patient, seen: data.Looks) -> Iterator[Finding]:
         last = seen.records[-1]
-        unreal, features, constant = (
-            seen.total("unreal"),
-            int(last.get("features") or 0),
-            int(last.get("constant") or 0),
-        )
-        if unreal and not any(item.get("kind") == "layer" for item in data.calls(patient.recording)["layer"]):
+        features, constant, zero = (int(last.get(name) or 0) for name in ("features", "constant", "zero"))
+        if constant + zero == features:  # else zeros are rare words, or borders
+            constant = features
+        unreal = seen.total("unreal")
+        if unreal and not data.calls(patient.recording)["layer"]:
             message = say("{unreal:,} numbers of the batches are not finite.", unreal=unreal)
             yield self._found(patient, "unreal", message, unreal, Severity.WARNING)
         if int(last.get("seen") or 0) < self.limit("rows") or features < 2 or not constant:

@@ -64,8 +64,8 @@ class Batches:
         """For a new recording no batch has been drawn."""
         self._budget = Budget(_SHARE)
         self.words = Words()
-        self._entries: dict[int, Any] = {}
-        """Loaders that were drawn from, by number."""
+        self._entries: dict[int, list[Any]] = {}
+        """By number: a loader, the epoch that it is in, batches of that, and of the longest one."""
         self._least: dict[int, tuple[Any, Any, int]] = {}
         """By loader: the least and the greatest value of each feature so far, and of how many rows."""
         self._bare: dict[int, int] = {}
@@ -82,7 +82,9 @@ class Batches:
             return
         entry.draws += 1
         draws = entry.draws
-        self._entries[entry.number] = entry
+        known = self._entries.setdefault(entry.number, [entry, 0, 0, 0])
+        known[1:3] = entry.epochs, known[2] + 1 if known[1] == entry.epochs else 1
+        known[3] = max(known[2:])
         usual = draws <= _FIRST or not draws & (draws - 1) or (not draws & 15 and self._budget.due())
         if not usual and not self._empty(entry.number, batch):
             return
@@ -103,8 +105,14 @@ class Batches:
 
     def tell(self) -> None:
         """Write down how many batches each loader gave."""
-        for entry in self._entries.values():
-            fields = {"loader": entry.number, "role": entry.role, "step": self._probe.steps.index, "kind": "sum"}
+        for entry, _, _, most in self._entries.values():
+            fields = {
+                "batches": most,
+                "loader": entry.number,
+                "role": entry.role,
+                "step": self._probe.steps.index,
+                "kind": "sum",
+            }
             self._probe.record("batch", {**fields, "draw": entry.draws, "epoch": entry.epochs, "hashes": []})
 
     def _look(self, entry: Any, batch: Any, usual: bool) -> None:
@@ -153,11 +161,8 @@ class Batches:
         """A number a row, below 2**63, of whole numbers row by row; zeros at the end count nothing."""
         torch = self._torch
         if self._weights is None:
-            state, weights = 1, []
-            for _ in range(_COLUMNS):
-                state = (state * 6364136223846793005 + 1442695040888963407) & ((1 << 64) - 1)
-                weights.append((state | 1) - (1 << 63))
-            self._weights = torch.tensor(weights, dtype=torch.int64)
+            spread = torch.arange(1, _COLUMNS + 1, dtype=torch.int64) * -0x61C8864680B583EB
+            self._weights = (spread ^ (spread >> 29)) * 0x3C6EF372FE94F82B | 1
         mixed = (values ^ (values >> 7)) * self._weights[: values.shape[1]]
         mixed = mixed ^ (mixed >> 29)
         return [number & ((1 << 63) - 1) for number in mixed.sum(1).tolist()]
@@ -263,7 +268,13 @@ class Batches:
             least, most = torch.minimum(least, before[0]), torch.maximum(most, before[1])
             seen += before[2]
         self._least[number] = least, most, seen
-        return {**fields, "constant": int((least == most).sum()), "seen": seen}
+        alike = least == most
+        return {
+            **fields,
+            "constant": int((alike & (least != 0)).sum()),
+            "zero": int((alike & (least == 0)).sum()),
+            "seen": seen,
+        }
 
 
 def _parts(batch: Any, name: str = "", depth: int = 0) -> Iterator[tuple[str, Any]]:

@@ -185,7 +185,7 @@ _OF: Mapping[str, Mapping[str, Judge]] = {
         **dict.fromkeys(
             ("draw", "epoch", "rows", "width", "tokens", "padding", "full", "cut", "labels", "unlabelled",
              "unlabelled_full", "same", "ahead", "ends", "trained_ends", "unended", "unended_seen", "against",
-             "unreal", "features", "constant", "seen"), whole),
+             "unreal", "features", "constant", "zero", "seen"), whole),
         **dict.fromkeys(("least", "most", "mean", "deviation"), number), "chance": amount, "pad": number,
         **dict.fromkeys(("rounded", "masked"), flag), "role": text, "hashes": every(whole), "eos": every(whole),
         "shapes": every(row(text, text, every(whole))),

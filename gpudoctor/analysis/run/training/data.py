@@ -18,8 +18,10 @@ from gpudoctor.model.signs.recording import Process, Record, Recording
 from gpudoctor.text import number, percent
 
 TRAINING, EVALUATION = "training", "evaluation"
-_PACKED = 0.9
-"""From this share of rows without padding on they are packed, and none of them was cut."""
+_PACKED, _AT_LIMIT = 0.9, 0.5
+"""From this share of rows without padding on they are packed, and none of them was cut; share of batches that are as
+wide as the widest, where rows are cut.
+"""
 
 
 @frozen
@@ -159,12 +161,14 @@ def batch(recording: Recording) -> CardLine | None:
         padding = found.total("padding") / max(1, found.total("tokens"))
         facts["padding"] = padding
         parts.append(say("{share} padding", share=percent(padding)))
-        cut, rows = found.total("cut"), found.total("rows")
-        widest = max(int(item.get("width") or 0) for item in found.records)
-        often = sum(item.get("width") == widest and bool(item.get("cut")) for item in found.records)
-        if cut and often > 1 and found.total("full") < _PACKED * rows:
-            facts |= {"cut": cut / rows, "width": widest}
-            parts.append(say("{share} of the rows cut at {width}", share=percent(cut / rows), width=number(widest)))
+        rows, widest = found.total("rows"), max(int(item.get("width") or 0) for item in found.records)
+        widely = [int(item.get("cut") or 0) for item in found.records if item.get("width") == widest]
+        # Texts of any length seldom have the same greatest one in most batches, and a round one.
+        limit = len(widely) > max(1, _AT_LIMIT * len(found.records)) and not (widest % 8 and widest % 50)
+        if limit and sum(widely) and found.total("full") < _PACKED * rows:
+            cut = sum(widely) / rows
+            facts |= {"cut": cut, "width": widest}
+            parts.append(say("{share} of the rows cut at {width}", share=percent(cut), width=number(widest)))
     elif found is not None and (last := found.records[-1]).get("most") is not None:
         facts |= {"least": last.get("least"), "most": last.get("most")}
         least, most = number(float(last.get("least"))), number(float(last.get("most")))
@@ -260,8 +264,7 @@ def evaluation(recording: Recording) -> CardLine | None:
     if modes:
         facts["mode"] = "train"
         parts.append(say("model in train mode"))
-    text = concatenated(", ", parts) if parts else say("seen")
-    return CardLine(name="evaluation", text=text, facts=facts)
+    return CardLine(name="evaluation", text=concatenated(", ", parts), facts=facts) if parts else None
 
 
 def _evaluated(process: Process) -> int:
@@ -272,6 +275,5 @@ def _evaluated(process: Process) -> int:
     for key, loader in sizes.items():
         rows = max((int(item.get("rows") or 0) for item in process.of("batch") if item.get("loader") == key), default=0)
         told = sums.get(key)
-        if told is not None and told.get("epoch"):
-            most += int(told.get("draw") / told.get("epoch") * (loader.get("batch_size") or rows))
+        most += int((told.get("batches") if told is not None else 0) or 0) * (loader.get("batch_size") or rows)
     return most
