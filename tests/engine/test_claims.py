@@ -14,7 +14,6 @@ from gpudoctor.engine.examination import Request, examine
 from gpudoctor.engine.selection import make_selection
 from gpudoctor.model import Code, Patient, PatientKind, Sign, Signs
 from gpudoctor.model.proof import Conclusion, Cure, Proof, TrialRow, TrialSummary
-from gpudoctor.model.signs.job import Job, Profile
 from gpudoctor.model.signs.kernel_log import KernelLog
 from gpudoctor.model.signs.preflight import Figure, Loss, LossKind, Preflight, PreflightNode, Quantity, Stage, Unit
 from gpudoctor.model.signs.process import Gap
@@ -233,45 +232,6 @@ def test_only_what_has_all_is_called_well(sentence):
     assert said in well() and ", but " not in well()
     for need, without in needs.items():
         assert said not in without() or ", but " in without(), need
-
-
-@pytest.mark.parametrize(
-    ("said", "sentence"),
-    [
-        (lambda: machine(gpus=0), "This machine shows no known fault in what can be read, but no GPU was examined"),
-        (lambda: script("x = 1"), "can be read, but no training was found in it. Training loop, "),
-        (
-            lambda: script(TRAINING, Well, LeftOut),
-            "a patient shows no known fault in what can be read, but 1 check was not selected.",
-        ),
-        (lambda: script(gpus=[make_gpu(0)]), "a patient shows no known fault in what can be read. "),
-        (
-            lambda: script(job=Job(profile=Profile.SLURM, script_path="job.sbatch", gpus_granted=8), environment={}),
-            "but it runs on another machine, which was not examined.",
-        ),
-        (lambda: script(job=Job(profile=Profile.NONE, card="H100")), "but its card (H100) was not examined."),
-        (lambda: run(ranks=((0, 4), (1, 4))), "No fault was found, but 2 of its 4 ranks were seen: "),
-        (cluster, "2 nodes with 2 units passed."),
-        (
-            lambda: cluster(lost=True),
-            "Nothing wrong was found on 2 nodes, but 1 rank of 2 did not take part to the end.",
-        ),
-        (lambda: cluster(units=1), "but 1 node of 2 gave no figure."),
-        (lambda: cluster(Sick), "The job can start, slower than it could: "),
-        (lambda: saved_log(problems=("cut",)), "; the part that could be read has no Xid event."),
-        (
-            lambda: watch(gaps=(Gap(panel="gpu", reason="no driver library is here", fix="install it"),)),
-            "the possible speedup is unknown: the GPUs were not read (no driver library is here).",
-        ),
-        (lambda: run(steps=15), "No fault was found in 12 steady steps; for a verdict"),
-        (
-            lambda: run(steps=15, table=make_steps(15, **SLOW)),
-            " of 12 steady steps; let the run make more for a verdict",
-        ),
-    ],
-)
-def test_the_sentence_names_what_was_not_seen(said, sentence):
-    assert sentence in said()
 
 
 def test_a_script_that_python_cannot_parse_is_said_first_and_not_called_well():

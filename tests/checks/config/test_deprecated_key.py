@@ -103,14 +103,6 @@ def test_values_that_newer_versions_no_longer_take(value, version, severities) -
         assert len(remedy.edits) == 1
 
 
-def test_a_value_of_a_launch_line() -> None:
-    line = launch_line("torchrun train.py --output_dir o --bf16 True --optim adamw_hf")
-    files = {"train.py": "from transformers import HfArgumentParser\n"}
-    patient = patient_of(files, line, packages=make_packages(transformers="4.51.3"))
-    [finding] = [item for item in examine(DeprecatedKey, patient) if item.detail.value]
-    assert finding.message == "--optim=adamw_hf is gone in transformers 4.51.3; now: adamw_torch."
-
-
 @pytest.mark.parametrize(
     "code, text, advised",
     [

@@ -61,37 +61,6 @@ def test_sick_call_that_a_keyword_would_break_gets_steps_without_an_edit(call):
     assert "num_workers=7" in remedy.steps[0]
 
 
-def test_sick_batches_drawn_by_hand_and_a_tokenizer_by_another_name():
-    text = """
-        from torch.utils.data import DataLoader, Dataset
-        from transformers import AutoModelForCausalLM, AutoTokenizer
-        import torch
-
-        class Texts(Dataset):
-            def __init__(self, texts, tok):
-                self.texts, self.tok = texts, tok
-
-            def __len__(self):
-                return len(self.texts)
-
-            def __getitem__(self, i):
-                return self.tok(self.texts[i], max_length=512, padding="max_length", return_tensors="pt")
-
-        tok = AutoTokenizer.from_pretrained("gpt2")
-        model = AutoModelForCausalLM.from_pretrained("gpt2").cuda()
-        opt = torch.optim.AdamW(model.parameters())
-        batches = iter(DataLoader(Texts(["a"] * 100, tok), batch_size=4))
-        for step in range(25):
-            batch = next(batches).to("cuda")
-            loss = model(**batch, labels=batch["input_ids"]).loss
-            opt.zero_grad()
-            loss.backward()
-            opt.step()
-    """
-    [finding] = examine(LoaderBound, script_patient(text))
-    assert "tokenises text" in finding.message
-
-
 def test_sick_stream_has_to_be_split_between_workers():
     text = """
         import json

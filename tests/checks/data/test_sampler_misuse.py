@@ -42,27 +42,6 @@ def test_healthy_orders(old, new):
     assert examine(SamplerMisuse, script_patient(text.replace(old, new))) == []
 
 
-def test_healthy_a_part_of_the_data_for_each_rank():
-    script = """
-        import torch
-        import torch.distributed as dist
-        from torch.nn.parallel import DistributedDataParallel
-        def shards(items):
-            part = Shards(items)
-            part = part.of(dist.get_rank())
-            return torch.utils.data.DataLoader(part, shuffle=True)
-        net = DistributedDataParallel(torch.nn.Linear(8, 8).cuda())
-        rule = torch.optim.SGD(net.parameters(), lr=0.1)
-        for x in shards(torch.load("x.pt")):
-            loss = net(x.cuda()).square().mean()
-            rule.zero_grad()
-            loss.backward()
-            rule.step()
-    """
-    assert examine(SamplerMisuse, script_patient(script)) == []
-    assert len(examine(SamplerMisuse, script_patient(script.replace("dist.get_rank()", "4")))) == 1
-
-
 OWN_AVERAGE = """
     import torch
     import torch.distributed as dist

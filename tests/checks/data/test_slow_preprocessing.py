@@ -3,7 +3,6 @@ from scripts import PATIENTS, script_patient
 
 from gpudoctor.model import Severity
 from gpudoctor.testing import examine, make_host, prescribe
-from gpudoctor_checks.data.loader_bound import LoaderBound
 from gpudoctor_checks.data.slow_preprocessing import SlowPreprocessing
 from gpudoctor_rules.data.items import slow_preprocessing
 
@@ -83,64 +82,3 @@ CHATS = """
 def test_a_template_that_is_only_filled_in_is_no_tokenizing(given, said):
     text = CHATS.format(given=given, result="{'text': texts}")
     assert len(examine(SlowPreprocessing, script_patient(text))) == said
-
-
-BRANCHES = """
-    import argparse
-    import numpy as np, torch
-    from torch.utils.data import DataLoader, Dataset
-
-    parser = argparse.ArgumentParser()
-    parser.add_argument("--kind", default={default})
-    args = parser.parse_args()
-
-    class Rows(Dataset):
-        def __init__(self, rows, kind):
-            self.rows, self.kind = rows, kind
-
-        def __len__(self):
-            return len(self.rows)
-
-        def __getitem__(self, at):
-            x = self.rows[at]
-            if self.kind == "pairs":
-                {work}
-            return x
-
-        def pairs(self, x):
-            out = np.zeros((64, 64))
-            for i in range(64):
-                for j in range(64):
-                    out[i, j] = x[i] * x[j]
-            return out
-
-    net = torch.nn.Linear(64, 8).cuda()
-    optimizer = torch.optim.AdamW(net.parameters())
-    for x in DataLoader(Rows(torch.load("rows.pt"), args.kind), batch_size=32):
-        loss = net(x.cuda()).square().mean()
-        optimizer.zero_grad()
-        loss.backward()
-        optimizer.step()
-"""
-IN_PLACE = """out = np.zeros((64, 64))
-                for i in range(64):
-                    for j in range(64):
-                        out[i, j] = abs(x[i]) * x[j]
-                x = out"""
-
-
-@pytest.mark.parametrize("work", ["x = self.pairs(x)", IN_PLACE])
-@pytest.mark.parametrize(("default", "found"), [('"pairs"', 1), ('"plain"', 0)])
-def test_work_behind_an_option_counts_where_its_default_asks_for_it(work, default, found):
-    patient = script_patient(BRANCHES.format(default=default, work=work))
-    assert len(examine(SlowPreprocessing, patient)) == found
-
-
-@pytest.mark.parametrize("rest", ["x = np.asarray(x)", "pass\n            else:\n                x = np.asarray(x)"])
-@pytest.mark.parametrize(("default", "found"), [('"pairs"', 1), ('"plain"', 0)])
-def test_a_loop_without_calls_stands_behind_the_option_of_the_calls_beside_it(rest, default, found):
-    work = f"""while x[0] < 3:
-                    x[0] += x[1]
-                {rest}"""
-    patient = script_patient(BRANCHES.format(default=default, work=work))
-    assert len(examine(LoaderBound, patient)) == found

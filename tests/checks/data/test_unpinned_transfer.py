@@ -51,30 +51,6 @@ def test_healthy_a_batch_of_another_loader_now_and_then():
     assert finding.message.startswith("Batches of photos ")
 
 
-TWO_LOADERS = """
-import torch
-from torch.utils.data import DataLoader
-
-train, held_out = DataLoader(range(64), 8, pin_memory={pinned}), DataLoader(range(64), 8)
-model = torch.nn.Linear(8, 1).cuda()
-optimizer = torch.optim.SGD(model.parameters(), 0.1)
-step = 0
-for batch in train:
-    batch = batch.cuda({copy})
-    optimizer.zero_grad()
-    model(batch).sum().backward()
-    optimizer.step()
-    step += 1
-    if step % 50 == 0:
-        probe = next(iter(held_out)).cuda()
-        print(model(probe).sum().item())
-"""
-
-
-def test_healthy_a_probe_now_and_then_does_not_make_the_batches_another_loaders():
-    assert not examine(UnpinnedTransfer, script_patient(TWO_LOADERS.format(pinned=True, copy="non_blocking=True")))
-
-
 MADE_BY_WORD = """
     import torch
     from elsewhere import Pictures

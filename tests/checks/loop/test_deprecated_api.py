@@ -164,35 +164,6 @@ def test_in_a_project_of_an_older_torch_its_companions_are_older_too(tmp_path, p
     assert "was removed in scipy 1.3" in finding.message
 
 
-OPTIONAL = """
-    import argparse
-    import numpy as np
-    class Policy:
-        def __init__(self):
-            self.levels = np.linspace(8, 4, 10).astype(np.int)
-    class Policies:
-        def __init__(self):
-            self.every = [Policy(), Policy()]
-    parser = argparse.ArgumentParser()
-    parser.add_argument("--augment", action="store_true")
-    args = parser.parse_args()
-    {made}
-"""
-
-
-@pytest.mark.parametrize(
-    ("made", "severities"),
-    [
-        ("if args.augment:\n        chosen = Policies()", []),
-        ("chosen = Policies()", [Severity.ERROR]),
-        ("if not args.augment:\n        chosen = Policies()", [Severity.ERROR]),
-    ],
-)
-def test_what_a_default_keeps_from_being_made_is_no_use(made, severities):
-    found = examine(DeprecatedApi, script_patient(OPTIONAL.format(made=made), packages=make_packages(numpy="2.4.6")))
-    assert [item.severity for item in found] == severities
-
-
 @pytest.mark.parametrize(
     ("required", "severities"),
     [("numpy", [Severity.WARNING]), ("numpy>=1.20", [Severity.WARNING]), ("scipy", [Severity.NOTE])],

@@ -1,4 +1,3 @@
-import pytest
 from scripts import PATIENTS, script_patient
 
 from gpudoctor.model import Severity
@@ -12,31 +11,6 @@ def test_sick_at_the_users_threshold():
     patient = script_patient(FOLDER / "healthy_epochs.py")
     [finding] = examine(CheckpointTooOften, patient, save_period=2000)
     assert finding.severity is Severity.NOTE
-
-
-CHANGES = """
-import torch
-from torch import nn
-from torch.utils.data import DataLoader
-net = nn.Linear(8, 2)
-opt = torch.optim.SGD(net.parameters(), lr=0.1)
-per_epoch, epoch, last_epoch = len(data) // EPOCHS // 4, 0, -1
-for index, (x, y) in enumerate(DataLoader(data, batch_size=4, shuffle=True)):
-    if CONDITION:
-        epoch = last_epoch = index // per_epoch
-        torch.save(net.state_dict(), f"net-{epoch}.pt")
-    opt.zero_grad()
-    nn.functional.cross_entropy(net(x), y).backward()
-    opt.step()
-"""
-
-
-@pytest.mark.parametrize("condition", ["epoch != index // per_epoch", "epoch != last_epoch"])
-def test_healthy_when_something_changes(condition):
-    patient = script_patient(CHANGES.replace("CONDITION", condition))
-    assert examine(CheckpointTooOften, patient) == []
-    equal = script_patient(CHANGES.replace("CONDITION", condition.replace("!=", "==")))
-    assert len(examine(CheckpointTooOften, equal)) == 1
 
 
 LIBRARY = """

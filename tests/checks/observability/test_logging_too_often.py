@@ -103,28 +103,6 @@ def test_the_rule_keeps_tabs():
     assert apply_edits(text, remedy.edits).endswith("\tif step % 50 == 0:\n\t\tprint('步', step)\n")
 
 
-def test_the_option_that_the_period_comes_from_is_named():
-    text = """
-    import argparse, torch
-    parser = argparse.ArgumentParser()
-    parser.add_argument("--report-every", type=int, default=1)
-    options = parser.parse_args()
-    model = torch.nn.Linear(8, 1)
-    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-    for step, batch in enumerate(torch.load('rows.pt')):
-        optimizer.zero_grad()
-        loss = model(batch).sum()
-        loss.backward()
-        optimizer.step()
-        if step % options.report_every == 0:
-            print(loss.item())
-    """
-    patient = script_patient(text)
-    [finding] = examine(LoggingTooOften, patient)
-    [remedy] = prescribe(logging_too_often, finding, patient)
-    assert remedy.steps[0] == "Launch with --report-every 50, or write in the script:"
-
-
 @pytest.mark.parametrize(
     ("share", "others", "severity"),
     [

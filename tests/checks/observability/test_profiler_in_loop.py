@@ -59,36 +59,3 @@ def test_healthy_long_cycle():
 def test_healthy_without_a_training():
     text = "from torch.profiler import profile\nwith profile() as prof:\n    print(sum(range(10)))\n"
     assert examine(ProfilerInLoop, script_patient(text)) == []
-
-
-@pytest.mark.parametrize(
-    ("condition", "often"),
-    [
-        ("self.work is None or number % 40 == 0", "every 40 training steps"),
-        ("number % 40 == 0 or self.work is None", "every 40 training steps"),
-        ("self.work is None", None),
-    ],
-)
-def test_counts_that_come_back_after_the_first(condition, often):
-    script = f"""
-        import torch
-        from torch.utils.flop_counter import FlopCounterMode
-        net = torch.nn.Linear(8, 8).cuda()
-        rule = torch.optim.SGD(net.parameters(), lr=0.1)
-        class Gauge:
-            work = None
-            def read(self, x, number):
-                if {condition}:
-                    with FlopCounterMode(display=False) as counter:
-                        net(x)
-                    self.work = counter.get_total_flops()
-        gauge = Gauge()
-        for number, x in enumerate(torch.utils.data.DataLoader(torch.load("x.pt"))):
-            gauge.read(x.cuda(), number)
-            loss = net(x.cuda()).square().mean()
-            rule.zero_grad()
-            loss.backward()
-            rule.step()
-    """
-    found = examine(ProfilerInLoop, script_patient(script))
-    assert [often in finding.message for finding in found] == ([True] if often else [])

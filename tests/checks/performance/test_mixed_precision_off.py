@@ -74,37 +74,6 @@ def test_sick_checkpoint_of_unknown_dtype_depends_on_transformers(version, sever
     assert [finding.severity for finding in findings] == ([severity] if severity else [])
 
 
-BY_HAND = """
-    import torch
-    from transformers import AutoModelForCausalLM
-
-    def train(rows):
-        policy = AutoModelForCausalLM.from_pretrained({model}).cuda()
-        optimizer = torch.optim.AdamW(policy.parameters(), lr=1e-5)
-        for tokens in torch.utils.data.DataLoader(rows, batch_size=2):
-            loss = policy(tokens.cuda(), labels=tokens.cuda()).loss
-            optimizer.zero_grad()
-            loss.backward()
-            optimizer.step()
-
-    train(torch.load("rows.pt"))
-"""
-
-
-def test_sick_a_checkpoint_beside_the_network_on_one_line_says_nothing_of_it():
-    text = BY_HAND.replace("policy = AutoModelForCausalLM.from_pretrained({model}).cuda()", "{made}")
-    text = text.replace("import torch\n", "import torch, torchvision\n").replace(", labels=tokens.cuda()", "")
-    made = 'judge = AutoModelForCausalLM.from_pretrained("org/judge"); policy = torchvision.models.vit_l_16().cuda()'
-    patient = script_patient(text.format(made=made), packages=make_packages(transformers="5.1.0"))
-    assert [finding.severity for finding in examine(MixedPrecisionOff, patient)] == [WARNING]
-
-
-def test_sick_names_that_only_sound_like_it():
-    text = (FOLDER / "sick_resnet.py").read_text("utf-8")
-    text = text.replace("def main():", "half = 7\n\n\ndef main():\n    precision = half / 2  # 精确率\n")
-    assert len(examine(MixedPrecisionOff, script_patient(text))) == 1
-
-
 @pytest.mark.parametrize(
     ("option", "found"),
     [

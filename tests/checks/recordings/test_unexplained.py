@@ -121,36 +121,6 @@ def test_experience_is_gathered_by_the_job_itself():
     assert run.phases["evaluation"] == 0 and sum(run.phases.values()) == pytest.approx(1)
 
 
-AGENT = """
-class Agent:
-    def act(self, state):
-        return G(state).argmax()  # act
-
-    def train(self, state, size):
-        with torch.no_grad():
-            target = D(state)
-        loss = (D(state) - target).mean()
-        first.zero_grad()
-        loss.backward()
-        first.step()
-
-agent, env = Agent(), make()
-state = env.reset()
-for step in range(1000):
-    action = agent.act(state)
-    state, reward, over, _ = env.step(action)  # stepped
-    agent.train({given})  # learn
-"""
-
-
-@pytest.mark.parametrize(("given", "found"), [("state, 64", False), ("", True)])
-def test_a_loop_that_learns_through_a_call_is_no_acting(given, found):
-    """`train()` without what the method takes is the mode of a module."""
-    seen = (("other", "stepped", 2), ("forward", "learn", 60), ("forward", "", 40))
-    patient, _ = patient_of(AGENT.format(given=given), *seen, other=0.0001, forward=0.02)
-    assert bool(findings(patient)) is found
-
-
 SHARED = """
 class Policy(nn.Module):
     def choose(self, seen, taken=None):

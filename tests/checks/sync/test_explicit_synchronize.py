@@ -9,4 +9,3 @@ FOLDER = PATIENTS / "SYNC003"
 def test_sick_at_the_users_threshold():
     patient = script_patient(FOLDER / "healthy_period.py")
     assert len(examine(ExplicitSynchronize, patient, period=200)) == 1
-    assert len(examine(ExplicitSynchronize, script_patient(FOLDER / "healthy_measurement.py"), measurement_steps=5))

@@ -2,10 +2,8 @@ import pytest
 from scripts import PATIENTS, script_patient
 
 from gpudoctor.model import Severity
-from gpudoctor.testing import examine, prescribe
+from gpudoctor.testing import examine
 from gpudoctor_checks.sync.host_sync_in_loop import HostSyncInLoop
-from gpudoctor_rules.advice import advice
-from gpudoctor_rules.sync import host_sync_in_loop
 
 FOLDER = PATIENTS / "SYNC001"
 
@@ -126,15 +124,6 @@ def test_reads_with_no_work_between_them_are_one_wait(between, said, waits):
     assert finding.detail.waits == waits
 
 
-def test_an_inner_loop_over_values_that_are_there_waits_once():
-    """Its first read empties the queue, and the loop launches nothing."""
-    [finding] = examine(
-        HostSyncInLoop, script_patient(_training("sums = [0]\nfor part in range(4):\n    sums[0] += loss.item()"))
-    )
-    assert finding.severity is Severity.NOTE
-    assert finding.message.startswith("4 reads of the GPU")
-
-
 NOTE, WARNING = Severity.NOTE, Severity.WARNING
 
 
@@ -173,96 +162,18 @@ def test_a_writer_reads_the_tensor_that_it_is_given(body, waits):
         assert ("once" if waits == 1 else f"{waits} ") in finding.message or "one wait" in finding.message
 
 
-def test_sick_a_value_that_ends_the_loop_around_it():
-    script = """
-        import torch
-        net = torch.nn.Linear(8, 8).cuda()
-        rule = torch.optim.SGD(net.parameters(), lr=0.1)
-        row, far = torch.ones(8).cuda(), 1.0
-        while far > 0.01:
-            loss = net(row).square().mean()
-            far = loss.item()
-            rule.zero_grad()
-            loss.backward()
-            rule.step()
-    """
-    patient = script_patient(script)
-    [finding] = examine(HostSyncInLoop, patient)
-    [remedy] = prescribe((host_sync_in_loop, *advice("sync")), finding, patient)
-    assert remedy.id == "SYNC001-device"
-
-
-def test_sick_an_early_stop_is_no_bound_of_the_passes():
-    body = "if out.max() > 3:\n    loss = loss * 2\nbad = bad + 1 if filled else 0\nif bad >= 5:\n    break"
-    script = _training(body, "bad, filled = 0, bool(open('state').read())")
-    assert len(examine(HostSyncInLoop, script_patient(script))) == 1
-
-
 def test_healthy_a_loop_that_leaves_after_a_few_steps():
     body = "if out.max() > 3:\n    loss = loss * 2\nif step >= 5:\n    break"
     assert examine(HostSyncInLoop, script_patient(_training(body))) == []
-
-
-SETTINGS = """
-    from types import SimpleNamespace
-    import torch
-
-    class Net(torch.nn.Module):
-        def __init__(self):
-            super().__init__()
-            self.out = torch.nn.Linear(8, 1)
-
-        def forward(self, x):
-            return self.out(x) + torch.zeros(1).to(x.device)
-
-    hp = SimpleNamespace(lr=0.1, gpu={gpu})
-    hp.place = torch.device("cuda:0" if hp.gpu else "cpu")
-    model = Net().to(hp.place)
-    optimizer = torch.optim.SGD(model.parameters(), lr=hp.lr)
-    for x in torch.utils.data.DataLoader(torch.randn(1000, 8)):
-        loss = model(x.to(hp.place)).mean()
-        optimizer.zero_grad()
-        loss.backward()
-        optimizer.step()
-        print(loss.item())
-"""
-
-
-@pytest.mark.parametrize(("gpu", "found"), [("False", 0), ("True", 1)], ids=["healthy", "sick"])
-def test_a_device_that_the_settings_choose(gpu, found):
-    assert len(examine(HostSyncInLoop, script_patient(SETTINGS.format(gpu=gpu)))) == found
-
-
-ASKED = """
-    import torch
-    from elsewhere import Policy, record
-    model = Policy().cuda()
-    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-    for x in torch.utils.data.DataLoader(torch.randn(1000, 8)):
-        loss, extra = model(x.cuda())
-        optimizer.zero_grad()
-        loss.backward()
-        optimizer.step()
-        if {test}:
-            record(extra)
-"""
-
-
-@pytest.mark.parametrize(("test", "found"), [("extra", 0), ("not extra", 0), ("loss > 3", 1)])
-def test_one_of_several_results_as_a_bare_condition_is_asked_for_itself(test, found):
-    assert len(examine(HostSyncInLoop, script_patient(ASKED.format(test=test)))) == found
 
 
 @pytest.mark.parametrize(
     ("before", "after", "reads"),
     [
         ("if torch.isfinite(points).all(): seen += 1", "", 1),
-        ("if torch.sum(torch.abs(labels)) > 9: seen += 1", "", 1),
-        ("if torch.any(points[0] != points[0]): seen += 1", "", 1),
         ("if (labels == 7).any(): seen += 1", "", 1),
         ("largest = torch.max(labels).item()", "", 1),
         ("", "if torch.isfinite(points).all(): seen += 1", 2),
-        ("", "if torch.sum(torch.abs(labels)) > 9: seen += 1", 2),
         ("if torch.isfinite(model.weight).all(): seen += 1", "", 2),
     ],
 )
