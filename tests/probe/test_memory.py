@@ -50,6 +50,31 @@ def test_a_container_that_grows_is_named_with_its_line(tmp_path, first, each, na
     assert max(row[1] for row in rows) >= 72
 
 
+def test_a_list_on_a_model_that_only_a_framework_names(tmp_path):
+    """As a LightningModule is, behind its trainer."""
+    text = """
+    class Net(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.body, self.seen = net(), []
+        def forward(self, x):
+            self.seen.append(torch.ones(64, 1024))  # grows
+            return self.body(x)
+    class Part: pass
+    def build():
+        part = Part(); part.inner = Part(); part.inner.inner = Part(); part.inner.inner.model = Net()
+        part.inner.inner.optimizer = torch.optim.SGD(part.inner.inner.model.parameters(), lr=0.1)
+        return part
+    part = build()
+    for x, y in DataLoader(data(800), batch_size=8):
+        F.cross_entropy(part.inner.inner.model(x), y).backward()
+        part.inner.inner.optimizer.step()
+    """
+    run = run_script(tmp_path, text)
+    rows = [row for record in run.rank.of("memory") for row in record["growth"]]
+    assert rows[-1][0].startswith("`Net.seen`, list of cpu tensors") and rows[-1][4] == run.line("grows")
+
+
 def test_the_line_may_stand_in_another_module(tmp_path):
     (tmp_path / "keeping.py").write_text(
         "class Box:\n    seen = []\n    def put(self, x):\n        self.seen.append(x)\n"

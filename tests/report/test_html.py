@@ -1,6 +1,9 @@
 """The page: well-formed, self-contained, safe with any text, and every series of a run drawn."""
 
+import base64
+import json
 import re
+import zlib
 from dataclasses import replace
 from html.parser import HTMLParser
 from itertools import pairwise
@@ -10,12 +13,13 @@ from recordings import make_machine, make_process, make_recording, make_steps
 from sample_reports import full_report, healthy_report
 
 from gpudoctor.engine.run_summary import summarise
-from gpudoctor.model.run import RunSeries
+from gpudoctor.model.run import CardLine, RunSeries
 from gpudoctor.report import render
 from gpudoctor.report.excerpts import with_excerpts
 from gpudoctor.report.html.axes import RunAxis
 from gpudoctor.report.html.charts import DrawnSeries, LineOptions, line_chart, stack_chart
 from gpudoctor.report.html.page import SCRIPT, render_comparison
+from gpudoctor.ui.console.text_report import render_text
 
 VOID = {"meta", "br", "img", "hr", "link", "input"}
 NAN = float("nan")
@@ -94,6 +98,22 @@ def test_the_page_of_a_run_draws_everything():
     assert len(page) < 500_000
     numbers = re.findall(r'd="([^"]*)"', page)
     assert numbers and not any("nan" in path or "inf" in path for path in numbers)
+
+
+def test_the_page_shows_the_card_and_the_first_batch():
+    lines = (CardLine(name="labels", text="12 % of the tokens are trained; key=sk-" + "a" * 40, facts={"share": 0.12}),)
+    shown = {"pictures": (bytes(range(75)),), "width": 5, "text": ((("<b>a", False), ("answer", True)),)}
+    report = replace(full_report(), run=replace(rich_run(), training=lines, shown=shown))
+    page = render(report, "html")
+    assert "What is trained" in page and "12 % of the tokens" in page and "aaaa" not in page
+    assert "&lt;b&gt;a <mark>answer</mark>" in page and "; img-src data:" in page
+    picture = base64.b64decode(re.search(r"data:image/png;base64,([^\"]+)", page)[1])
+    assert picture.startswith(b"\x89PNG") and zlib.decompress(picture[41:-16])[:16] == b"\0" + bytes(range(15))
+    assert "img-src" not in render(replace(report, run=rich_run()), "html")
+    text = render_text(report, width=60, colour=False) + render(report, "markdown")
+    assert text.count("What is trained") == 2 and "answer" not in text
+    assert "  labels  12 % of the tokens are trained; key=" in text
+    assert json.loads(render(report, "json"))["run"]["training"]["labels"]["share"] == 0.12
 
 
 @pytest.mark.parametrize("report", [full_report(), healthy_report()])

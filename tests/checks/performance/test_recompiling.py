@@ -22,6 +22,12 @@ def test_sick_a_shape_that_changes():
     assert "mark_dynamic" in remedies(finding)
 
 
+def test_sick_an_attribute_is_named_without_its_stack():
+    reason = "0/1: self.mode == 'x49'      # return y if self.mode == 'x49'  # net.py:9\nUser stack trace:\n  File"
+    [finding] = look(make_process(records=compiles(0, 60, 90, 120, 150, reason=reason)))
+    assert finding.message.endswith(": self.mode == 'x49'.")
+
+
 def test_sick_what_costs_little_is_a_note():
     [finding] = look(make_process(make_steps(2000), records=compiles(0, 600, 900, 1200, seconds=0.01)))
     assert finding.severity is Severity.NOTE
