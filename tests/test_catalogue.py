@@ -110,6 +110,7 @@ NAMES = {
     "NODE009": "rank-lost", "NODE010": "nodes-disagree", "NODE011": "clocks-apart", "NODE012": "storage-unfit",
     "NODE013": "group-slow", "NODE014": "throttles-under-load", "NODE015": "cpu-slow", "NODE016": "machine-unfit",
     "NODE017": "slower-than-before", "NODE018": "packets-lost",
+    "TRAIN005": "parameters-untrained", "TRAIN006": "updates-lost", "TRAIN007": "gradients-misscaled",
 }  # fmt: skip
 """The contract with users' settings and scripts: append-only. A new check adds its line here."""
 

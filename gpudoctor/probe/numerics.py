@@ -80,7 +80,10 @@ class Numerics:
         self._canaries: dict[int, Any] = {}
         self._skipped = 0
         self._clips = False
-        self._told_scale = 0.0
+        self.known_scale = 0.0
+        """The loss scale that was read last; 0 where none was."""
+        self.carries_scale = False
+        """Whether a loss was scaled, and nothing has unscaled its gradients since."""
 
     def read(self, number: Any, note: Callable[[float], None]) -> None:
         """`note` the value of a tensor of one element: at once on the CPU, else when it has arrived."""
@@ -185,6 +188,7 @@ class Numerics:
     def backward_ended(self) -> None:
         """A backward pass is over."""
         self.gradients.backward_ended()
+        self._probe.weighed()
         if self._steps.index < 2:
             self._find_place()
 
@@ -340,7 +344,7 @@ class Numerics:
 
     def scaler_updated(self, scaler: Any, skipped: bool, begins: bool = False) -> None:
         """`GradScaler.update` ends, or begins for the first time: the scale, and whether this step was skipped."""
-        if begins and self._told_scale:
+        if begins and self.known_scale:
             return
         scale = getattr(scaler, "_scale", None)
         if type(scale) is self._tensor:
@@ -352,9 +356,9 @@ class Numerics:
     def _scale(self, value: float, step: int, skipped: bool) -> None:
         self._set(_SCALE, step, value)
         # A fused optimizer leaves the step out by itself, which nobody sees but by the scale that falls.
-        self._skipped += skipped or value < self._told_scale
-        if value != self._told_scale:
-            self._told_scale = value
+        self._skipped += skipped or value < self.known_scale
+        if value != self.known_scale:
+            self.known_scale = value
             fields = {"kind": "scaler", "step": step, "scale": value, "skipped": self._skipped}
             self._probe.record("numeric", fields)
 

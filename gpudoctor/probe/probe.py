@@ -66,6 +66,8 @@ class Probe:
         """Is given the batches of steps that are looked at, and of evaluations (training/batches.py)."""
         self.calling = self.called = self.rooted = nothing
         """Are given the calls of models, their ends and the losses in the same steps (training/arguments.py)."""
+        self.weighed = self.clips = nothing
+        """Called after their backward passes, and given the arguments of clips by norm (training/gradients.py)."""
         self.windows: Any = None
         self.facts: Any = None
         self.training: dict[str, Any] = {}

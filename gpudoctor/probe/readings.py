@@ -165,6 +165,8 @@ SWALLOWED = 1e-6
 TOLD = (12, 25, 50, 100, 200, 400, 800, 1600, 3200, 6400, 12800)
 """Readings after which what was counted is told."""
 _NAMES = 64
+_COARSE = 4
+"""Weights of half precision of which elements are kept, the largest ones."""
 
 
 class Readings:
@@ -188,6 +190,13 @@ class Readings:
         self._rates: list[float] = []
         self._rate = 0.0
         self._adaptive = False
+        self._coarse: dict[str, tuple[Any, Any, Any]] = {}
+        """By name: large weights of half precision, some of their elements at first, and which had a gradient."""
+        self._lost: list[float] = []
+        """Shares of such elements that a step left as they were, although they had a gradient."""
+        self._stuck: float | None = None
+        """Share of the elements in `_coarse` that still are what they were at first."""
+        self._since = self._until = 0
 
     def before(self, optimizer: Any) -> None:
         """Look at the gradients that a step is about to use."""
@@ -321,6 +330,7 @@ class Readings:
         for device, members in by_device.items():
             if capturing(torch, device):
                 continue
+            self._compare_coarse(members)
             before = [taken.float() for _, _, taken, _ in members]
             after = [sample(parameter, self.count).float() for _, parameter, _, _ in members]
             pulls = torch._foreach_norm([pull.float() for _, _, _, pull in members])
@@ -328,6 +338,38 @@ class Readings:
             entries = [entry for entry, _, _, _ in members]
             values = torch.stack([*changes, *torch._foreach_norm(before), *pulls])
             self._numerics.read_all(values, partial(self._compared, entries))
+
+    def _compare_coarse(self, members: list[tuple[Parameter, Any, Any, Any]]) -> None:
+        """Of weights of half precision that an optimizer has: which elements does a step with a gradient leave alone?
+
+        A library may keep a finer copy, or round by chance. Then they move after some steps, so some are kept.
+        """
+        torch = self._torch
+        halves = (torch.bfloat16, torch.float16)
+        held = [item for item in members if item[0].held and item[2].dtype in halves and item[2] is not item[3]]
+        if not held:
+            return
+        if not self._coarse:
+            self._since = self._probe.steps.index
+            for entry, parameter, taken, pull in sorted(held, key=lambda item: -item[0].numel)[:_COARSE]:
+                self._coarse[entry.name] = weakref.ref(parameter), taken, (pull != 0, self.count)
+        before, pulls = (torch.cat([item[place] for item in held]) for place in (2, 3))
+        after = torch.cat([sample(parameter, self.count) for _, parameter, _, _ in held])
+        pulled = pulls != 0
+        counts = [((before == after) & pulled).sum(), pulled.sum()]
+        if self.count in TOLD or not self.count & 7:
+            kept = [(reference(), *rest) for reference, *rest in self._coarse.values()]
+            first = [(p, taken, *more) for p, taken, more in kept if p is not None and p.device == before.device]
+            same = [((sample(p, turn) == taken) & had).sum() for p, taken, had, turn in first]
+            counts += [sum(same[1:], same[0]), sum((had.sum() for _, _, had, _ in first[1:]), first[0][2].sum())]
+
+        def note(values: list[float]) -> None:
+            if values[1]:
+                self._lost.append(values[0] / values[1])
+            if len(values) > 2 and values[3]:
+                self._stuck, self._until = values[2] / values[3], self._probe.steps.index
+
+        self._numerics.read_all(torch.stack(counts).float(), note)
 
     def _compared(self, entries: list[Parameter], values: list[float]) -> None:
         count = len(entries)
@@ -381,7 +423,13 @@ class Readings:
         if self._rates:
             middle = sorted(self._rates)[len(self._rates) // 2]
             self._rates = []
-            self._record("updates", {"ratio": middle})
+            lost = sorted(self._lost)
+            more = (
+                {"lost": lost[len(lost) // 2], "stuck": self._stuck, "since": self._since, "until": self._until}
+                if lost
+                else {}
+            )
+            self._record("updates", {"ratio": middle, **more})
 
     def _changed(self, kind: str, some: list[Parameter]) -> bool:
         """Whether there is something to write: parameters of a kind, or that there are none any more."""

@@ -13,7 +13,7 @@ from .compiling import DYNAMO, leave_us_out
 from .deaths import install_exits
 from .hooks import backward, calls, forward, loader, optimizer, reads, streams, windows, workers
 from .probe import Probe
-from .training import arguments, batches, logged, shown
+from .training import arguments, batches, gradients, logged, parameters, shown
 from .warned import install as install_warned
 
 HOOKS = {
@@ -34,6 +34,8 @@ HOOKS = {
     "arguments": arguments.install,
     "batches": batches.install,
     "logged": logged.install,
+    "gradients": gradients.install,
+    "parameters": parameters.install,
     "shown": shown.install,
 }
 

@@ -165,7 +165,7 @@ def clip_misplaced(finding: Finding, patient: Patient) -> Iterator[Remedy]:
 
 
 def _statement_at(place: str, patient: Patient) -> tuple[Script, ast.stmt] | None:
-    found = find(patient.source, place)
+    found = find(patient.source, place) if place else None
     if found is None:
         return None
     statement = bare_call(*found)

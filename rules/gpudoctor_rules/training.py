@@ -5,9 +5,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from gpudoctor.lang import say
 from gpudoctor.model import Finding, Remedy, answers
 from gpudoctor_checks.training.evaluation_overlap import EvaluationOverlapDetail
+from gpudoctor_checks.training.gradients_misscaled import GradientsMisscaledDetail
 from gpudoctor_checks.training.inputs_unlike import InputsUnlikeDetail
 from gpudoctor_checks.training.labels_misplaced import LabelsMisplacedDetail
 from gpudoctor_checks.training.labels_untrained import LabelsUntrainedDetail
+from gpudoctor_checks.training.parameters_untrained import ParametersUntrainedDetail
 from gpudoctor_checks.training.preference_stuck import PreferenceStuckDetail
 from gpudoctor_rules.remedies import remedy
 
@@ -136,3 +138,69 @@ def inputs_unlike(finding: Finding) -> Iterator[Remedy]:
 def evaluation_overlap(finding: Finding) -> Iterator[Remedy]:
     """By the finding's `how`."""
     yield from _by_how(finding, finding.detail_of(EvaluationOverlapDetail).how, _OVERLAP)
+
+
+_PARAMETERS = {
+    "tokens": (
+        say("train the rows of the new tokens"),
+        'LoraConfig(..., modules_to_save=["embed_tokens", "lm_head"])   # their names in the model',
+        'or only the new rows: LoraConfig(..., trainable_token_indices={"embed_tokens": new_ids})',
+    ),
+    "replaced": (
+        say("leave get_peft_model out after PeftModel.from_pretrained"),
+        "model = PeftModel.from_pretrained(base, folder, is_trainable=True)   # this is the model to train",
+    ),
+    "adapter": (
+        say("load the adapter with is_trainable=True"),
+        'model = PeftModel.from_pretrained(base, folder, is_trainable=True); or model.set_adapter("default")',
+    ),
+    "base": (
+        say("freeze the base: set requires_grad only for the adapter"),
+        'for name, p in model.named_parameters(): p.requires_grad_("lora_" in name)',
+    ),
+    "left": (
+        say("give the optimizer what was unfrozen"),
+        'optimizer.add_param_group({"params": [*part.parameters()], "lr": ...})   # right after requires_grad_(True)',
+    ),
+    "twice": (
+        say("give each parameter to one optimizer, if the two are not meant to share it"),
+        "torch.optim.AdamW([p for p in second.parameters() if id(p) not in {id(q) for q in first.parameters()}])",
+    ),
+}
+"""Title and steps, by what was seen."""
+
+
+@answers("TRAIN005")
+def parameters_untrained(finding: Finding) -> Iterator[Remedy]:
+    """By the finding's `how`."""
+    how = finding.detail_of(ParametersUntrainedDetail).how
+    title, *steps = _PARAMETERS[how]
+    yield remedy(f"{finding.code}-{how}", title, *steps)
+
+
+@answers("TRAIN007")
+def gradients_misscaled(finding: Finding) -> Iterator[Remedy]:
+    """By the finding's `how`."""
+    detail = finding.detail_of(GradientsMisscaledDetail)
+    steps = {
+        "undivided": (
+            say("divide the loss by the number of micro batches"),
+            f"(loss / {detail.micro}).backward()",
+            say("In a Trainer's compute_loss: divide the sum of the losses by num_items_in_batch."),
+        ),
+        "twice": (
+            say("divide the loss once: accelerator.backward and Trainer divide it, too"),
+            "accelerator.backward(loss)",
+        ),
+        "again": (say("remove the second backward() of the same loss"), "loss.backward()"),
+        "uneven": (
+            say("divide the sum of the losses by the number of targets of all micro batches"),
+            'loss = F.cross_entropy(logits, labels, reduction="sum") / targets_of_the_step',
+        ),
+        "clipped": (
+            say("raise the limit of the clip to the usual norm, or lower the learning rate"),
+            say("Print what clip_grad_norm_ returns for some hundred steps, and set the limit to the upper tenth."),
+        ),
+    }
+    title, *lines = steps[detail.how]
+    yield remedy(f"{finding.code}-{detail.how}", title, *lines)

@@ -19,7 +19,7 @@ SAID = {
     ("NUM005", "checkpointed-inputs"): "/opt/env/lib/python3.11/site-packages/torch/utils/checkpoint.py:85: "
     "UserWarning: None of the inputs have requires_grad=True. Gradients will be None\n  warnings.warn(",
     (
-        "CFG007",
+        "TRAIN005",
         "wrapped-twice",
     ): "UserWarning: You are trying to modify a model with PEFT for a second time. If you want",
     ("NUM008", "nothing-trainable"): "trainable params: 0 || all params: 1,100,048,384 || trainable%: 0.0000",

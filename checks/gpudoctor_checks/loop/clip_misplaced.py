@@ -4,6 +4,10 @@ import ast
 import re
 from collections.abc import Iterator
 
+from gpudoctor.analysis import of_run
+from gpudoctor.analysis.observation import confirmed, suspicions
+from gpudoctor.analysis.run.steady_run import measured as number
+from gpudoctor.analysis.run.steady_run import recorded, spots
 from gpudoctor.analysis.source.step_order import Kind, StepOp, StepOrder, passes
 from gpudoctor.analysis.source.syntax_places import line_at, place
 from gpudoctor.lang import say
@@ -12,6 +16,8 @@ from gpudoctor.model.records import frozen
 from gpudoctor.model.signs.source import Known
 from gpudoctor_checks.declared import measured
 
+_CLIPS = 3
+"""Clips that must have been seen."""
 _NO_LIMIT = re.compile(r"\binf\b|infty|infinity|1e\+?[5-9]", re.IGNORECASE)
 """A bound that clips nothing: the call only measures the norm."""
 
@@ -39,6 +45,10 @@ class ClipMisplacedDetail(Detail):
     optimizer: str
 
 
+_UNSEEN = ClipMisplacedDetail(how="scaled", clip="", step="", unscale="", scaler="scaler", optimizer="optimizer")
+"""Of a run whose source says nothing."""
+
+
 class ClipMisplaced(Check):
     """Gradients are clipped at the wrong place.
 
@@ -52,7 +62,8 @@ class ClipMisplaced(Check):
         norm of 1 before unscaling, the update is thousands of times too small. No error is raised.
     How it knows:
         It reads the order of backward, clip, unscale and step in one pass of the loop, through local functions.
-        Branches that exclude each other are kept apart.
+        Branches that exclude each other are kept apart. In a recording it sees the clips of gradients whose loss
+        was scaled and that nothing has unscaled.
     False alarms:
         A clip with an infinite bound (it measures the norm) is not a finding. Neither are loops stepped by a
         closure or an engine, and a scaler known to be off. `accelerator.clip_grad_norm_` unscales by itself and
@@ -66,10 +77,39 @@ class ClipMisplaced(Check):
 
     code = Code("LOOP004")
     name = "clip-misplaced"
-    reads = frozenset({Reads.SOURCE})
+    reads = frozenset({Reads.SOURCE, Reads.RECORDING})
     severity = Severity.WARNING
 
     def examine(self, patient: Patient) -> Iterator[Finding]:
+        recording = recorded(patient)
+        ranks = [item for item in recording.ranks[:1] if item.steps] if recording is not None else []
+        seen = next((found for item in ranks if (found := of_run.clipped_scaled(item)) is not None), None)
+        suspected = suspicions(lambda: self._by_source(patient), seen)
+        if seen is None or int(seen.get("scaled") or 0) < _CLIPS:
+            yield from suspected
+            return
+        clips, scaled = int(seen.get("clips") or 0), int(seen.get("scaled") or 0)
+        yield confirmed(
+            self,
+            suspected,
+            say(
+                "{scaled} of {clips} clips that were seen cut gradients at {limit:g} that still carried the loss scale "
+                "of {scale:,.0f}.",
+                scaled=scaled,
+                clips=clips,
+                limit=seen.get("limit") or 0.0,
+                scale=seen.get("scale") or 0.0,
+            ),
+            evidence=(
+                *spots(patient, of_run.place_of(seen)),
+                number("clips_of_scaled_gradients", scaled, "1", recording),
+            ),
+            severity=Severity.ERROR,
+            cost=Cost(breaks=_BREAKS["scaled"]),
+            detail=None if suspected else _UNSEEN,
+        )
+
+    def _by_source(self, patient: Patient) -> Iterator[Finding]:
         said: set[object] = set()
         for one in passes(patient.source):
             if not one.of(Kind.CLIP) or one.opaque:

@@ -174,8 +174,18 @@ class WeightsFrozen(Check):
         cleared = int(item.get("cleared") or 0) >= self.limit("cleared_share") * steps
         # Else a part that runs without gradients: fixed on purpose?
         sure = cleared or bool(item.get("called") or item.get("alone"))
+        losses = of_run.newest_of(run.lead.process, "gradients")
+        rootless = int(losses.get("leaf") or 0) if losses is not None else 0
+        leaf: tuple[SourceSpan, ...] = ()
+        if rootless and losses is not None and rootless == losses.get("looks") and not cleared:
+            leaf = tuple(spots(patient, of_run.place_of(losses)))
         what = (
             template(
+                "The loss{at} has no graph: it was made of detached numbers, and requires_grad_() only silences the "
+                "error. No parameter{whose} had a gradient in any of {steps} steps."
+            )
+            if leaf
+            else template(
                 "The backward pass gives the parameters{whose} gradients. Something clears them before each "
                 "optimizer step: that was so in {steps} steps{at}. The steps change nothing."
             )
@@ -188,8 +198,8 @@ class WeightsFrozen(Check):
         )
         return _broken(
             self,
-            say(what, whose=whose, steps=steps, at=of_run.at(spans)),
-            spans,
+            say(what, whose=whose, steps=steps, at=of_run.at(leaf or spans)),
+            (*leaf, *spans),
             seen,
             say("{name} does not learn", name=name or say("a part of the model")) if sure else None,
             WeightsFrozenDetail(how="cleared" if cleared else "idle", text=text),

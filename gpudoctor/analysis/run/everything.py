@@ -24,6 +24,8 @@ from gpudoctor.analysis.run.rollouts import *
 from gpudoctor.analysis.run.run_numbers import *
 from gpudoctor.analysis.run.steady_state import *
 from gpudoctor.analysis.run.trainer_engines import *
+from gpudoctor.analysis.run.training.gradients import *
+from gpudoctor.analysis.run.training.parameters import *
 from gpudoctor.analysis.run.trends import *
 from gpudoctor.analysis.run.unmeasured import *
 from gpudoctor.analysis.run.untrained_models import *

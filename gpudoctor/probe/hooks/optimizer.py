@@ -168,8 +168,13 @@ def _phase(probe: Probe, owner: Any, name: str) -> None:
     """Clearing and clipping are the optimizer's work."""
     clock = probe.clock
     clipped = probe.guard.reading("numerics", probe.numerics.clipped)
+    clips, unscales = name == "clip_grad_norm_", name == "unscale_"
 
-    def begins(_args: Any, _kwargs: Any) -> int | None:
+    def begins(args: Any, kwargs: Any) -> int | None:
+        if clips and not clock.light:
+            probe.clips(args, kwargs)
+        elif unscales:
+            probe.numerics.carries_scale = False
         return None if _CLEARS[clock.phase] else clock.switch(OPTIMIZER)
 
     def ended(before: int, result: Any) -> None:
@@ -192,6 +197,7 @@ def _scaler(probe: Probe, scaler: Any) -> None:
 
     def scale(args: Any, _kwargs: Any) -> Any:
         if len(args) > 1 and not OWNS[clock.phase]:
+            numerics.carries_scale = bool(getattr(args[0], "_enabled", True))
             scaled(args[1])
 
     def step(args: Any, _kwargs: Any) -> Any:
@@ -212,7 +218,7 @@ def _scaler(probe: Probe, scaler: Any) -> None:
         clock.scaling = False
 
     def update(args: Any, _kwargs: Any) -> Any:
-        was, skipped[0] = skipped[0], False
+        was, skipped[0], numerics.carries_scale = skipped[0], False, False
         has_updated(args[0], False, True)
         before = -1 if OWNS[clock.phase] else clock.switch(OPTIMIZER)
         yield

@@ -84,6 +84,15 @@ def test_sick_no_parameter_ever_had_a_gradient():
         examine(DeadParameters, make_patient(recording=make_recording(make_process(make_steps(100), records=[seen]))))
 
 
+def test_sick_a_loss_without_a_graph():
+    none = record("numeric", 3.0, kind="idle", step=50, steps=50, model="Maker", called=False, alone=True, line=11,
+                  path="/job/train.py")  # fmt: skip
+    leaf = record("gradients", step=50, looks=9, leaf=9, path="/job/train.py", line=26)
+    run = make_recording(make_process(make_steps(100), records=[none, leaf]))
+    [found] = examine(WeightsFrozen, make_patient(recording=run))
+    assert found.span.line == 26 and "train.py:26) has no graph" in found.message
+
+
 def test_sick_gradients_that_are_cleared_before_the_step():
     [(finding, [remedy])] = idle(50, True, cleared=49)
     assert finding.severity is Severity.ERROR and "Something clears them before each" in finding.message

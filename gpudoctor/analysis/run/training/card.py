@@ -7,6 +7,7 @@ from typing import Any, TypeAlias
 
 from gpudoctor.analysis.memo import once
 from gpudoctor.analysis.run.training.data import batch, evaluation, labels
+from gpudoctor.analysis.run.training.gradients import gradients
 from gpudoctor.analysis.run.training.logged_numbers import said as logged
 from gpudoctor.analysis.run.training.parameters import parameters
 from gpudoctor.lang import say, template, term
@@ -17,7 +18,7 @@ from gpudoctor.text import joined, number, percent
 
 Card: TypeAlias = Sequence[CardLine] | None
 """None of what is no run."""
-LINES: tuple[Callable[[Recording], CardLine | None], ...] = (batch, labels, parameters, evaluation, logged)
+LINES: tuple[Callable[[Recording], CardLine | None], ...] = (batch, labels, parameters, gradients, evaluation, logged)
 """In the order of the card; a line of which nothing was seen is None."""
 
 

@@ -1,0 +1,69 @@
+"""The card's line on gradients, and what checks ask of them."""
+
+from statistics import median
+
+from gpudoctor.analysis.run.curves import norm_curve, numerics
+from gpudoctor.lang import say
+from gpudoctor.lang.message import concatenated
+from gpudoctor.model.records import frozen
+from gpudoctor.model.run import CardLine
+from gpudoctor.model.signs.recording import Process, Record, Recording
+from gpudoctor.text import count, percent
+
+
+@frozen
+class Clipping:
+    """How often the norm of the gradients was above the limit of a clip."""
+
+    limit: float
+    steps: int
+    """Steps with a known norm."""
+    share: float
+    """Of these, steps that were clipped (0..1)."""
+    norm: float
+    """Median."""
+
+
+def newest_of(process: Process, type: str) -> Record | None:
+    """The last record of a type, which counts all before."""
+    found = process.of(type)
+    return found[-1] if found else None
+
+
+def clipping(process: Process) -> Clipping | None:
+    """None where nothing is clipped, or no norm is known."""
+    seen, norms = newest_of(process, "clips"), norm_curve(process).values
+    limit = seen.get("limit") if seen is not None else None
+    if seen is None or not limit or not norms or seen.get("scaled"):
+        return None
+    share = sum(norm > limit for norm in norms) / len(norms)
+    return Clipping(limit=limit, steps=len(norms), share=share, norm=median(norms))
+
+
+def clipped_scaled(process: Process) -> Record | None:
+    """The clips, where most cut gradients that still carry the loss scale."""
+    seen = newest_of(process, "clips")
+    return seen if seen is not None and 2 * int(seen.get("scaled") or 0) > int(seen.get("clips") or 0) else None
+
+
+def gradients(recording: Recording) -> CardLine | None:
+    """Norm, clips, skipped steps, accumulation, of the first rank."""
+    process = next(iter(recording.ranks), None)
+    norms = norm_curve(process).values if process is not None else ()
+    if process is None or not norms:
+        return None
+    seen, clips, scaler = newest_of(process, "gradients"), clipping(process), numerics(process, "scaler")
+    facts: dict[str, float | None] = {"norm": median(norms)}
+    texts = [say("norm {norm:.3g} (median)", norm=median(norms))]
+    if clips is not None:
+        facts |= {"limit": clips.limit, "clipped": clips.share}
+        texts.append(say("clipped at {limit:g} in {share} of the steps", limit=clips.limit, share=percent(clips.share)))
+    if (scaled := clipped_scaled(process)) is not None:
+        texts.append(say("clipped at {limit:g} before the loss scale was taken out", limit=scaled.get("limit") or 0.0))
+    if scaler:
+        facts["skipped"] = skipped = int(scaler[-1].get("skipped") or 0)
+        texts.append(say("{skipped} skipped", skipped=count(skipped, "step")))
+    if seen is not None and (micro := int(seen.get("micro") or 1)) > 1:
+        facts["micro_batches"] = micro
+        texts.append(say("{micro} micro batches a step", micro=micro))
+    return CardLine(name="gradients", text=concatenated("; ", texts), facts=facts)

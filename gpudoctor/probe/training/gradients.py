@@ -1,0 +1,236 @@
+"""What a step's gradients are made of: micro batches and their weights in it, losses without a graph, clips.
+
+The graph behind a loss says by how much the criterion's result is multiplied before its backward pass: `loss / 4` and
+`loss * 0.25` keep that number, on the host. So a mean over each of four micro batches has a weight of 1 together, or
+of 4 where nobody divides, or of 1/4 where two do.
+"""
+
+from __future__ import annotations
+
+import sys
+import weakref
+from time import perf_counter
+from typing import TYPE_CHECKING, Any
+
+from ..call_sites import Place, where
+from ..clock import EVALUATION
+from ..tensor_reads import Budget
+from . import both
+
+if TYPE_CHECKING:
+    from ..probe import Probe
+
+HOOK = "gradients"
+_SHARE, _FIRST = 0.0005, 3
+_CRITERIA = frozenset(
+    {"NllLossBackward0", "NllLoss2DBackward0", "MseLossBackward0", "SmoothL1LossBackward0", "HuberLossBackward0",
+     "BinaryCrossEntropyBackward0", "BinaryCrossEntropyWithLogitsBackward0"}
+)  # fmt: skip
+_PASSED = frozenset({"ToCopyBackward0", "NegBackward0", "ViewBackward0", "SqueezeBackward0", "CloneBackward0"})
+"""Nodes that change nothing of a number's size."""
+_MEAN, _DEPTH, _MOST = 1, 8, 64
+_NEAR, _NO_LIMIT = 0.01, 1e6
+"""Part by which a weight may miss a number; a limit that clips nothing."""
+
+
+class Step:
+    """The backward passes of one step."""
+
+    def __init__(self) -> None:
+        self.weights: list[float] = []
+        """Of the criterion in each, where it is a mean and its weight is known."""
+        self.counts: list[float] = []
+        """Targets that each counts, as they become known."""
+        self.passes = self.draws = 0
+        self.places: set[Place] = set()
+        self.loaders: set[Any] = set()
+        self.again = self.leaf = 0
+
+
+class Backwards:
+    """Looks at the backward passes of some steps, and at clips."""
+
+    def __init__(self, probe: Probe) -> None:
+        self._probe = probe
+        self._torch = probe.torch
+        self._budget = Budget(_SHARE)
+        self._open: Step | None = Step()
+        self._spent = 0.0
+        self._root: Any = None
+        """Weak reference to the last loss, and a gradient that its pass left, by its id and version."""
+        self._left: tuple[int, int] | None = None
+        self._place: Place = (None, None, None)
+        self._uneven: list[float] = []
+        self._micro: dict[int, int] = {}
+        self._tally = dict.fromkeys(("looks", "accumulated", "known", "undivided", "twice", "again", "leaf"), 0)
+        self._clip = dict.fromkeys(("clips", "scaled"), 0)
+        self._limit = 0.0
+        self._clip_place: Place = (None, None, None)
+        self._told: dict[str, dict[str, Any]] = {}
+
+    def again(self) -> None:
+        """For a new recording nothing has been seen."""
+        self.__init__(self._probe)  # type: ignore[misc]
+
+    # -- backward passes
+
+    def drawn(self, _batch: Any) -> None:
+        """A batch was drawn."""
+        if self._open is not None and self._probe.clock.phase != EVALUATION:
+            self._open.draws += 1
+            self._open.loaders.add(self._probe.loaders.last.number)
+
+    def begins(self, root: Any) -> None:
+        """A backward pass begins from a loss (before a scaler multiplies it)."""
+        step = self._open
+        if step is None or step.passes >= _MOST:
+            return
+        began = perf_counter()
+        step.passes += 1
+        frame = self._probe.places.user_frame(sys._getframe(3))
+        self._place = where(frame)
+        step.places.add(self._place)
+        before = self._root() if self._root is not None else None
+        if root.grad_fn is None:
+            step.leaf += 1
+        else:
+            if (
+                before is not None
+                and self._left is not None
+                and self._left == self._gradient()
+                and self._same(root, before)
+            ):
+                step.again += 1
+            self._weigh(root.grad_fn, step)
+        self._root, self._left = weakref.ref(root), None
+        self._spent += perf_counter() - began
+
+    def passed(self) -> None:
+        """It has ended."""
+        if self._open is not None:
+            self._left = self._gradient()
+
+    def _same(self, root: Any, before: Any) -> bool:
+        """Whether a loss is the last one, or that divided or scaled once more."""
+        if root is before:
+            return True
+        links = root.grad_fn.next_functions
+        return before.grad_fn is not None and any(link[0] is before.grad_fn for link in links)
+
+    def _gradient(self) -> tuple[int, int] | None:
+        """The first gradient of the first optimizer."""
+        for optimizer in self._probe.models.optimizers()[:1]:
+            for group in optimizer.param_groups:
+                for parameter in group["params"][:8]:
+                    if parameter.grad is not None:
+                        return id(parameter.grad), parameter.grad._version
+        return None
+
+    def _weigh(self, top: Any, step: Step) -> None:
+        """The largest weight of a criterion that is a mean, and how many targets it counts."""
+        found: list[tuple[float, Any]] = []
+        level = [(top, 1.0)]
+        for _ in range(_DEPTH):
+            below: list[tuple[Any, float]] = []
+            for node, weight in level:
+                name = type(node).__name__
+                if name in _CRITERIA:
+                    found.append((weight, node))
+                elif name in ("DivBackward0", "MulBackward0"):
+                    factor = self._factor(node, name)
+                    below += [(node.next_functions[0][0], weight * factor)] if factor else []
+                elif name in _PASSED:
+                    below.append((node.next_functions[0][0], weight))
+                elif name == "AddBackward0":
+                    below += [(link[0], weight) for link in node.next_functions if link[0] is not None]
+            level = below[:8]
+        if not found:
+            return
+        weight, node = max(found, key=lambda item: item[0])
+        if getattr(node, "_saved_reduction", None) != _MEAN:
+            return
+        step.weights.append(weight)
+        counted = getattr(node, "_raw_saved_total_weight", None)
+        if counted is not None and getattr(node, "_saved_weight", None) is None:
+            total = counted.data.detach().reshape(1).float()
+            self._probe.numerics.read_all(total, lambda values: step.counts.append(values[0]))
+
+    def _factor(self, node: Any, name: str) -> float:
+        """A number of the host's by which a node divides or multiplies; 0 where that is not known."""
+        kept = getattr(node, "_raw_saved_other", None)
+        data: Any = kept.data if kept is not None and getattr(kept, "unpack_hook", None) is None else None
+        if type(data) is not self._torch.Tensor or not data.is_cpu or data.numel() != 1:
+            return 0.0
+        value = float(data.detach())
+        return (value if name == "MulBackward0" else 1 / value) if value else 0.0
+
+    def ended(self) -> None:
+        """A step has ended."""
+        step, self._open = self._open, None
+        if step is not None and step.passes:
+            self._fold(step)
+            self._budget.charge(self._spent)
+            self._spent = 0.0
+            if self._tally["looks"] & (self._tally["looks"] - 1) == 0:
+                self.tell()
+        if self._budget.count < _FIRST or self._budget.due():
+            self._open = Step()
+
+    def _fold(self, step: Step) -> None:
+        tally, count = self._tally, step.passes
+        tally["looks"] += 1
+        tally["again"] += step.again > 0
+        tally["leaf"] += step.leaf == count
+        if count < 2 or len(step.places) > 1 or len(step.loaders) > 1 or step.draws < count - 1 or step.again:
+            self._micro[1] = self._micro.get(1, 0) + 1
+            return
+        tally["accumulated"] += 1
+        self._micro[count] = self._micro.get(count, 0) + 1
+        if len(step.weights) == count and min(step.weights) >= (1 - _NEAR) * max(step.weights):
+            whole = sum(step.weights)
+            tally["known"] += 1
+            tally["undivided"] += abs(whole / count - 1) < _NEAR
+            tally["twice"] += abs(whole * count - 1) < _NEAR
+            if len(step.counts) == count and min(step.counts) > 0 and len(self._uneven) < 256:
+                self._uneven.append(max(step.counts) / min(step.counts))
+
+    # -- clips
+
+    def clips(self, args: Any, kwargs: Any) -> None:
+        """Gradients are about to be clipped by their norm."""
+        limit = kwargs.get("max_norm", args[1] if len(args) > 1 else None)
+        numerics = self._probe.numerics
+        if isinstance(limit, (int, float)) and 0 < limit < _NO_LIMIT:
+            if not self._clip["clips"] or self._clip["clips"] & 63 == 0:
+                self._clip_place = where(self._probe.places.user_frame(sys._getframe(4)))
+            self._limit = float(limit)
+            self._clip["clips"] += 1
+            self._clip["scaled"] += numerics.carries_scale and limit < numerics.known_scale
+
+    # -- telling
+
+    def tell(self) -> None:
+        """Write what is known by now."""
+        spread = sorted(self._uneven)
+        passes = {
+            **self._tally, "micro": max(self._micro, key=lambda count: self._micro[count], default=None),
+            "uneven": spread[len(spread) // 2] if spread else None, "path": self._place[0], "line": self._place[1],
+        }  # fmt: skip
+        clips = {
+            **self._clip, "limit": self._limit, "scale": self._probe.numerics.known_scale or None,
+            "path": self._clip_place[0], "line": self._clip_place[1],
+        }  # fmt: skip
+        for kind, facts, some in (("gradients", passes, passes["looks"]), ("clips", clips, clips["clips"])):
+            if some and facts != self._told.get(kind):
+                self._told[kind] = facts
+                self._probe.record(kind, {"step": self._probe.steps.index, **facts})
+
+
+def install(probe: Probe) -> None:
+    """Look at losses, batches, clips and ends of steps."""
+    seen, guard = Backwards(probe), probe.guard
+    probe.training[HOOK] = seen
+    probe.steps.after.append(guard.reading(HOOK, seen.ended))
+    probe.rooted = both(probe.rooted, guard.reading(HOOK, seen.begins))
+    probe.weighed, probe.clips = guard.safely(HOOK, seen.passed), guard.safely(HOOK, seen.clips)
+    probe.drawn = both(probe.drawn, guard.safely(HOOK, seen.drawn))
