@@ -94,13 +94,9 @@ class Backwards:
         if root.grad_fn is None:
             step.leaf += 1
         else:
-            if (
-                before is not None
-                and self._left is not None
-                and self._left == self._gradient()
-                and self._same(root, before)
-            ):
-                step.again += 1
+            if before is not None and before.grad_fn is not None and self._left and self._left == self._gradient():
+                # The same loss, or that divided or scaled once more; nothing has cleared what the first pass left.
+                step.again += root is before or any(link[0] is before.grad_fn for link in root.grad_fn.next_functions)
             self._weigh(root.grad_fn, step)
         self._root, self._left = weakref.ref(root), None
         self._spent += perf_counter() - began
@@ -109,13 +105,6 @@ class Backwards:
         """It has ended."""
         if self._open is not None:
             self._left = self._gradient()
-
-    def _same(self, root: Any, before: Any) -> bool:
-        """Whether a loss is the last one, or that divided or scaled once more."""
-        if root is before:
-            return True
-        links = root.grad_fn.next_functions
-        return before.grad_fn is not None and any(link[0] is before.grad_fn for link in links)
 
     def _gradient(self) -> tuple[int, int] | None:
         """The first gradient of the first optimizer."""

@@ -86,16 +86,15 @@ class Trained:
             **self._held(own),
         }
         facts.update(_tables(model, own, self._grown[1] if self._grown else 0))
+        place: Place = (None, None, None)
         if self._grown is not None:
             before, after, place = self._grown
             facts |= {"grown": [before, after], "new_inputs": self._new, "batches": self._batches}
-            facts |= {"path": place[0], "line": place[1]}
         elif self._loaded:
-            inside = {id(parameter) for parameter in own.values()}
+            inside, place = {id(parameter) for parameter in own.values()}, self._loaded_at
             kept = sum(id(reference()) in inside for reference in self._loaded)
             facts |= {"loaded": len(self._loaded), "loaded_kept": kept}
-            facts |= {"path": self._loaded_at[0], "line": self._loaded_at[1]}
-        return facts
+        return {**facts, "path": place[0], "line": place[1]}
 
     def _held(self, own: Mapping[str, Any]) -> dict[str, Any]:
         """What the optimizers that make steps have of it."""
