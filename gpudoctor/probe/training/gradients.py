@@ -87,8 +87,7 @@ class Backwards:
             return
         began = perf_counter()
         step.passes += 1
-        frame = self._probe.places.user_frame(sys._getframe(3))
-        self._place = where(frame)
+        self._place = where(self._probe.places.user_frame(sys._getframe(3)))
         step.places.add(self._place)
         before = self._root() if self._root is not None else None
         if root.grad_fn is None:

@@ -38,14 +38,14 @@ class Trained:
         self._probe = probe
         self._next = 1
         self._told: dict[str, Any] = {}
-        self._grown: tuple[int, int, Place] | None = None
+        self.grown: tuple[int, int, Place] | None = None
         """A vocabulary's rows before and after it was resized, and where."""
         self._new = self._batches = 0
         """New tokens among the inputs, and batches that were looked at for them."""
         self._budget = Budget(_SHARE)
-        self._loaded: list[Any] = []
+        self.loaded: list[Any] = []
         """Weak references to the parameters of adapters that were read from a file."""
-        self._loaded_at: Place = (None, None, None)
+        self.loaded_at: Place = (None, None, None)
 
     def again(self) -> None:
         """For a new recording nothing has been told."""
@@ -85,15 +85,15 @@ class Trained:
             "base_trained": _size(p for name, p in own.items() if name in under and p.requires_grad and p.dim() > 1),
             **self._held(own),
         }
-        facts.update(_tables(model, own, self._grown[1] if self._grown else 0))
+        facts.update(_tables(model, own, self.grown[1] if self.grown else 0))
         place: Place = (None, None, None)
-        if self._grown is not None:
-            before, after, place = self._grown
+        if self.grown is not None:
+            before, after, place = self.grown
             facts |= {"grown": [before, after], "new_inputs": self._new, "batches": self._batches}
-        elif self._loaded:
-            inside, place = {id(parameter) for parameter in own.values()}, self._loaded_at
-            kept = sum(id(reference()) in inside for reference in self._loaded)
-            facts |= {"loaded": len(self._loaded), "loaded_kept": kept}
+        elif self.loaded:
+            inside, place = {id(parameter) for parameter in own.values()}, self.loaded_at
+            kept = sum(id(reference()) in inside for reference in self.loaded)
+            facts |= {"loaded": len(self.loaded), "loaded_kept": kept}
         return {**facts, "path": place[0], "line": place[1]}
 
     def _held(self, own: Mapping[str, Any]) -> dict[str, Any]:
@@ -101,45 +101,30 @@ class Trained:
         each = [held_by(optimizer) for optimizer in self._probe.models.optimizers()]
         held: set[int] = set().union(*each)
         left = [name for name, p in own.items() if p.requires_grad and id(p) not in held and p.grad is not None]
-        twice = [p for p in own.values() if p.requires_grad and sum(id(p) in one for one in each) > 1]
         return {
             "frozen_held": _size(p for p in own.values() if id(p) in held and not p.requires_grad),
-            "twice": _size(twice),
+            "twice": _size(p for p in own.values() if p.requires_grad and sum(id(p) in one for one in each) > 1),
             "left": left[:_NAMES],
             "left_elements": _size(own[name] for name in left),
         }
 
     # -- vocabularies
 
-    def resized(self, before: int, after: int, place: Place) -> None:
-        """An embedding has other rows now."""
-        if after > before > 0:
-            self._grown = before, after, place
-
     def drawn(self, batch: Any) -> None:
         """A batch was drawn: does it have any of the new tokens?"""
-        if self._grown is None or (self._batches >= 3 and not self._budget.due()):
+        if self.grown is None or (self._batches >= 3 and not self._budget.due()):
             return
-        began = perf_counter()
-        plain = self._probe.torch.Tensor
+        began, plain = perf_counter(), self._probe.torch.Tensor
         if isinstance(batch, Mapping):
             ids: Any = batch.get("input_ids")
             mask: Any = batch.get("attention_mask")
             if type(ids) is plain and ids.is_cpu and ids.dtype is self._probe.torch.int64:
-                new: Any = ids >= self._grown[0]
+                new: Any = ids >= self.grown[0]
                 if type(mask) is plain and mask.shape == ids.shape:
                     new = new & (mask != 0)
                 self._batches += 1
                 self._new += int(new.count_nonzero())
         self._budget.charge(perf_counter() - began)
-
-    # -- adapters
-
-    def loaded(self, model: Any, place: Place) -> None:
-        """An adapter's weights were read from a file into a model."""
-        found = [p for name, p in parameters(model).items() if _LORA.search(name)]
-        if found:
-            self._loaded, self._loaded_at = [weakref.ref(parameter) for parameter in found], place
 
 
 def _size(some: Any) -> int:
@@ -183,13 +168,14 @@ def install(probe: Probe) -> None:
     def resize(args: Any, _kwargs: Any) -> Any:
         place = where(probe.places.user_frame(sys._getframe(CALLER)))
         before = _rows(args[0])
-        if (yield) is not None:
-            trained.resized(before, _rows(args[0]), place)
+        if (yield) is not None and 0 < before < _rows(args[0]):
+            trained.grown = before, _rows(args[0]), place
 
     def load(args: Any, _kwargs: Any) -> Any:
         place = where(probe.places.user_frame(sys._getframe(CALLER)))
         yield
-        trained.loaded(args[0], place)
+        found = [weakref.ref(p) for name, p in parameters(args[0]).items() if _LORA.search(name)]
+        trained.loaded, trained.loaded_at = found, place
 
     def hook(owner: str, name: str, work: Any) -> Any:
         return lambda module: guard.surround(HOOK, getattr(module, owner), name, work)
