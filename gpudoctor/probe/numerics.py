@@ -82,8 +82,7 @@ class Numerics:
         self._clips = False
         self.known_scale = 0.0
         """The loss scale that was read last; 0 where none was."""
-        self.carries_scale = False
-        """Whether a loss was scaled, and nothing has unscaled its gradients since."""
+        self.carries_scale = False  # a loss was scaled, and nothing has unscaled its gradients since
 
     def read(self, number: Any, note: Callable[[float], None]) -> None:
         """`note` the value of a tensor of one element: at once on the CPU, else when it has arrived."""

@@ -164,9 +164,7 @@ SWALLOWED = 1e-6
 """Size of a step relative to the weights below which single precision may lose it."""
 TOLD = (12, 25, 50, 100, 200, 400, 800, 1600, 3200, 6400, 12800)
 """Readings after which what was counted is told."""
-_NAMES = 64
-_COARSE = 4
-"""Weights of half precision of which elements are kept, the largest ones."""
+_NAMES, _COARSE = 64, 4
 
 
 class Readings:
@@ -194,8 +192,7 @@ class Readings:
         """By name: large weights of half precision, some of their elements at first, and which had a gradient."""
         self._lost: list[float] = []
         """Shares of such elements that a step left as they were, although they had a gradient."""
-        self._stuck: float | None = None
-        """Share of the elements in `_coarse` that still are what they were at first."""
+        self._stuck: float | None = None  # share of the elements in `_coarse` that are what they were at first
         self._since = self._until = 0
 
     def before(self, optimizer: Any) -> None:
