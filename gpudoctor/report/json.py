@@ -119,7 +119,7 @@ def finite(value: Json) -> Json:
 
 def run_object(run: RunSummary) -> JsonObject:
     """A run as plain data, without its series."""
-    card: JsonObject = {line.name: {"text": line.text, **finite(dict(line.facts))} for line in run.training}
+    card: JsonObject = {line.name: finite({"text": line.text, **line.facts}) for line in run.training}
     return {**_keyed(run), "training": card}
 
 

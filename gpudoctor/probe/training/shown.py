@@ -49,6 +49,8 @@ class Shown:
     def _text(self, batch: Any) -> dict[str, Any]:
         """The rows in parts of one kind: trained or not."""
         plain = self._probe.torch.Tensor
+        ids: Any
+        labels: Any
         ids, labels = (batch.get(name) if hasattr(batch, "get") else None for name in ("input_ids", "labels"))
         if type(ids) is not plain or not ids.is_cpu or ids.dim() != 2:
             return {}

@@ -75,7 +75,7 @@ def changed(code: str, outcomes: Sequence[Outcome], before: Recording, after: Re
     line = next((getattr(item, "judges", "") for item in outcomes if item.code == code), "")
     old, new = ({item.name: item.facts for item in training_card(run)}.get(line, {}) for run in (before, after))
     for name, value in old.items():
-        now = new.get(name)
+        now: Any = new.get(name)
         if all(isinstance(each, int | float) and not isinstance(each, bool) for each in (value, now)) and now != value:
             shown = percent if "share" in name else number
             fact = name.replace("_", " ")

@@ -15,7 +15,7 @@ from gpudoctor.model.evidence import SourceSpan
 from gpudoctor.model.records import frozen, replace
 from gpudoctor.model.run import CardLine
 from gpudoctor.model.signs.recording import Process, Record, Recording
-from gpudoctor.text import number, percent
+from gpudoctor.text import count, figure, number, percent
 
 TRAINING, EVALUATION = "training", "evaluation"
 _PACKED, _AT_LIMIT = 0.9, 0.5
@@ -171,8 +171,9 @@ def batch(recording: Recording) -> CardLine | None:
             parts.append(say("{share} of the rows cut at {width}", share=percent(cut), width=number(widest)))
     elif found is not None and (last := found.records[-1]).get("most") is not None:
         facts |= {"least": last.get("least"), "most": last.get("most")}
-        least, most = number(float(last.get("least"))), number(float(last.get("most")))
-        parts.append(say("{least} to {most}", least=least, most=most))
+        least, most = figure(float(last.get("least"))), figure(float(last.get("most")))
+        each = " x ".join(map(number, shape[1:])) if len(shape) > 2 else count(shape[-1] if shape[1:] else 1, "number")
+        parts.append(say("each {shape}, {least} to {most}", shape=each, least=least, most=most))
     return CardLine(name="batch", text=concatenated("; ", parts), facts=facts)
 
 
@@ -193,9 +194,7 @@ def _shape(recording: Recording, found: Looks | None) -> Sequence[int]:
 def _size(shape: Sequence[int], found: Looks | None) -> str:
     if _is_text(found):
         return say("{rows} x {tokens} tokens", rows=number(shape[0]), tokens=number(shape[1]))
-    if len(shape) == 1:
-        return say("{rows} samples", rows=number(shape[0]))
-    return say("{rows} samples of {shape}", rows=number(shape[0]), shape=" x ".join(map(number, shape[1:])))
+    return say("{rows} samples", rows=number(shape[0]))
 
 
 def labels(recording: Recording) -> CardLine | None:
