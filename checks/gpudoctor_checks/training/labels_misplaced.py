@@ -97,7 +97,8 @@ class LabelsMisplaced(Check):
             )  # fmt: skip
             yield self._found(patient, "copy", message, here, Severity.WARNING)
         labels, pads = int(last.get("labels") or 0), int(last.get("pads") or 0)
-        if labels and pads >= self.limit("share") * labels:
+        # Classes of tokens may have the padding's number, and are no tokens.
+        if labels and pads >= self.limit("share") * labels and max(here, next_, after) >= other:
             message = say(
                 "{share} of the labels that the loss counts are padding ({pads:,} of {labels:,}).",
                 share=percent(pads / labels), pads=pads, labels=labels,

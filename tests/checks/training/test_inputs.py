@@ -182,3 +182,25 @@ def test_limits_of_evaluations():
     assert evaluated(0, labels_at_padding=5) == ["padding"] and evaluated(0, labels_at_padding=4) == []
     with pytest.raises(Unavailable):
         examine(EvaluationOverlap, make_patient(recording=make_recording(make_process(make_steps(40)))))
+
+
+def test_healthy_and_sick_pixels_that_are_resized():
+    def given(**fields):
+        usual = {
+            "layer": "Conv2d",
+            "dims": 4,
+            "shape": [8, 3, 9, 9],
+            "least": 0.0,
+            "of": 99,
+            "rounded": 3,
+            "finite": 99,
+        }
+        item = record("call", kind="layer", model="Net", next="ReLU", **usual | fields)
+        run = make_recording(make_process(make_steps(40), records=[item]))
+        return [found.detail.how for found in examine(InputsUnlike, make_patient(recording=run))]
+
+    assert given(most=254.5, mean=90.0) == ["pixels"]
+    assert given(most=150.0, mean=30.0) == [], "a spectrogram"
+    assert given(most=2.6, mean=0.1, shape=[8, 64, 100, 1]) == [], "channels of a series of times"
+    assert given(most=2.6, mean=0.1, shape=[8, 64, 100, 3]) == ["last"]
+    assert not evaluated(0) and evaluated(9) == ["samples"]

@@ -168,3 +168,8 @@ def test_limits_of_misplaced_labels():
     assert misplaced(pads=4) == ["padding"] and misplaced(pads=3) == []
     with pytest.raises(Unavailable):
         examine(LabelsMisplaced, make_patient(recording=make_recording(make_process(make_steps(40)))))
+
+
+def test_healthy_classes_that_have_the_number_of_padding_and_sick_padding():
+    assert misplaced(hits=[3, 4, 3], pads=8) == [], "classes of tokens are no tokens"
+    assert misplaced(pads=32) == ["padding"] and untrained(unlabelled=8)[0].detail.how == "rows"
