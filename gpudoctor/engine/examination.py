@@ -310,7 +310,7 @@ def _summary(
 ) -> Summary:
     severities = [item.finding.severity for item in ranked]
     saved = patient.kind is PatientKind.RECORDING and (run is None or not run.ranks)
-    judged, missed = ((), ()) if saved else areas(patient.kind, outcomes, patient, run and run.training)
+    judged, missed = ((), ()) if saved else areas(patient.kind, outcomes, patient, run.training if run else None)
     return Summary(
         verdict=pronounce(patient, ranked, outcomes, run, incomplete=incomplete),
         unexamined=_unexamined(patient, ranked, outcomes, run, incomplete=incomplete),

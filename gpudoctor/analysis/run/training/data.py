@@ -165,8 +165,8 @@ def batch(recording: Recording) -> CardLine | None:
         widely = [int(item.get("cut") or 0) for item in found.records if item.get("width") == widest]
         # Texts of any length seldom have the same greatest one in most batches, and a round one.
         limit = len(widely) > max(1, _AT_LIMIT * len(found.records)) and not (widest % 8 and widest % 50)
-        if limit and sum(widely) and found.total("full") < _PACKED * rows:
-            cut = sum(widely) / rows
+        cut = sum(widely) / max(1, rows)
+        if limit and cut and found.total("full") < _PACKED * rows:
             facts |= {"cut": cut, "width": widest}
             parts.append(say("{share} of the rows cut at {width}", share=percent(cut), width=number(widest)))
     elif found is not None and (last := found.records[-1]).get("most") is not None:
