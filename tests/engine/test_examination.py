@@ -83,7 +83,7 @@ def script_with(comments):
         scripts=(
             Script(
                 path="src/train.py", text=text, tree=ast.parse(text), lines=5, calls=(), loops=(), classes={},
-                imports={}, arguments={}, entry=True, kinds={},
+                imports={}, arguments={}, entry=True, kinds={}, span=lambda _: None,
                 ignored=comments, ignore_reasons=dict.fromkeys(comments, "measured"),
             ),
         )

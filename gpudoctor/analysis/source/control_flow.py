@@ -26,11 +26,6 @@ def function_of(script: Script, node: ast.AST) -> Function | None:
     return next((item for item in enclosing(script, node) if isinstance(item, FUNCTIONS)), None)
 
 
-def scope_of(script: Script, node: ast.AST) -> Function | ast.Module:
-    """The function that holds a node, or the module."""
-    return function_of(script, node) or script.tree
-
-
 def statement(script: Script, node: ast.AST) -> ast.stmt | None:
     """The statement that a node is or is part of."""
     if isinstance(node, ast.stmt):

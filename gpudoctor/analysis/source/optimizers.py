@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from gpudoctor.analysis.memo import once
-from gpudoctor.analysis.source.control_flow import bound_to, scope_of
-from gpudoctor.analysis.source.syntax import is_attribute, is_method_call, is_name, keyword_value, walk
+from gpudoctor.analysis.source.control_flow import bound_to
+from gpudoctor.analysis.source.syntax import is_attribute, is_method_call, keyword_value, walk
 from gpudoctor.model.signs.source import Call, Script, Source
 
 _CLASSES = re.compile(
@@ -53,28 +53,13 @@ def _of_script(script: Script) -> tuple[BoundOptimizer, ...]:
         given = given or (call.node.args[0] if call.node.args else None)
         if given is None or isinstance(given, ast.Starred):
             continue
-        expression = _followed(script, call, given)
+        expression = script.written(given)
         owners = tuple(_owners(expression))
         plain = is_method_call(expression, *_GIVES) and not expression.args
         whole = plain and len(owners) == 1
         name = bound_to(script, call.node)
         found.append(BoundOptimizer(script=script, call=call, name=name, owners=owners, whole=whole, given=given))
     return tuple(found)
-
-
-def _followed(script: Script, call: Call, given: ast.expr) -> ast.expr:
-    """The value of a name that is assigned once in the function, else the expression itself."""
-    if not isinstance(given, ast.Name):
-        return given
-    scope = scope_of(script, call.node)
-    values = [
-        node.value
-        for node in walk(scope)
-        if isinstance(node, ast.Assign)
-        and any(is_name(target, given.id) for target in node.targets)
-        and node.lineno < call.span.line
-    ]
-    return values[0] if len(values) == 1 else given
 
 
 def _owners(expression: ast.expr) -> Iterator[ast.expr]:

@@ -249,28 +249,13 @@ def _dicts_of(script: Script) -> Iterator[Setup]:
             {"config", "config_params"} if call.name == "deepspeed.initialize" else set()
         )
         for keyword in call.node.keywords:
-            node = _dict_display(script, keyword.value) if keyword.arg in names else None
-            if node is not None:
+            node = script.written(keyword.value) if keyword.arg in names else None
+            if isinstance(node, ast.Dict):
                 yield Setup(
                     tool=Tool.DEEPSPEED, kind=None, path=script.path, line=node.lineno,
                     title=f"{base_name(script.path)}:{node.lineno}", items=_unchanged(script, keyword.value, node),
                     script=script, call=call, dict_node=node,
                 )  # fmt: skip
-
-
-def _dict_display(script: Script, node: ast.expr) -> ast.Dict | None:
-    """The dict that an expression is: a display, or a name bound once, to one."""
-    if isinstance(node, ast.Dict):
-        return node
-    if not isinstance(node, ast.Name):
-        return None
-    bound = [
-        item.value
-        for item in nodes(script, ast.Assign, ast.AnnAssign)
-        for target in (item.targets if isinstance(item, ast.Assign) else [item.target])
-        if is_name(target, node.id)
-    ]
-    return bound[0] if len(bound) == 1 and isinstance(bound[0], ast.Dict) else None
 
 
 def _unchanged(script: Script, name: ast.expr, node: ast.Dict) -> dict[str, Written]:

@@ -41,6 +41,8 @@ class Thing:
     """What an expression gives, as far as the source tells."""
 
     type: str | None = None
+    name: str | None = None
+    """Dotted name of a library's module, class or function."""
     device: str | None = None
     value: Value = Unknown()
     made: tuple[ast.Call, ...] = ()
@@ -223,8 +225,6 @@ class Loop:
     accumulates: Value | None = None
     """Micro-batches an optimizer step, when the body shows gradient accumulation."""
     confident: bool = True
-    count: Value | None = None
-    """Passes of a `range(...)`, `range(args.epochs)` by the option's default; None for other loops."""
 
     def calls(self, *names: str) -> Iterator[Event]:
         """Events that call one of the names; a name that starts with a dot matches any method of that name."""
@@ -275,6 +275,10 @@ class Script:
     names_of: Callable[[ast.Call], tuple[str, ...]] = field(default=lambda _: (), repr=False, compare=False)
     """The names that hold the loader that a call makes, in any script of the program."""
     thing: Callable[[ast.AST], Thing] = field(default=lambda _: Thing(), repr=False, compare=False)
+    written: Callable[[ast.expr], ast.expr] = field(default=lambda node: node, repr=False, compare=False)
+    """The one expression that gives a name its value where it is used; the name itself where there are several."""
+    span: Callable[[ast.AST], SourceSpan] = field(repr=False, compare=False)
+    """The place of a node in this script."""
     memory: dict[Hashable, Any] = field(default_factory=dict, repr=False, compare=False)
     """Answers about it that were worked out before: `gpudoctor.analysis.memo`."""
 
@@ -297,18 +301,6 @@ class Script:
     def text_lines(self) -> Sequence[str]:
         """The text line by line (`\\n` alone ends one, as for Python's line numbers), without line ends."""
         return remembered(self, "text lines", lambda: self.text.split("\n"))
-
-    def span(self, node: ast.AST) -> SourceSpan:
-        """The place of a node in this script."""
-        line = getattr(node, "lineno", 1)
-        source = self.text_lines
-        return SourceSpan(
-            path=self.path,
-            line=line,
-            column=getattr(node, "col_offset", 0) + 1,
-            end_line=getattr(node, "end_lineno", None),
-            text=source[line - 1].strip() if 0 < line <= len(source) else "",
-        )
 
 
 @frozen

@@ -278,7 +278,17 @@ def call(program: "SourceLookup", module: Module, node: ast.Call) -> AbstractVal
         return returned
     if found.base is not NOTHING and not found.called and isinstance(node.func, ast.Attribute):
         return _of_method(found, node, args, keywords, no_grad)
-    return library.call_result(found.name, args, keywords, node, no_grad)
+    given = library.call_result(found.name, args, keywords, node, no_grad)
+    collates = keywords["collate_fn"].definition if given.elem is not None and "collate_fn" in keywords else None
+    return given.replace(elem=_collated(program, collates)) if isinstance(collates, Function) else given
+
+
+def _collated(program: "SourceLookup", function: Function) -> AbstractValue:
+    """A batch, in which the lists of the dict that the collate function returns are no tensors."""
+    keys = program.returned(function).keys or {}
+    made = [key for key, part in keys.items() if part.type == "list" or (part.elem is not None and part.type is None)]
+    lists = {key: AbstractValue(type="list") for key in made}
+    return AbstractValue(type=BATCH, device="cpu", keys=lists or None, open=bool(lists))
 
 
 def _retold(node: ast.Call, returned: AbstractValue) -> AbstractValue:

@@ -8,6 +8,7 @@ from typing import Any
 
 from gpudoctor.analysis.source.syntax import called_name
 from gpudoctor.model.signs.source import GuardKind, Known, Unknown
+from gpudoctor.vitals.source.index import text_of
 from gpudoctor.vitals.source.library import FAILED, RANK_ZERO
 from gpudoctor.vitals.source.values import MISSING, WITH_A_GPU, AbstractValue, Condition, Meanings, value_of
 
@@ -136,7 +137,7 @@ def subject(node: ast.AST) -> frozenset[str]:
         if isinstance(part, ast.Name):
             found.add(part.id)
         elif isinstance(part, ast.Attribute):
-            found.add(dotted(part))
+            found.add(text_of(part) or "?.")
         elif isinstance(part, ast.BinOp):
             waiting += [part.left, part.right]
         elif isinstance(part, ast.Call):
@@ -144,16 +145,6 @@ def subject(node: ast.AST) -> frozenset[str]:
         elif isinstance(part, ast.Subscript):
             waiting.append(part.value)
     return frozenset(found)
-
-
-def dotted(node: ast.AST) -> str:
-    """`a.b.c` as written; what is no name becomes `?`."""
-    parts: list[str] = []
-    while isinstance(node, ast.Attribute) and len(parts) < 20:
-        parts.append(node.attr)
-        node = node.value
-    parts.append(node.id if isinstance(node, ast.Name) else "?")
-    return ".".join(reversed(parts))
 
 
 def periodic(node: ast.BinOp, thing: AbstractValue, text: str) -> Meanings:

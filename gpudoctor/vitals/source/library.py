@@ -4,7 +4,6 @@ import ast
 import re
 from collections.abc import Callable
 
-from gpudoctor.analysis.source.syntax import walk
 from gpudoctor.model.graphless import NO_GRAPH
 from gpudoctor.model.signs.source import GuardKind, Known
 from gpudoctor.vitals.source.library_functions import (
@@ -96,7 +95,7 @@ def _instance(name: str, args: Arguments, keywords: Keywords, node: ast.Call) ->
         elem = None
         attrs = None
         if kind_of(name) == LOADER:
-            elem = collated(keywords.get("collate_fn", NOTHING))
+            elem = AbstractValue(type=BATCH, device="cpu")
         elif name in ("torch.nn.ModuleList", "torch.nn.Sequential"):
             elem = element(
                 args[0] if len(args) == 1 and args[0].type in (None, "list") else AbstractValue(items=tuple(args))
@@ -238,34 +237,3 @@ _SPECIAL: dict[str, Callable[[Arguments, Keywords], AbstractValue]] = {
     "math.isfinite": _constantly(AbstractValue(test=(FINITE,))),
     "numpy.isfinite": _constantly(AbstractValue(test=(FINITE,))),
 }
-
-
-def collated(function: AbstractValue) -> AbstractValue:
-    """A batch, in which the lists of the dict that the collate function returns are no tensors."""
-    node = getattr(function.definition, "node", None)
-    lists = {key: AbstractValue(type="list") for key in _lists(node)} if isinstance(node, ast.FunctionDef) else {}
-    return AbstractValue(type=BATCH, device="cpu", keys=lists or None, open=bool(lists))
-
-
-def _lists(node: ast.FunctionDef) -> list[str]:
-    """Keys of the dict that a function returns whose values are lists."""
-    values = {
-        target.id: part.value
-        for part in walk(node)
-        if isinstance(part, ast.Assign)
-        for target in part.targets
-        if isinstance(target, ast.Name)
-    }
-
-    def named(value: ast.expr | None) -> ast.expr | None:
-        return values.get(value.id) if isinstance(value, ast.Name) else value
-
-    returned = [part.value for part in walk(node) if isinstance(part, ast.Return)]
-    whole = named(returned[0]) if len(returned) == 1 else None
-    if not isinstance(whole, ast.Dict):
-        return []
-    return [
-        str(key.value)
-        for key, value in zip(whole.keys, whole.values, strict=True)
-        if isinstance(key, ast.Constant) and isinstance(named(value), ast.List | ast.ListComp)
-    ]

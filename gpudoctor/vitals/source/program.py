@@ -202,15 +202,24 @@ class SourceLookup:
 
     def look(self, scope: Scope, name: str, use: ast.AST | None) -> AbstractValue | None:
         """What a name holds in a scope at a place, or at the scope's end; None where nothing binds it."""
+        found = self.binding(scope, name, use)
+        return self._starred(scope.module, name) if found is None else self.joined(found)
+
+    def binding(self, scope: Scope, name: str, use: ast.AST | None) -> list[Binding] | None:
+        """The bindings that may give a name what it holds in a scope at a place; None where nothing binds it."""
         home: Scope | None = scope
         while home is not None:
             if name in home.bindings and (home is scope or home.klass is None):
-                found, _ = self.reaching(home, home.bindings[name], use if home is scope else None)
-                return self.joined(found)
-            if home.outer is None:
-                return self._starred(home.module, name)
+                return self.reaching(home, home.bindings[name], use if home is scope else None)[0]
             home = home.outer
         return None
+
+    def written(self, module: Module, node: ast.expr) -> ast.expr:
+        """The one expression that gives a name its value where it is used; the name itself where there are several."""
+        found = self.binding(module.home(node), node.id, node) if isinstance(node, ast.Name) else None
+        one = found[0] if found is not None and len(found) == 1 else None
+        plain = one is not None and one.kind == "value" and not one.part
+        return one.value if plain and one is not None and isinstance(one.value, ast.expr) else node
 
     def _starred(self, module: Module, name: str) -> AbstractValue | None:
         for node in module.stars if not name.startswith("_") else ():

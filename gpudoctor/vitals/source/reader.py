@@ -191,6 +191,8 @@ class _Builder:
             starts=starts(module),
             names_of=self._names_of,
             thing=self._things(module),
+            written=lambda node: self.program.written(module, node),
+            span=module.span,
         )
 
     def _things(self, module: Module) -> Callable[[ast.AST], Thing]:
@@ -209,6 +211,7 @@ class _Builder:
         return Thing(
             defined=defined,
             type=self.program.type_name(thing),
+            name=thing.ref,
             device=thing.device,
             made=made,
             value=value_of(thing, module.segment(node)),
@@ -234,7 +237,6 @@ class _Builder:
                 parents=parents,
                 accumulates=self._accumulates(record) if record.role is LoopRole.TRAINING else None,
                 confident=record.confident,
-                count=record.count,
             )
         return record.loop
 
