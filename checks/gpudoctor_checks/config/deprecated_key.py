@@ -167,7 +167,7 @@ class DeprecatedKey(Check):
     def _trainers(self, patient: Patient, source: Source) -> Iterator[Finding]:
         own: dict[str, list[Call]] = {}
         for script, call in trainers(source):
-            kind = built(source, script, call)
+            kind = built(call)
             # A subclass with a constructor of its own may do with an argument what it likes.
             taken = {row.name for row in facts("trainer")} & kind.declared
             if kind.of(frozenset({"transformers"}), TRAINERS) and not taken:

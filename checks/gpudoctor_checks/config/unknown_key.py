@@ -159,17 +159,17 @@ class UnknownKey(Check):
             for call in script.calls:
                 root = call.name.split(".", 1)[0]
                 known_call = call.method in CALLS and root in {"peft", "transformers"}
-                base = arguments_class(source, script, call) if call.method[:1].isupper() else ""
+                base = arguments_class(call) if call.method[:1].isupper() else ""
                 if not (base or known_call) or in_a_test(call):
                     continue
                 last = base.rpartition(".")[2]
                 if base.startswith("transformers.") and last in TRAINING_ARGUMENTS:
-                    declared = built(source, script, call).declared
+                    declared = built(call).declared
                     own = of_transformers.get(last)
                     keys = (own or tables()["training-arguments"].keys) | declared
                     yield from self._call(script, call, keys, own is not None, "training-arguments")
                 elif base.startswith("trl.") and last in EXTENDED:
-                    keys = known(("training-arguments", "trl")) | built(source, script, call).declared
+                    keys = known(("training-arguments", "trl")) | built(call).declared
                     yield from self._call(script, call, keys, False, "training-arguments")
                 elif known_call:
                     own = of_peft.get(call.method)

@@ -1,14 +1,12 @@
 """Whose class a call builds: a library's own, or the program's, with what it declares and what it extends."""
 
 import ast
-import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from gpudoctor.analysis.memo import once
 from gpudoctor.analysis.source.syntax import FunctionNode, nodes
-from gpudoctor.model.memo import remembered
-from gpudoctor.model.signs.source import Call, Script, Source
+from gpudoctor.model.signs.source import Call, Source
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,64 +31,11 @@ class Built:
         return ""
 
 
-def built(source: Source, script: Script, call: Call) -> Built:
+def built(call: Call) -> Built:
     """The class that a call builds, the program's own subclasses followed through its modules."""
-    return remembered(source, ("built", script.path, call.name), lambda: _built(source, script, call.name))
-
-
-def _built(source: Source, script: Script, name: str) -> Built:
-    found = _class_of(source, script, name)
-    if found is None:
-        strange = name[:1] in "?." or "." not in name
-        return Built(names=() if strange else (name,))
-    names: list[str] = []
-    own: list[ast.ClassDef] = []
-    waiting = [found]
-    while waiting:
-        home, node = waiting.pop(0)
-        if node in own:
-            continue
-        own.append(node)
-        info = home.classes.get(node.name)
-        for base in info.bases if info is not None else ():
-            inner = _class_of(source, home, base)
-            if inner is not None:
-                waiting.append(inner)
-            elif "." in base:
-                names.append(base)
-    return Built(names=tuple(dict.fromkeys(names)), own=tuple(own))
-
-
-def _class_of(source: Source, script: Script, name: str) -> tuple[Script, ast.ClassDef] | None:
-    """The program's class of a resolved name: `Mine` of the script itself, `package.module.Mine` of another."""
-    module, _, last = name.rpartition(".")
-    if not module:
-        node = classes_in(script).get(last)
-        return (script, node) if node is not None else None
-    path = module.replace(".", "/")
-    for other in _defining(source).get(last, ()):
-        if _stem(other) == path or _stem(other).endswith("/" + path):
-            return other, classes_in(other)[last]
-    return None
-
-
-def _stem(script: Script) -> str:
-    return script.path.replace(os.sep, "/").removesuffix(".py").removesuffix("/__init__")
-
-
-@once
-def _defining(source: Source) -> Mapping[str, list[Script]]:
-    found: dict[str, list[Script]] = {}
-    for script in source.scripts:
-        for name in classes_in(script):
-            found.setdefault(name, []).append(script)
-    return found
-
-
-@once
-def classes_in(script: Script) -> Mapping[str, ast.ClassDef]:
-    """The classes of a script by their own names."""
-    return {node.name: node for node in nodes(script, ast.ClassDef)}
+    if call.builds is not None:
+        return Built(names=tuple(base for base in call.builds.bases if "." in base), own=call.builds.lineage)
+    return Built(names=() if call.name[:1] in "?." or "." not in call.name else (call.name,))
 
 
 def _declares(node: ast.ClassDef) -> Iterator[str]:

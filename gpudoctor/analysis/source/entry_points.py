@@ -7,10 +7,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from gpudoctor.analysis.memo import once
-from gpudoctor.analysis.source.built_classes import classes_in
-from gpudoctor.analysis.source.control_flow import enclosing
 from gpudoctor.analysis.source.device_tensors import Target, script_target
-from gpudoctor.analysis.source.syntax import nodes
+from gpudoctor.analysis.source.syntax import mentioned, nodes
 from gpudoctor.model.signs.source import Call, Loop, LoopRole, Script, Source
 
 
@@ -99,27 +97,14 @@ _RUNNERS = frozenset({"fit", "training_step", "instantiate", "run_training"})
 def instantiated(program: Program, name: str, depth: int = 4) -> bool:
     """Whether the program names a class outside of the class, decorates it, or so with one that extends it."""
     for script in program.scripts:
-        if name in script.text and _named(script, name):
+        if name in script.text and mentioned(script.kinds, script.parents, name):
             return True
-        for other, node in classes_in(script).items():
+        for node in nodes(script, ast.ClassDef):
+            other = node.name
             if other == name and node.decorator_list:
                 return True
             extends = any(ast.unparse(base).rpartition(".")[2] == name for base in node.bases)
             if extends and other != name and depth > 0 and instantiated(program, other, depth - 1):
-                return True
-    return False
-
-
-@once
-def _named(script: Script, name: str) -> bool:
-    """Whether code, or a string, mentions a class, outside of the class itself and of lists of bases."""
-    for node in nodes(script, ast.Name, ast.Attribute, ast.Constant):
-        word = node.id if isinstance(node, ast.Name) else node.attr if isinstance(node, ast.Attribute) else node.value
-        if word == name and not isinstance(getattr(node, "ctx", None), ast.Store):
-            above = [*enclosing(script, node)]
-            inside = zip([node, *above], above, strict=False)
-            classes = [(part, item) for part, item in inside if isinstance(item, ast.ClassDef)]
-            if not classes or (classes[-1][1].name != name and not any(part in item.bases for part, item in classes)):
                 return True
     return False
 

@@ -24,7 +24,7 @@ def trainers(source: Source) -> Iterator[tuple[Script, Call]]:
         for call in script.calls:
             if not call.method[:1].isupper() or call.receiver.startswith(("self", "super")):
                 continue
-            if built(source, script, call).of(_ROOTS, TRAINERS):
+            if built(call).of(_ROOTS, TRAINERS):
                 yield script, call
 
 

@@ -1,7 +1,7 @@
 """The nodes of a script's tree by kind, found in one walk for all who ask, and what one node says."""
 
 import ast
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TypeAlias, TypeGuard, TypeVar, overload
 
 from gpudoctor.analysis.memo import once
@@ -169,6 +169,27 @@ def keyword_value(call: ast.Call, name: str) -> ast.expr | None:
 def names_in(node: ast.AST) -> set[str]:
     """Every plain name in an expression or a statement."""
     return {part.id for part in walk(node) if isinstance(part, ast.Name)}
+
+
+def mentioned(kinds: Mapping[type[ast.AST], Sequence[ast.AST]], parents: Mapping[ast.AST, ast.AST], name: str) -> bool:
+    """Whether code, or a string, mentions a class, outside of the class itself and of lists of bases."""
+    fields = ((ast.Name, "id"), (ast.Attribute, "attr"), (ast.Constant, "value"))
+    named = (node for kind, field in fields for node in kinds.get(kind, ()) if getattr(node, field) == name)
+    return any(
+        not (isinstance(getattr(node, "ctx", None), ast.Store) or _of_class(parents, node, name)) for node in named
+    )
+
+
+def _of_class(parents: Mapping[ast.AST, ast.AST], node: ast.AST, name: str) -> bool:
+    """Whether a node stands among the bases of a class, or in a class of a name as the outermost one."""
+    last = ""
+    while node in parents:
+        node, part = parents[node], node
+        if isinstance(node, ast.ClassDef):
+            last = node.name
+            if part in node.bases:
+                return True
+    return last == name
 
 
 def is_main_guard(test: ast.expr) -> bool:

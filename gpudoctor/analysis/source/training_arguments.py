@@ -67,7 +67,7 @@ def training_arguments(patient: Patient) -> list[Setup]:
         if read_by(file.kind, source):
             found += _arguments_of(file)
     if source is not None:
-        found += [_call_setup(source, script, call) for script, call in argument_calls(source)]
+        found += [_call_setup(script, call) for script, call in argument_calls(source)]
     job = optional(lambda: patient.job)
     for launch in job.launches if job is not None else ():
         setup = _launch_setup(launch, job.script_path if job is not None else None)
@@ -82,13 +82,13 @@ def argument_calls(source: Source) -> Iterator[tuple[Script, Call]]:
         for call in script.calls:
             likely = call.method[:1].isupper() or call.method in TRAINING_ARGUMENTS | EXTENDED
             own = likely and call.name.startswith(("self.", "cls.", "super."))
-            if likely and not own and arguments_class(source, script, call) and not switched_off(source, call):
+            if likely and not own and arguments_class(call) and not switched_off(source, call):
                 yield script, call
 
 
-def arguments_class(source: Source, script: Script, call: Call) -> str:
+def arguments_class(call: Call) -> str:
     """The library's class of training arguments that a call builds or extends; "" for another call."""
-    return built(source, script, call).of(HF_ROOTS, TRAINING_ARGUMENTS | EXTENDED)
+    return built(call).of(HF_ROOTS, TRAINING_ARGUMENTS | EXTENDED)
 
 
 def in_a_test(call: Call) -> bool:
@@ -117,8 +117,8 @@ def _arguments_of(file: ConfigFile) -> Iterator[Setup]:
                 yield Setup.of_file(Tool.TRANSFORMERS, file, items, prefix)
 
 
-def _call_setup(source: Source, script: Script, call: Call) -> Setup:
-    own = built(source, script, call).declared
+def _call_setup(script: Script, call: Call) -> Setup:
+    own = built(call).declared
     items = {
         name: item
         for name in call.keywords
@@ -136,7 +136,7 @@ def _call_setup(source: Source, script: Script, call: Call) -> Setup:
         whole=documented and not call.open_ended,
         script=script,
         call=call,
-        class_name=arguments_class(source, script, call),
+        class_name=arguments_class(call),
     )
 
 

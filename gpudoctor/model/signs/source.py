@@ -143,6 +143,8 @@ class Call:
     """Qualified name of the program's own function that it runs, `Net.forward`, `Net.__init__`; else ""."""
     home: str = ""
     """Path of the script that has this function."""
+    builds: "ClassInfo | None" = None
+    """The program's own class that it makes an instance of."""
     misfit: Misfit | None = None
     """Where the program's own function or class that is called cannot take the arguments."""
 
@@ -242,6 +244,8 @@ class ClassInfo:
     """Resolved names; a base defined in the same program is followed to library names too."""
     methods: Mapping[str, ast.FunctionDef | ast.AsyncFunctionDef]
     span: SourceSpan
+    lineage: tuple[ast.ClassDef, ...] = ()
+    """Itself and the program's classes that it extends, nearest first."""
 
 
 @frozen

@@ -14,6 +14,7 @@ from gpudoctor.vitals.source.program import SourceLookup
 from gpudoctor.vitals.source.values import (
     EVAL,
     MANUAL,
+    NOTHING,
     AbstractValue,
     Condition,
     Function,
@@ -478,6 +479,7 @@ def told(
         guards=guards,
         runs=runs.name if runs is not None else "",
         home=runs.module.path if runs is not None else "",
+        builds=found.klass.info() if found.klass is not None and found.base is NOTHING else None,
         misfit=misfit(found, node),
     )
     return made, positional, graph

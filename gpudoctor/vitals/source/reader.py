@@ -8,7 +8,7 @@ from pathlib import Path
 
 from gpudoctor.lang import say
 from gpudoctor.model.read_limits import SCRIPT, SOURCE_NODES, ReadLimit
-from gpudoctor.model.signs.source import ClassInfo, Event, Known, Loop, LoopRole, Script, Source, Thing, Unknown, Value
+from gpudoctor.model.signs.source import Event, Known, Loop, LoopRole, Script, Source, Thing, Unknown, Value
 from gpudoctor.vitals.source.engines import EngineLoop, engine_loops
 from gpudoctor.vitals.source.events import Events, Step, Walker
 from gpudoctor.vitals.source.files import UnreadSource, load, scripts_below, silences
@@ -25,7 +25,6 @@ from gpudoctor.vitals.source.values import (
     MANUAL,
     STEP,
     AbstractValue,
-    ClassSymbol,
     FunctionRecord,
     LoopRecord,
     Module,
@@ -178,9 +177,7 @@ class _Builder:
             lines=len(module.lines),
             calls=tuple(calls),
             loops=tuple(loops),
-            classes={
-                klass.name: self._class(klass) for klass in module.klasses if not in_cut(module, klass.node.lineno)
-            },
+            classes={klass.name: klass.info() for klass in module.klasses if not in_cut(module, klass.node.lineno)},
             imports=dict(module.imports),
             arguments=module.arguments,
             entry=module.entry,
@@ -307,16 +304,6 @@ class _Builder:
                             self.held.setdefault(made, {})[plain] = None
         return tuple(self.held.get(call, ()))
 
-    def _class(self, klass: ClassSymbol) -> ClassInfo:
-        bases = [_base_name(base) for part in klass.lineage() for base in part.bases]
-        methods = {name: function.node for name, function in klass.methods.items()}
-        return ClassInfo(
-            name=klass.name,
-            bases=tuple(dict.fromkeys(name for name in (*bases, klass.kind) if name)),
-            methods=methods,  # type: ignore[arg-type]
-            span=klass.module.span(klass.node),
-        )
-
 
 _UPDATES = re.compile(r"optim|(^|_)opts?(_|$|[A-Z0-9])|(^|_)step$|apply_grad|scaler", re.IGNORECASE)
 """Names of what updates parameters, or may."""
@@ -374,9 +361,3 @@ def _training(modules: Sequence[Module], engines: Sequence[EngineLoop]) -> Itera
                     yield module, loop.node  # type: ignore[misc]
     for engine in engines:
         yield engine.module, engine.node  # type: ignore[misc]
-
-
-def _base_name(base: AbstractValue) -> str:
-    if base.ref is not None:
-        return base.ref
-    return base.definition.name if isinstance(base.definition, ClassSymbol) else ""

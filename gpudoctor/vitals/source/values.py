@@ -11,7 +11,18 @@ from typing import TypeAlias, TypeVar
 
 from gpudoctor.analysis.source.syntax import walk
 from gpudoctor.model.evidence import SourceSpan
-from gpudoctor.model.signs.source import Call, Guard, GuardKind, Known, Literal, Loop, LoopRole, Unknown, Value
+from gpudoctor.model.signs.source import (
+    Call,
+    ClassInfo,
+    Guard,
+    GuardKind,
+    Known,
+    Literal,
+    Loop,
+    LoopRole,
+    Unknown,
+    Value,
+)
 
 A = TypeVar("A", bound=ast.AST)
 
@@ -358,6 +369,8 @@ class ClassSymbol:
     """Whether it is a dataclass or the like."""
     steered: bool = False
     """Whether gin binds what its constructor gets."""
+    told: ClassInfo | None = None
+    """The answer of `info`."""
 
     @property
     def name(self) -> str:
@@ -378,6 +391,22 @@ class ClassSymbol:
     def method(self, name: str) -> Function | None:
         """A method, its own or inherited."""
         return next((klass.methods[name] for klass in self.lineage() if name in klass.methods), None)
+
+    def info(self) -> ClassInfo:
+        """The class as checks see it, once all classes know what they extend."""
+        if self.told is None:
+            lineage = self.lineage()
+            bases = [base for klass in lineage for base in klass.bases]
+            names = [base.ref or getattr(base.definition, "name", "") for base in bases]
+            methods = {name: function.node for name, function in self.methods.items()}
+            self.told = ClassInfo(
+                name=self.name,
+                bases=tuple(dict.fromkeys(name for name in (*names, self.kind) if name)),
+                methods=methods,  # type: ignore[arg-type]
+                span=self.module.span(self.node),
+                lineage=tuple(klass.node for klass in lineage),
+            )
+        return self.told
 
 
 @dataclass(slots=True, eq=False, repr=False, match_args=False)
