@@ -227,6 +227,8 @@ class Loop:
     accumulates: Value | None = None
     """Micro-batches an optimizer step, when the body shows gradient accumulation."""
     confident: bool = True
+    count: Value | None = None
+    """Passes of a `range(...)`, `range(args.epochs)` by the option's default; None for other loops."""
 
     def calls(self, *names: str) -> Iterator[Event]:
         """Events that call one of the names; a name that starts with a dot matches any method of that name."""

@@ -234,6 +234,7 @@ class _Builder:
                 parents=parents,
                 accumulates=self._accumulates(record) if record.role is LoopRole.TRAINING else None,
                 confident=record.confident,
+                count=record.count,
             )
         return record.loop
 
