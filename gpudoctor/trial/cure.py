@@ -85,7 +85,7 @@ class Cures:
                 state = None if after is None else after <= _LEFT * before
         if self._died and lap.finished.failed:
             state = False
-        number = changed(code, report.outcomes, self._recording, lap.recording)
+        number = changed(code, self._recording, lap.recording)
         made = steps_made(lap.recording)
         if state and lap.problem and made < wanted:
             state = None

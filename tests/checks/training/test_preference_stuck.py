@@ -3,7 +3,7 @@ from looks import look_of, remedies_of
 from recordings import make_process, make_recording, record
 
 from gpudoctor.analysis.run.training.card import changed, training_card
-from gpudoctor.model import Passed, Severity, Unavailable
+from gpudoctor.model import Severity, Unavailable
 from gpudoctor_checks.training.preference_stuck import PreferenceStuck
 from gpudoctor_rules import training
 
@@ -75,6 +75,5 @@ def test_the_card_says_what_is_logged_and_a_trial_what_changed():
     assert line.text == "loss 2.5 to 0.5, spread of the rewards 0; 3 names by Trainer.log"
     assert line.facts["loss_last"] == 0.5 and line.facts["names"] == 3
     after = make_recording(logs(loss=[2.5, 1.0, 0.25], reward_std=[0.0, 0.0, 0.3]))
-    judged = [Passed(code=PreferenceStuck.code, judges="logged")]
-    assert changed("TRAIN012", judged, before, after) == "logged, loss last: 0.5, 0.25 with it"
-    assert changed("TRAIN012", judged, before, before) == changed("TRAIN013", judged, before, after) == ""
+    assert changed("TRAIN012", before, after) == "logged, loss last: 0.5, 0.25 with it"
+    assert changed("TRAIN012", before, before) == changed("TRAIN013", before, after) == ""

@@ -11,7 +11,6 @@ from gpudoctor.analysis.run.training.gradients import gradients
 from gpudoctor.analysis.run.training.logged_numbers import said as logged
 from gpudoctor.analysis.run.training.parameters import parameters
 from gpudoctor.lang import say, template, term
-from gpudoctor.model.check import Outcome
 from gpudoctor.model.run import CardLine
 from gpudoctor.model.signs.recording import Recording
 from gpudoctor.text import joined, number, percent
@@ -67,12 +66,20 @@ def examined(training: Sequence[CardLine]) -> str:
     return say(" gpudoctor examined its {areas}.", areas=joined(names)) if names else ""
 
 
-def changed(code: str, outcomes: Sequence[Outcome], before: Recording, after: Recording) -> str:
-    """The first number of the line that a check judges that two runs tell apart; "" where there is none.
+_LINE_OF = {
+    **dict.fromkeys(("TRAIN001", "TRAIN002"), "labels"), "TRAIN003": "batch", "TRAIN004": "evaluation",
+    **dict.fromkeys(("TRAIN005", "TRAIN006"), "parameters"), "TRAIN007": "gradients", "TRAIN008": "schedule",
+    "TRAIN009": "resumed", **dict.fromkeys(("TRAIN010", "TRAIN011"), "ranks"), "TRAIN012": "logged",
+}  # fmt: skip
+"""The line that shows what a check finds."""
 
-    `labels, trained share: 0 %, 12 % with it`.
+
+def changed(code: str, before: Recording, after: Recording) -> str:
+    """The first number that two runs tell apart in the line of a check; "" where there is none.
+
+    `labels, share: 0 %, 12 % with it`.
     """
-    line = next((getattr(item, "judges", "") for item in outcomes if item.code == code), "")
+    line = _LINE_OF.get(code, "")
     old, new = ({item.name: item.facts for item in training_card(run)}.get(line, {}) for run in (before, after))
     for name, value in old.items():
         now: Any = new.get(name)
