@@ -189,9 +189,14 @@ def details_of(code: str) -> list[type[Detail]]:
     ]  # fmt: skip
 
 
-SHARED_DETAILS = {"node": (NodesDetail,), "memory": (LeakDetail,), "numerics": (BadStepDetail,)}
+SHARED_DETAILS = {
+    "hardware": (CardsDetail,),
+    "node": (NodesDetail,),
+    "memory": (LeakDetail,),
+    "numerics": (BadStepDetail,),
+}
 """Details that a topic's checks share."""
-EXTRA_PLACEHOLDERS = {"node": {"spaced", "host"}}
+EXTRA_PLACEHOLDERS = {"hardware": {"gpu"}, "node": {"spaced", "host"}}
 
 
 def rows() -> Iterator[tuple[str, dict[str, Any], Advice]]:

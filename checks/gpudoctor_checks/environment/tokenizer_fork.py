@@ -9,9 +9,8 @@ from gpudoctor.analysis.source.loaders import Loader
 from gpudoctor.analysis.source.syntax import is_attribute, last_name, nodes
 from gpudoctor.analysis.workload import loaders_as_run, optional
 from gpudoctor.lang import say
-from gpudoctor.model import Check, Code, Detail, Finding, Patient, Reads, Severity
+from gpudoctor.model import Check, Code, Finding, Patient, Reads, Severity
 from gpudoctor.model.cuda import numbers
-from gpudoctor.model.records import frozen
 from gpudoctor.model.signs.source import Call, Known, Script, Source
 from gpudoctor_checks.environment.variables import given
 
@@ -19,14 +18,6 @@ VARIABLE = "TOKENIZERS_PARALLELISM"
 _ENCODES = {"encode", "encode_plus", "batch_encode_plus", "encode_batch", "apply_chat_template"}
 _OFF = {"0", "false", "off", "no", "n", "f"}
 _ITEM_METHODS = {"__getitem__", "__getitems__", "__iter__"}
-
-
-@frozen(kw_only=False)
-class TokenizerForkDetail(Detail):
-    """What the rule reads."""
-
-    workers_tokenize: bool
-    """The workers use the tokenizer, too."""
 
 
 class TokenizerFork(Check):
@@ -89,7 +80,6 @@ class TokenizerFork(Check):
                 ),
                 evidence=(use.span, loader.call.span),
                 severity=Severity.WARNING if setting is not None else Severity.NOTE,
-                detail=TokenizerForkDetail(bool(inside)),
             )
             return
 
