@@ -18,6 +18,7 @@ from gpudoctor.analysis.preflight.named_nodes import NodesDetail
 from gpudoctor.engine.registry import load_registry
 from gpudoctor.engine.selection import topic_of
 from gpudoctor.model import BadStepDetail, Detail, LeakDetail, Reads, Trait
+from gpudoctor.model.job_devices import CardsDetail
 from gpudoctor_rules.advice import Advice, advice, tomllib
 
 ROOT = Path(__file__).resolve().parent.parent
