@@ -26,7 +26,7 @@ class GradientsMisscaled(Check):
 
     What it finds:
         In a recording:
-        - accumulated micro batches whose mean loss is divided by nobody, or twice
+        - accumulated micro batches whose mean loss is not divided, or divided twice
         - the same loss that runs backward twice in a step
         - means over micro batches that have very different numbers of targets
         - clipping in nearly every step, with norms far above the limit
@@ -131,8 +131,8 @@ class GradientsMisscaled(Check):
         again = int(seen.get("again") or 0)
         if again >= least:
             text = say(
-                "The same loss runs backward twice in {again} of {looks} steps looked at, and nothing clears the "
-                "gradients between: they are twice as large.",
+                "The same loss runs backward twice in {again} of {looks} steps looked at. Nothing clears the gradients "
+                "between: they are twice as large.",
                 again=again, looks=looks,
             )  # fmt: skip
             yield found("again", text, again / looks, Severity.NOTE if adaptive else Severity.WARNING)

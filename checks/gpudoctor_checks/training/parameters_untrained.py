@@ -97,8 +97,8 @@ class ParametersUntrained(Check):
             yield found("tokens", text, size("new_inputs"), Severity.ERROR, breaks, joined(tables[:3]))
         if size("loaded") and not size("loaded_kept"):
             text = say(
-                "An adapter of {loaded} tensors was loaded, and the model that trains has none of them: a new "
-                "adapter was put in their place.",
+                "An adapter of {loaded} tensors was loaded, and the model that trains has none of them. A new "
+                "adapter is in their place.",
                 loaded=size("loaded"),
             )
             yield found("replaced", text, size("loaded"), Severity.ERROR, say("the loaded adapter is lost"))

@@ -19,11 +19,11 @@ class UpdatesLost(Check):
         Neighbours of a bf16 number lie 1/128 to 1/256 of it apart. A step of less than half of that changes
         nothing, however often it comes. The loss still falls a little, by the few elements that are small.
     How it knows:
-        From a recording: the probe compares some elements of the weights before and after a step, only those
-        that have a gradient. It also keeps some and looks much later whether they still are what they were.
+        From a recording: the probe compares elements of the weights that have a gradient before and after a
+        step. It also keeps some, and looks much later whether they still are what they were.
     False alarms:
-        An optimizer with a copy in float32, or with stochastic rounding, leaves elements alone in one step, but
-        not in many. Both shares must be large. Weights in float32 under autocast are not meant.
+        An optimizer with a copy in float32, or with stochastic rounding, moves elements after some steps. So both
+        shares must be large. Weights in float32 under autocast are not meant.
     Remedies:
         Keep the trained weights in float32 and let autocast do the rest, or use an optimizer with float32 copies.
     References:
