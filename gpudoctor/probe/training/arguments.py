@@ -54,6 +54,8 @@ class Known:
         ]
         path, first = weighed[0] if weighed else ("", None)
         weight = _weight(first)
+        self.lazy = weight is not None and torch.nn.parameter.is_lazy(weight)
+        weight = None if self.lazy else weight
         wide = weight is not None and weight.dim() > 1 and not isinstance(first, torch.nn.Embedding)
         self.first = first if wide else None
         self.layer = {"layer": type(first).__name__, "path_in": path, "dims": weight.dim() if wide else None,
@@ -93,6 +95,9 @@ class Arguments:
             if len(self._known) >= _MODELS or isinstance(module, self._torch.jit.ScriptModule):
                 return
             known = self._known[id(module)] = Known(self._torch, module)
+            if known.lazy:  # its first call gives it weights
+                del self._known[id(module)]
+                return
             words = self._probe.training["batches"].words
             if known.config is not None:
                 words.learn(known.config, False)

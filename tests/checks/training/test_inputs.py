@@ -68,6 +68,11 @@ CASES = {
         "train(network(channels=12), ((raw - mean) / spread).permute(0, 2, 3, 1).contiguous(), classes)",
         {"last": Severity.ERROR},
     ),
+    "last, lazily": (
+        "net = network(channels=12)\nnet[0] = nn.LazyConv2d(4, 3)\n"
+        "train(net, ((raw - mean) / spread).permute(0, 2, 3, 1).contiguous(), classes)",
+        {"last": Severity.ERROR},
+    ),
     "unreal": (
         "rows[::7, 3] = float('nan')\ntrain(nn.Sequential(nn.Linear(20, 8), nn.ReLU(), nn.Linear(8, 3)), rows, classes)",
         {"unreal": Severity.ERROR},
