@@ -56,9 +56,10 @@ class Known:
         weight = _weight(first)
         self.lazy = weight is not None and torch.nn.parameter.is_lazy(weight)
         weight = None if self.lazy else weight
-        wide = weight is not None and weight.dim() > 1 and not isinstance(first, torch.nn.Embedding)
+        dims = weight.dim() if weight is not None else 0
+        wide = dims > 1 and not isinstance(first, torch.nn.Embedding)
         self.first = first if wide else None
-        self.layer = {"layer": type(first).__name__, "path_in": path, "dims": weight.dim() if wide else None,
+        self.layer = {"layer": type(first).__name__, "path_in": path, "dims": dims if wide else None,
                       "next": type(weighed[1][1]).__name__ if len(weighed) > 1 else None}  # fmt: skip
 
 
