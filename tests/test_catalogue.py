@@ -106,6 +106,7 @@ NAMES = {
     "FAIL019": "unknown-error",
     "FAIL020": "start-failed",
     "NUM012": "loss-zero",
+    "TRAIN008": "schedule-misfit", "TRAIN009": "resume-incomplete",
     "NODE001": "card-slow", "NODE002": "wrong-values", "NODE003": "memory-bandwidth-low", "NODE004": "host-transfer-slow",
     "NODE005": "peer-link-slow", "NODE006": "network-slow", "NODE007": "latency-high", "NODE008": "node-missing",
     "NODE009": "rank-lost", "NODE010": "nodes-disagree", "NODE011": "clocks-apart", "NODE012": "storage-unfit",

@@ -1,12 +1,10 @@
 """DATA008 sampler-misuse."""
 
 import ast
-import math
 import re
 from collections.abc import Iterator
 
 from gpudoctor.analysis import of_run
-from gpudoctor.analysis.memo import once
 from gpudoctor.analysis.observation import confirmed, suspicions
 from gpudoctor.analysis.run.steady_run import Run, judged, script_at, sites_of, source_of, spots
 from gpudoctor.analysis.source.control_flow import enclosing, holds, switched_off
@@ -49,8 +47,6 @@ _NOT_BY_DATA = re.compile(
     r"|tensor_parallel|sequence_parallel|context_parallel"
 )
 """Words of programs whose ranks share a batch, or a loss over the batches of all (a contrastive one)."""
-_VARIED = 0.5
-"""Of the losses, the part that has to be different from each other."""
 _TRAINER = re.compile(r"transformers\.\w*Trainer$")
 _OWN_RANK = re.compile(r"(?:\b|_)rank\b|world_size|local_rank|gpu_id|process_index")
 _SAMPLER = "torch.utils.data.DistributedSampler"
@@ -126,7 +122,7 @@ class SamplerMisuse(Check):
     def examine(self, patient: Patient) -> Iterator[Finding]:
         run = judged(patient, 1)
         suspected = suspicions(lambda: self._suspected(patient.source), run)
-        same = _same_steps(run.recording) if run is not None else 0
+        same = of_run.same_losses(run.recording) if run is not None else 0
         if run is None or same < self.limit("steps") or not _by_data(patient, run):
             yield from suspected
             return
@@ -138,7 +134,7 @@ class SamplerMisuse(Check):
     def _same(self, patient: Patient, run: Run, same: int, suspected: list[Finding]) -> Finding:
         """What the losses prove, whatever the source shows."""
         made = [item for item in run.lead.process.of("loader") if item.get("role") == "training"][:1]
-        ranks = sum(bool(_losses(process)) for process in run.recording.ranks)
+        ranks = sum(len(process.steps) > 0 for process in run.recording.ranks)
         return confirmed(
             self,
             suspected,
@@ -250,26 +246,6 @@ class SamplerMisuse(Check):
             evidence=(call.span, loop),
             detail=replace(_place(program, loader, "order"), sampler=name),
         )
-
-
-@once
-def _same_steps(recording: "of_run.Recording") -> int:
-    """Steps whose losses are equal on all ranks, bit for bit, where all common ones are: ranks with the same weights
-    saw the same samples. 0 for one rank, and for a loss that mostly stands still and tells nothing.
-    """
-    losses = [found for process in recording.ranks if (found := _losses(process))]
-    if len(losses) < 2:
-        return 0
-    common = set.intersection(*map(set, losses))
-    equal = all(one[step] == losses[0][step] for one in losses[1:] for step in common)
-    varied = len({losses[0][step] for step in common}) >= _VARIED * len(common)
-    return len(common) if equal and varied else 0
-
-
-def _losses(process: "of_run.Process") -> dict[int, float]:
-    """Step to loss, where a row is one step and the loss is finite."""
-    rows = zip(*(process.steps.column(name) for name in ("index", "count", "loss")), strict=False)
-    return {int(step): loss for step, count, loss in rows if count == 1 and math.isfinite(loss)}
 
 
 def _open_condition(call: Call) -> str:

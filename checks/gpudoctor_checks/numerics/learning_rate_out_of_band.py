@@ -141,8 +141,14 @@ class LearningRateOutOfBand(Check):
         cure = self._cure(run, name, used, low) if len(made) == 1 else ""  # of several the column has one
         if not cure:
             spent = _spent(run, low)
-            if spent is not None and (
-                spent.rate < 0 or spent.steps >= max(self.limit("spent_steps"), self.limit("spent_share") * spent.all)
+            told = any(item.kind in ("early", "faded") for item in of_run.misfits(run.recording))
+            if (
+                spent is not None
+                and not (told and spent.rate >= 0)
+                and (
+                    spent.rate < 0
+                    or spent.steps >= max(self.limit("spent_steps"), self.limit("spent_share") * spent.all)
+                )
             ):
                 yield self._fell(run, name, used, low, spent, spans)
             return

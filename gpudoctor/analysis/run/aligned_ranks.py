@@ -10,7 +10,7 @@ from gpudoctor.analysis.memo import once
 from gpudoctor.analysis.run.steady_state import OTHER, Steady, counts, steady
 from gpudoctor.analysis.run.trends import above_zero
 from gpudoctor.model.records import frozen
-from gpudoctor.model.signs.recording import PHASES, Recording
+from gpudoctor.model.signs.recording import PHASES, Process, Recording
 
 LEAST_ALIGNED = 100
 """Steps before a straggler is named: on shared cores a rank is late now and then."""
@@ -22,6 +22,8 @@ _SURE = 1e-3
 """One-sided p-value (Wilcoxon) above which a delay may be chance."""
 _WAITING = ("backward", "collective", "sync", "optimizer")
 """Phases in which a rank waits for the others: gradients are reduced in backward, FSDP gathers there too."""
+_VARIED = 0.5
+"""Of the losses, the part that has to be different from each other."""
 _IDLE = "device_idle"
 STEP_ON_DEVICE = ("device_busy", _IDLE)
 """Columns whose sum is a step on the device's clock."""
@@ -207,3 +209,23 @@ def _median_without(ordered: Sequence[float], one: float) -> float:
 
     middle = rest // 2
     return at(middle) if rest % 2 else (at(middle - 1) + at(middle)) / 2
+
+
+@once
+def same_losses(recording: Recording) -> int:
+    """Steps whose losses are equal on all ranks, bit for bit, where all common ones are: ranks with the same weights
+    saw the same samples. 0 for one rank, and for a loss that mostly stands still and tells nothing.
+    """
+    losses = [found for process in recording.ranks if (found := _losses(process))]
+    if len(losses) < 2:
+        return 0
+    common = set.intersection(*map(set, losses))
+    equal = all(one[step] == losses[0][step] for one in losses[1:] for step in common)
+    varied = len({losses[0][step] for step in common}) >= _VARIED * len(common)
+    return len(common) if equal and varied else 0
+
+
+def _losses(process: Process) -> dict[int, float]:
+    """Step to loss, where a row is one step and the loss is finite."""
+    rows = zip(*(process.steps.column(name) for name in ("index", "count", "loss")), strict=False)
+    return {int(step): loss for step, count, loss in rows if count == 1 and math.isfinite(loss)}

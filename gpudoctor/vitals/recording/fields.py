@@ -255,6 +255,18 @@ _OF: Mapping[str, Mapping[str, Judge]] = {
         "exit_code": code, "signal": text, "stopped_by": text, "kernel": _NAMES, "problems": _NAMES,
         "seconds": amount, "oom_kills": whole, "lost_bytes": whole,
     },
+    "schedule": {
+        **dict.fromkeys(("planned", "id"), whole), "made": step, "mode": text,
+        **dict.fromkeys(("base", "position", "began"), reading), "numbers": by_name(nullable(reading)),
+        "called": row(_PATH, _LINE), "metrics": every(reading),
+    },
+    "state": {
+        "files": every(row(text, every(row(text, text, number)))), "saved": _NAMES,
+        "weights": every(row(text, whole, whole, whole, whole, whole, text, text, _PATH, _LINE)),
+        "optimizer": lambda value: _object("state of an optimizer", value),
+        **dict.fromkeys(("used", "keeps", "plain"), flag),
+    },
+    "state of an optimizer": {"entries": whole, "steps": number, "rate": reading},
     "settings": {"hang_after": amount},
     "gpu": {
         "uuid": text,

@@ -1,0 +1,115 @@
+"""Schedules of real trainings: each runs in one process, its rates and its scheduler's numbers are read back."""
+
+from dataclasses import replace
+
+import pytest
+from packages import need
+from probed import run_script
+
+from gpudoctor.analysis.run.training.card import training_card
+from gpudoctor.model import Severity
+from gpudoctor.model.signs.recording import RunEnd
+from gpudoctor.testing import examine, make_patient, prescribe
+from gpudoctor.vitals.recording.opening import open_recording
+from gpudoctor_checks.training.schedule_misfit import ScheduleMisfit
+from gpudoctor_rules.advice import advice
+
+need("torch")
+
+PROGRAM = """
+S = torch.optim.lr_scheduler
+loader, epochs = DataLoader(data(80), batch_size=4, shuffle=True), 6
+model = net()
+optimizer = torch.optim.Adam(model.parameters(), 1e-3)
+N = len(loader) * epochs
+def linear(total, warm=0):
+    return S.LambdaLR(optimizer, lambda s: s / warm if s < warm else max(0.0, (total - s) / (total - warm)))
+scheduler = {made}  # made
+for epoch in range(epochs):
+    for i, (x, y) in enumerate(loader):
+        F.cross_entropy(model(x), y).backward()
+        if (i + 1) % {accumulate}:
+            continue
+        optimizer.step()
+        optimizer.zero_grad()
+        for _ in range({each}):
+            scheduler.step()
+    if not {each}:
+        {after}
+    if epoch == {stop}:
+        break
+"""
+
+
+def recorded(tmp_path, made, each=1, accumulate=1, after="scheduler.step()", stop=-1):
+    text = PROGRAM.format(made=made, each=each, accumulate=accumulate, after=after, stop=stop)
+    run = run_script(tmp_path, text)
+    recording = replace(open_recording(str(run.folder)), end=RunEnd(exit_code=0), memory={})
+    assert not recording.ranks[0].of("lost")
+    return recording, run.line("made")
+
+
+SICK = [
+    ("S.CosineAnnealingLR(optimizer, T_max=N)", {"each": 0}, "slow", "all batches"),
+    ("S.CosineAnnealingLR(optimizer, T_max=len(loader))", {"each": 0}, "slow", "the batches of an epoch"),
+    ("S.CosineAnnealingLR(optimizer, T_max=N // 2)", {}, "rises", "120 times"),
+    ("S.CosineAnnealingLR(optimizer, T_max=epochs)", {}, "rises", "the epochs"),
+    ("linear(N)", {"each": 2}, "early", "0 since step 61 of 120"),
+    ("linear(N)", {"accumulate": 4}, "slow", "120, all batches"),
+    ("linear(10 * N, 2 * N)", {}, "warm", "to 0.0005 of 0.001"),
+    ("S.StepLR(optimizer, 2, 0.1)", {}, "early", ""),
+    ("S.StepLR(optimizer, 40, 0.1)", {"each": 0}, "slow", "40 (step_size)"),
+    ("S.ExponentialLR(optimizer, 0.8)", {}, "faded", "100,000th"),
+    ("S.CosineAnnealingLR(optimizer, T_max=N)", {"each": 0, "after": "pass"}, "never", "6 epochs"),
+    ("S.ReduceLROnPlateau(optimizer, 'max', patience=0)", {"each": 0, "after": "scheduler.step(3 - epoch / 10)"},
+     "plateau", "from 3 to 2.5"),
+    ("S.ReduceLROnPlateau(optimizer, patience=0)", {"each": 0, "after": "scheduler.step(epoch / 10)"}, "plateau", ""),
+]  # fmt: skip
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("made", "how", "kind", "said"), SICK, ids=range(len(SICK)))
+def test_sick_schedules(tmp_path, made, how, kind, said):
+    recording, line = recorded(tmp_path, made, **how)
+    patient = make_patient(recording=recording)
+    (finding,) = examine(ScheduleMisfit, patient)
+    assert finding.detail.kind == kind and said in finding.message and finding.span.line in (line, 24)
+    assert finding.severity is (Severity.ERROR if kind == "early" else Severity.WARNING)
+    assert prescribe(advice("training"), finding, patient)
+    # Stopped by us it shows nothing of its end, and what has happened still.
+    stopped = make_patient(recording=replace(recording, end=RunEnd(stopped_by="steps"), memory={}))
+    assert len(examine(ScheduleMisfit, stopped)) == (kind in ("early", "faded", "plateau") or "// 2" in made)
+
+
+HEALTHY = [
+    ("S.CosineAnnealingLR(optimizer, T_max=N)", {}, "T_max 120, stepped 120 times"),
+    ("S.CosineAnnealingLR(optimizer, T_max=epochs)", {"each": 0}, "T_max 6, stepped 6 times"),
+    ("S.CosineAnnealingWarmRestarts(optimizer, T_0=30)", {}, "stepped 120"),
+    ("S.OneCycleLR(optimizer, 1e-2, epochs=epochs, steps_per_epoch=len(loader))", {}, "total_steps 120"),
+    ("S.StepLR(optimizer, 2, 0.1)", {"each": 0}, "stepped 6 times"),
+    ("S.StepLR(optimizer, 8, 0.1)", {"each": 0}, "rate 0.001 in all 120 steps"),
+    ("S.LinearLR(optimizer, 0.01, total_iters=30)", {}, "peak 0.001 at step 31"),
+    ("S.SequentialLR(optimizer, [S.LinearLR(optimizer, 0.01, total_iters=20), "
+     "S.CosineAnnealingLR(optimizer, T_max=N - 20)], [20])", {}, "T_max 120"),
+    ("S.ChainedScheduler([S.LinearLR(optimizer, 0.1, total_iters=20), S.ExponentialLR(optimizer, 0.99)])", {}, ""),
+    ("S.CyclicLR(optimizer, 1e-4, 1e-3, step_size_up=20)", {}, "stepped 120"),
+    ("S.ReduceLROnPlateau(optimizer, patience=0)", {"each": 0, "after": "scheduler.step(1 + (epoch - 2) ** 2)"}, ""),
+    ("linear(N // 4)", {"accumulate": 4}, "stepped 30 times"),
+    ("linear(2 * N)", {"each": 2}, "2 times a step"),
+]  # fmt: skip
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("made", "how", "said"), HEALTHY, ids=range(len(HEALTHY)))
+def test_healthy_schedules(tmp_path, made, how, said):
+    recording, _ = recorded(tmp_path, made, **how)
+    assert examine(ScheduleMisfit, make_patient(recording=recording)) == []
+    (line,) = [line for line in training_card(recording) if line.name == "schedule"]
+    assert said in line.text and len(line.text) <= 110
+
+
+@pytest.mark.slow
+def test_a_run_that_stops_early_by_itself_is_a_note(tmp_path):
+    recording, _ = recorded(tmp_path, "S.CosineAnnealingLR(optimizer, T_max=50)", each=0, stop=3)
+    (finding,) = examine(ScheduleMisfit, make_patient(recording=recording))
+    assert finding.severity is Severity.NOTE and "50 (T_max)" in finding.message
