@@ -13,7 +13,7 @@ from .compiling import DYNAMO, leave_us_out
 from .deaths import install_exits
 from .hooks import backward, calls, forward, loader, optimizer, reads, streams, windows, workers
 from .probe import Probe
-from .training import arguments, batches, gradients, logged, parameters, schedules, shown, states
+from .training import arguments, batches, gradients, logged, parameters, ranks, schedules, shown, states
 from .warned import install as install_warned
 
 HOOKS = {
@@ -36,6 +36,7 @@ HOOKS = {
     "logged": logged.install,
     "gradients": gradients.install,
     "parameters": parameters.install,
+    "ranks": ranks.install,
     "schedules": schedules.install,
     "shown": shown.install,
     "states": states.install,

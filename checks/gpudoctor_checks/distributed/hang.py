@@ -119,6 +119,7 @@ class Hang(Check):
             confidence=Confidence.CONFIRMED,
             cost=Cost(breaks=say("the training makes no progress")),
             subject=f"rank {odd.rank}" if odd is not None else "",
+            effect_of=Code("TRAIN010") if of_run.uneven(recording) else None,
             detail=HangDetail(odd.rank if odd is not None else -1),
         )
 

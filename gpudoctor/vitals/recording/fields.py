@@ -255,10 +255,17 @@ _OF: Mapping[str, Mapping[str, Judge]] = {
         "exit_code": code, "signal": text, "stopped_by": text, "kernel": _NAMES, "problems": _NAMES,
         "seconds": amount, "oom_kills": whole, "lost_bytes": whole,
     },
+    "ranks": {
+        "of": whole, **dict.fromkeys(("grouped", "ddp"), flag), "names": _NAMES, "sizes": every(whole),
+        "sums": every(row(*[nullable(reading)] * 4)),
+    },
     "schedule": {
         **dict.fromkeys(("planned", "id"), whole), "made": step, "mode": text,
         **dict.fromkeys(("base", "position", "began"), reading), "numbers": by_name(nullable(reading)),
         "called": row(_PATH, _LINE), "metrics": every(reading),
+    },
+    "split": {
+        **dict.fromkeys(("size", "each", "first", "batch"), whole), "splits": every(row(text, whole)), "joins": flag,
     },
     "state": {
         "files": every(row(text, every(row(text, text, number)))), "saved": _NAMES,

@@ -10,6 +10,7 @@ from gpudoctor.analysis.run.training.data import batch, evaluation, labels
 from gpudoctor.analysis.run.training.gradients import gradients
 from gpudoctor.analysis.run.training.logged_numbers import said as logged
 from gpudoctor.analysis.run.training.parameters import parameters
+from gpudoctor.analysis.run.training.ranks import ranks
 from gpudoctor.analysis.run.training.resumed import states
 from gpudoctor.analysis.run.training.schedule import schedule
 from gpudoctor.lang import say, template, term
@@ -20,7 +21,7 @@ from gpudoctor.text import joined, number, percent
 Card: TypeAlias = Sequence[CardLine] | None
 """None of what is no run."""
 LINES: tuple[Callable[[Recording], CardLine | None], ...] = (
-    batch, labels, parameters, schedule, gradients, evaluation, states, logged,
+    batch, labels, parameters, schedule, gradients, ranks, evaluation, states, logged,
 )  # fmt: skip
 """In the order of the card; a line of which nothing was seen is None."""
 

@@ -1,0 +1,166 @@
+"""What the ranks have in common: how their data is split, and sums of the same parameters and gradients at each.
+
+Each rank looks after its steps 1, 2, 4, 8 and so on. The first ones are watched on all of them.
+"""
+
+from __future__ import annotations
+
+import functools
+import sys
+import weakref
+import zlib
+from time import perf_counter
+from typing import TYPE_CHECKING, Any
+
+from ..call_sites import where
+from ..clock import PROBE
+from ..models import class_name, parameters, unwrapped, wrapper
+
+if TYPE_CHECKING:
+    from ..probe import Probe
+
+HOOK = "ranks"
+_SMALL, _SUMMED, _DEPTH = 1 << 16, 4, 8
+"""Elements of a parameter that is summed; so many parameters; objects around a sampler that are looked into."""
+_REPLICAS = ("num_replicas", "num_processes", "num_shards", "world_size")
+_PLACE = ("rank", "process_index", "shard_index", "index")
+_INSIDE = ("batch_sampler", "sampler", "dataset", "_distributed", "data_source")
+
+
+class Ranks:
+    """Sums up for the other ranks to compare with."""
+
+    def __init__(self, probe: Probe) -> None:
+        self._probe = probe
+        self._ddp: dict[str, Any] = {}
+        self._joins = False
+        self.again()
+
+    def again(self) -> None:
+        """For a new recording nothing was looked at."""
+        self._next = 1
+        self._chosen: list[tuple[str, Any]] | None = None
+        self._told: set[int] = set()
+
+    def tell(self) -> None:
+        """Everything is told when it is seen."""
+
+    def wraps(self, _args: Any, _kwargs: Any) -> None:
+        """DDP is put around a model."""
+        path, line, _ = where(self._probe.places.user_frame(sys._getframe(1)))
+        self._ddp = {"ddp": True, "path": path, "line": line}
+
+    def joins(self, _args: Any, _kwargs: Any) -> None:
+        """The program joins ranks with fewer batches."""
+        self._joins = True
+
+    def ended(self) -> None:
+        """A watched step has ended: gradients are still there."""
+        index = self._probe.steps.index
+        if index < self._next:
+            return
+        self._next = 1 << index.bit_length()
+        distributed = self._probe.torch.distributed
+        started = distributed.is_available() and distributed.is_initialized()
+        world = distributed.get_world_size() if started else self._probe.identity.world or 1
+        if world > 1:
+            began = perf_counter()
+            self._split()
+            if not index & (index - 1):
+                self._sum({"step": index, "of": world, "grouped": started, **self._ddp})
+            self._probe.clock.charge(PROBE, perf_counter() - began)
+
+    def _split(self) -> None:
+        """How the training loader's data is split, once a loader."""
+        entry = self._probe.loaders.trains if self._probe.loaders is not None else None
+        loader = entry.made() if entry is not None else None
+        if loader is None or entry.number in self._told:
+            return
+        self._told.add(entry.number)
+        rows = loader.dataset if getattr(loader, "_dataset_kind", 1) == 0 else None
+        self._probe.record("split", {
+            "loader": entry.number, "size": _length(rows), "each": _length(loader) if rows is not None else None,
+            "splits": _splits(loader), "batch": entry.facts["batch_size"], "joins": self._joins,
+            "first": _first(self._probe.torch, rows), "path": entry.facts["path"], "line": entry.facts["line"],
+        })  # fmt: skip
+
+    def _sum(self, fields: dict[str, Any]) -> None:
+        if self._chosen is None:
+            self._chosen = self._choose()
+        torch, sums, sizes = self._probe.torch, [], []
+        for _, reference in self._chosen:
+            parameter = reference()
+            gradient = parameter.grad if parameter is not None else None
+            if type(gradient) is not torch.Tensor or gradient.layout is not torch.strided:
+                return
+            sizes.append(parameter.numel())
+            for values in (parameter.detach(), gradient.detach()):
+                sums += [values.sum(dtype=torch.float64), values.abs().sum(dtype=torch.float64)]
+        if sums:
+            fields.update(names=[name for name, _ in self._chosen], sizes=sizes)
+            self._probe.numerics.read_all(torch.stack(sums), functools.partial(self._note, fields))
+
+    def _note(self, fields: dict[str, Any], values: list[float]) -> None:
+        self._probe.record("ranks", {**fields, "sums": [values[at : at + 4] for at in range(0, len(values), 4)]})
+
+    def _choose(self) -> list[tuple[str, Any]]:
+        """Small parameters that each rank has whole: nothing that is sharded."""
+        plain, models = self._probe.torch.Tensor, self._probe.models
+        modules = models.trained()[:1]
+        if not modules or wrapper(modules[0]) == "FSDP" or "deepspeed" in sys.modules:
+            return []
+        groups = [group["params"] for optimizer in models.optimizers() for group in optimizer.param_groups]
+        held = {id(item) for group in groups for item in group}
+        fit = [
+            (name, item)
+            for name, item in parameters(unwrapped(modules[0])).items()
+            if id(item) in held and type(item.data) is plain and type(item.grad) is plain
+            and 16 <= item.numel() <= _SMALL and item.device.type in ("cpu", "cuda")
+        ]  # fmt: skip
+        fit = [pair for pair in fit if pair[1].dim() > 1] or fit
+        return [(name, weakref.ref(item)) for name, item in fit[:: max(1, len(fit) // _SUMMED)][:_SUMMED]]
+
+
+def _length(owner: Any) -> int | None:
+    """`len()`, as torch's own samplers ask it."""
+    try:
+        return len(owner)
+    except Exception:  # the program's own code, or none
+        return None
+
+
+def _splits(loader: Any) -> list[list[Any]]:
+    """`[class, parts]` of what leaves a rank a part of the data: what holds a number of parts and its own place."""
+    found, around = [], [loader]
+    for owner in around:
+        held = getattr(owner, "__dict__", None) or {}
+        parts = next((held[name] for name in _REPLICAS if type(held.get(name)) is int), 0)
+        if parts > 1 and owner is not loader and any(type(held.get(name)) is int for name in _PLACE):
+            found.append([class_name(owner), parts])
+        inside = (held[name] for name in _INSIDE if held.get(name) is not None)
+        around += [item for item in inside if len(around) < _DEPTH and all(item is not known for known in around)]
+    return found
+
+
+def _first(torch: Any, rows: Any) -> int | None:
+    """A hash of the first row, of data sets that give it without any code of the program's."""
+    tensors, table, first = getattr(rows, "tensors", None), getattr(rows, "_data", None), None
+    if type(rows) is torch.utils.data.TensorDataset and tensors and tensors[0].is_cpu and len(tensors[0]):
+        first = tensors[0][0].flatten()[:1024].tolist()
+    elif type(rows).__module__.startswith("datasets.") and hasattr(table, "slice") and len(rows):
+        place = 0 if rows._indices is None else rows._indices.column(0)[0].as_py()
+        first = table.slice(place, 1).to_pydict()
+    return zlib.crc32(repr(first)[: 1 << 16].encode()) if first is not None else None
+
+
+def install(probe: Probe) -> None:
+    """After watched steps, and where DDP is made and ranks are joined."""
+    ranks = probe.training[HOOK] = Ranks(probe)
+
+    def watch(name: str, work: Any, module: Any) -> None:
+        probe.guard.surround(HOOK, getattr(module, name, None), "__init__", work)
+
+    for module, name, work in (("torch.nn.parallel.distributed", "DistributedDataParallel", ranks.wraps),
+                               ("torch.distributed.algorithms.join", "Join", ranks.joins)):  # fmt: skip
+        probe.when_imported(module, functools.partial(watch, name, work))
+    probe.steps.after.append(probe.guard.reading(HOOK, ranks.ended))
