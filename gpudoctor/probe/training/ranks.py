@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from ..probe import Probe
 
 HOOK = "ranks"
-_SMALL, _SUMMED, _DEPTH = 1 << 16, 4, 8
+_SMALL, _SUMMED, _DEPTH = 1 << 14, 4, 8
 """Elements of a parameter that is summed; so many parameters; objects around a sampler that are looked into."""
 _REPLICAS = ("num_replicas", "num_processes", "num_shards", "world_size")
 _PLACE = ("rank", "process_index", "shard_index", "index")

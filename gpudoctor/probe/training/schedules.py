@@ -44,7 +44,7 @@ class Schedule:
         """Where it stands now; one that chains others stands where they do."""
         scheduler = self.scheduler()
         if scheduler is not None:
-            self.fields.update(position=_position(scheduler), step=index)
+            self.fields["position"], self.fields["step"] = _position(scheduler), index
 
 
 class Schedules:
@@ -119,10 +119,9 @@ class Schedules:
 
 
 def _position(scheduler: Any) -> float | None:
-    inner = scheduler.__dict__.get("_schedulers") or []
-    own = scheduler.__dict__.get(
-        "last_epoch", max((item.__dict__.get("last_epoch", 0) for item in inner), default=None)
-    )
+    own = scheduler.__dict__.get("last_epoch")
+    if own is None:
+        own = max((_position(inner) or 0 for inner in scheduler.__dict__.get("_schedulers") or ()), default=None)
     return own if type(own) in (int, float) else None
 
 
