@@ -71,10 +71,14 @@ class EvaluationOverlap(Check):
 
     def examine(self, patient: Patient) -> Iterator[Finding]:
         recording = patient.recording
-        seen, calls = data.overlap(recording), [
-            item for item in data.calls(recording)["ids"]
-            if not item.get("training") and item.get("labels_at_padding") is not None
-        ]  # fmt: skip
+        seen, calls = (
+            data.overlap(recording),
+            [
+                item
+                for item in data.calls(recording)["ids"]
+                if not item.get("training") and item.get("labels_at_padding") is not None
+            ],
+        )
         if not seen.evaluated and not calls:
             raise Unavailable(say("no evaluation was seen in the recording"))
         # A training set of few different samples repeats itself: chance, and nothing to split.
@@ -83,15 +87,17 @@ class EvaluationOverlap(Check):
         if enough and varied and seen.width >= self.limit("width"):
             message = say(
                 "{common} of {evaluated} evaluation samples looked at are also among {trained} training samples.",
-                common=seen.common, evaluated=seen.evaluated, trained=seen.trained,
-            )  # fmt: skip
+                common=seen.common,
+                evaluated=seen.evaluated,
+                trained=seen.trained,
+            )
             yield self._found(patient, "samples", message, seen.common / seen.evaluated)
         labels, pads = (sum(int(item.get(name) or 0) for item in calls) for name in ("labels", "labels_at_padding"))
         if labels and pads >= self.limit("padding_share") * labels:
             message = say(
                 "{share} of the labels of the evaluation are at padding: its loss counts them.",
                 share=percent(pads / labels),
-            )  # fmt: skip
+            )
             yield self._found(patient, "padding", message, pads / labels)
 
     def _found(self, patient: Patient, how: str, message: str, value: float) -> Finding:

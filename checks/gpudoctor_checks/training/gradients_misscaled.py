@@ -125,29 +125,35 @@ class GradientsMisscaled(Check):
                 text = say(
                     "{micro} micro batches are added up in a step, and the mean loss of each has a weight of "
                     "{weight:.3g}. The gradient is {factor:.3g} times that of their mean.",
-                    micro=micro, weight=factor / micro, factor=factor,
-                )  # fmt: skip
+                    micro=micro,
+                    weight=factor / micro,
+                    factor=factor,
+                )
                 yield found(how, text, factor, Severity.NOTE if adaptive else Severity.WARNING)
         again = int(seen.get("again") or 0)
         if again >= least:
             text = say(
                 "The same loss runs backward twice in {again} of {looks} steps looked at. Nothing clears the gradients "
                 "between: they are twice as large.",
-                again=again, looks=looks,
-            )  # fmt: skip
+                again=again,
+                looks=looks,
+            )
             yield found("again", text, again / looks, Severity.NOTE if adaptive else Severity.WARNING)
         uneven = seen.get("uneven")
         if uneven is not None and uneven >= self.limit("uneven") and int(seen.get("known") or 0) >= least:
             text = say(
                 "Each of {micro} micro batches counts as its mean, but one has {uneven:.1f} times the targets of "
                 "another (median). A target in a short one counts that much more.",
-                micro=micro, uneven=uneven,
-            )  # fmt: skip
+                micro=micro,
+                uneven=uneven,
+            )
             yield found("uneven", text, uneven, Severity.NOTE)
         always = clips is not None and clips.steps >= self.limit("steps") and clips.share >= self.limit("clipped")
         if clips is not None and always and clips.norm >= self.limit("times") * clips.limit:
             text = say(
                 "The gradients are clipped at {limit:g} in {share} of the steps; their median norm is {norm:.3g}.",
-                limit=clips.limit, share=percent(clips.share), norm=clips.norm,
-            )  # fmt: skip
+                limit=clips.limit,
+                share=percent(clips.share),
+                norm=clips.norm,
+            )
             yield found("clipped", text, clips.share, Severity.NOTE)

@@ -111,8 +111,10 @@ class InputsUnlike(Check):
             of = sum(int(item.get("of") or 0) for item in layers)
             message = say(
                 "The first layer ({layer}) is given {bad:,} values that are not finite, of {of:,} looked at.",
-                layer=name, bad=bad, of=of,
-            )  # fmt: skip
+                layer=name,
+                bad=bad,
+                of=of,
+            )
             breaks = say("the outputs are no numbers")
             yield self._found(patient, "unreal", message, bad / of, Severity.ERROR, breaks)
             return
@@ -124,23 +126,28 @@ class InputsUnlike(Check):
         if many and least >= 0.0 and bright <= most <= 255.5 and mean > usual:
             message = say(
                 "The first layer ({layer}) is given raw pixels: {least} to {most}, on average {mean}.",
-                layer=name, least=number(least), most=number(most), mean=number(round(mean)),
-            )  # fmt: skip
+                layer=name,
+                least=number(least),
+                most=number(most),
+                mean=number(round(mean)),
+            )
             norm = "Norm" in str(last.get("next")) or "Norm" in name
             yield self._found(patient, "pixels", message, most, Severity.NOTE if norm else Severity.WARNING)
         elif convolves and many and least >= 0.0 and 0.0 < most <= _DARK:
             message = say(
                 "The first layer ({layer}) is given pixels of at most {most}: they were divided by 255 twice.",
-                layer=name, most=number(most),
-            )  # fmt: skip
+                layer=name,
+                most=number(most),
+            )
             yield self._found(patient, "dark", message, most, Severity.WARNING)
         square = len(shape) == 4 and shape[1] == shape[2]
         if convolves and len(shape) == 4 and shape[3] in _IMAGE[not square :] and min(shape[1:3]) >= _SMALL:
             message = say(
                 "The first convolution is given {shape}. The channels are last, so it takes {channels} rows of the "
                 "image for channels.",
-                shape=" x ".join(map(number, shape)), channels=shape[1],
-            )  # fmt: skip
+                shape=" x ".join(map(number, shape)),
+                channels=shape[1],
+            )
             slides = say("the convolution slides over columns and channels") if square else None
             yield self._found(
                 patient, "last", message, shape[3], Severity.ERROR if square else Severity.WARNING, slides
@@ -150,21 +157,24 @@ class InputsUnlike(Check):
         """Padding that no mask hides; a causal model sees none that comes after the text."""
         unmasked = [item.get("takes_mask") or item.get("attention") is False for item in calls]
         shown = [
-            item for item, bare in zip(calls, unmasked, strict=True)
+            item
+            for item, bare in zip(calls, unmasked, strict=True)
             if item.get("whole") or (bare and not item.get("given"))
-        ]  # fmt: skip
+        ]
         tokens = sum(item.get("shape")[0] * item.get("shape")[1] for item in shown if item.get("shape"))
         seen = sum(
             int(item.get("seen_before") or 0) + (not item.get("causal")) * int(item.get("seen_after") or 0)
             for item in shown
-        )  # fmt: skip
+        )
         if not seen or seen < self.limit("padding_share") * tokens:
             return
         how = say("its mask hides none of it") if shown[-1].get("given") else say("it is given no mask")
         message = say(
             "Attention sees {seen:,} padding tokens, {share} of all: {how}.",
-            seen=seen, share=percent(seen / tokens), how=how,
-        )  # fmt: skip
+            seen=seen,
+            share=percent(seen / tokens),
+            how=how,
+        )
         yield self._found(patient, "padding", message, seen / tokens, Severity.WARNING)
 
     def _positions(self, patient: Patient, calls: Sequence[Record]) -> Iterator[Finding]:
@@ -172,18 +182,21 @@ class InputsUnlike(Check):
         jumps, starts, right, ends = (
             sum(int(item.get(name) or 0) for item in calls)
             for name in ("jumps", "starts", "starts_after_end", "ends_inside")
-        )  # fmt: skip
+        )
         if tokens and jumps >= 0.01 * tokens:
             message = say(
                 "Position ids jump {jumps:,} times in {tokens:,} tokens without starting again at 0.",
-                jumps=jumps, tokens=tokens,
-            )  # fmt: skip
+                jumps=jumps,
+                tokens=tokens,
+            )
             yield self._found(patient, "positions", message, jumps / tokens, Severity.WARNING)
         elif tokens and (starts > 0.5 * tokens or (min(starts, ends) > 2 and right < 0.5 * min(starts, ends))):
             message = say(
                 "Position ids start again {starts:,} times, {right:,} of these after an end token; {ends:,} texts end.",
-                starts=starts, right=right, ends=ends,
-            )  # fmt: skip
+                starts=starts,
+                right=right,
+                ends=ends,
+            )
             yield self._found(patient, "positions", message, right / starts, Severity.WARNING)
 
     def _features(self, patient: Patient, seen: data.Looks) -> Iterator[Finding]:
@@ -200,8 +213,10 @@ class InputsUnlike(Check):
         share = constant / features
         message = say(
             "{constant:,} of {features:,} features are the same in all {rows:,} samples looked at.",
-            constant=constant, features=features, rows=int(last.get("seen")),
-        )  # fmt: skip
+            constant=constant,
+            features=features,
+            rows=int(last.get("seen")),
+        )
         if share >= self.limit("constant_share"):
             breaks = say("all samples are alike to the model") if constant == features else None
             yield self._found(
@@ -221,8 +236,9 @@ class InputsUnlike(Check):
             return
         message = say(
             "{repeated} of {rows} samples of one epoch that were looked at came twice or more.",
-            repeated=found.repeated, rows=found.rows,
-        )  # fmt: skip
+            repeated=found.repeated,
+            rows=found.rows,
+        )
         yield self._found(patient, "repeated", message, share, Severity.WARNING if share >= 0.2 else Severity.NOTE)
 
     def _found(

@@ -87,22 +87,26 @@ class LabelsMisplaced(Check):
         if of[0] >= self.limit("labels") and after >= match and max(here, next_) < other:
             message = say(
                 "{hits:,} of {of:,} labels are the token after the next one: the labels are shifted twice.",
-                hits=hits[2], of=of[2],
-            )  # fmt: skip
+                hits=hits[2],
+                of=of[2],
+            )
             yield self._found(patient, "twice", message, after, Severity.ERROR)
         elif of[0] >= self.limit("labels") and here >= match and max(next_, after) < other and not last.get("several"):
             message = say(
                 "{hits:,} of {of:,} labels are the very token that the model sees there: it learns to copy its input.",
-                hits=hits[0], of=of[0],
-            )  # fmt: skip
+                hits=hits[0],
+                of=of[0],
+            )
             yield self._found(patient, "copy", message, here, Severity.WARNING)
         labels, pads = int(last.get("labels") or 0), int(last.get("pads") or 0)
         # Classes of tokens may have the padding's number, and are no tokens.
         if labels and pads >= self.limit("share") * labels and max(here, next_, after) >= other:
             message = say(
                 "{share} of the labels that the loss counts are padding ({pads:,} of {labels:,}).",
-                share=percent(pads / labels), pads=pads, labels=labels,
-            )  # fmt: skip
+                share=percent(pads / labels),
+                pads=pads,
+                labels=labels,
+            )
             yield self._found(patient, "padding", message, pads / labels, Severity.WARNING)
         yield from self._against(patient, labels / max(1, int(last.get("tokens") or 0)))
 

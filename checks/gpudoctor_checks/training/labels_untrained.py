@@ -92,11 +92,15 @@ class LabelsUntrained(Check):
             say(
                 "{none:,} of {rows:,} {which} have no label{why}. At least {empty:,} batches have none at all: a "
                 "loss of 0 / 0.",
-                none=none, rows=rows, which=which, why=why, empty=empty,
+                none=none,
+                rows=rows,
+                which=which,
+                why=why,
+                empty=empty,
             )
             if empty
             else say("{none:,} of {rows:,} {which} have no label{why}.", none=none, rows=rows, which=which, why=why)
-        )  # fmt: skip
+        )
         yield confirmed(
             self,
             (),
@@ -124,8 +128,12 @@ class LabelsUntrained(Check):
         message = say(
             "The end token ({end}){padded} is in {ends:,} of {rows:,} rows and never among the {labels:,} labels. The "
             "model does not learn to stop.",
-            end=end, padded=padded, ends=seen.total("ends"), rows=rows, labels=seen.total("labels"),
-        )  # fmt: skip
+            end=end,
+            padded=padded,
+            ends=seen.total("ends"),
+            rows=rows,
+            labels=seen.total("labels"),
+        )
         yield confirmed(
             self,
             (),

@@ -90,9 +90,12 @@ class ParametersUntrained(Check):
             text = say(
                 "The vocabulary was resized from {before:,} to {after:,} rows, and {names} stayed frozen. "
                 "{batches} batches had {new:,} new tokens, whose rows are as they were made.",
-                before=before, after=after, names=joined([name.split(".model.")[-1] for name in tables[:3]]),
-                batches=size("batches"), new=size("new_inputs"),
-            )  # fmt: skip
+                before=before,
+                after=after,
+                names=joined([name.split(".model.")[-1] for name in tables[:3]]),
+                batches=size("batches"),
+                new=size("new_inputs"),
+            )
             breaks = say("the model does not learn the new tokens")
             yield found("tokens", text, size("new_inputs"), Severity.ERROR, breaks, joined(tables[:3]))
         if size("loaded") and not size("loaded_kept"):
@@ -105,23 +108,26 @@ class ParametersUntrained(Check):
         if size("adapter") and not size("adapter_trained") and size("trained"):
             text = say(
                 "The adapter is frozen: none of its {adapter} elements is trained, but {trained} others are.",
-                adapter=number(size("adapter")), trained=number(size("trained")),
-            )  # fmt: skip
+                adapter=number(size("adapter")),
+                trained=number(size("trained")),
+            )
             yield found("adapter", text, size("adapter"), Severity.WARNING, "")
         if size("base_trained"):
             text = say(
                 "{base} elements of the base are trained under the adapter ({adapter} elements). A saved adapter "
                 "does not have them.",
-                base=number(size("base_trained")), adapter=number(size("adapter")),
-            )  # fmt: skip
+                base=number(size("base_trained")),
+                adapter=number(size("adapter")),
+            )
             yield found("base", text, size("base_trained"), Severity.WARNING, "")
         late = [str(name) for name in seen.get("left") or () if str(name) not in of_run.missing(process)]
         if late and size("left_elements"):
             text = say(
                 "{names} get gradients, but no optimizer has them: {left} elements were set to require gradients "
                 "after the optimizer was made.",
-                names=joined(late[:3]), left=number(size("left_elements")),
-            )  # fmt: skip
+                names=joined(late[:3]),
+                left=number(size("left_elements")),
+            )
             breaks = say("the part that was unfrozen does not train")
             yield found("left", text, size("left_elements"), Severity.ERROR, breaks, joined(late[:3]))
         if size("twice"):

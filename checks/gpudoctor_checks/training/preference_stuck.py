@@ -97,8 +97,10 @@ class PreferenceStuck(Check):
             message = say(
                 "All rewards are equal in each of {logs} logs (from step {first:,} to {last:,}), so no answer is "
                 "better than another: the rewards train nothing.",
-                logs=len(steps), first=steps[0][0], last=steps[-1][0],
-            )  # fmt: skip
+                logs=len(steps),
+                first=steps[0][0],
+                last=steps[-1][0],
+            )
             yield self._found(patient, "spread", message, max(same, 0.0), Severity.ERROR)
         drift = enough.get(logged.KL) or [0.0]
         part = max(1, len(drift) // 4)
@@ -106,16 +108,18 @@ class PreferenceStuck(Check):
         if end >= self.limit("drift") * max(1.0, begin):
             message = say(
                 "The KL to the reference went from {first} to {last}: the policy runs away from it.",
-                first=figure(begin), last=figure(end),
-            )  # fmt: skip
+                first=figure(begin),
+                last=figure(end),
+            )
             yield self._found(patient, "drift", message, end, Severity.WARNING)
         cut = min(enough.get(logged.CUT) or [0.0])
         if cut >= least:
             message = say(
                 "{share} of the completions are cut at the length limit in each of {logs} logs: the rewards judge "
                 "answers without an end.",
-                share=percent(cut), logs=len(enough[logged.CUT]),
-            )  # fmt: skip
+                share=percent(cut),
+                logs=len(enough[logged.CUT]),
+            )
             yield self._found(patient, "cut", message, cut, Severity.WARNING)
         clipped = median(enough.get(logged.CLIPPED) or [0.0])
         if clipped >= least:

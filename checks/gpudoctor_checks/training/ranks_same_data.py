@@ -69,8 +69,16 @@ class RanksSameData(Check):
         def found(kind: str, said: str, name: str, value: float, breaks: str) -> Finding:
             level = Severity.ERROR if kind == "uneven" else Severity.WARNING
             evidence: list[Evidence] = [*spans, run.measured(name, value)]
-            return confirmed(self, (), said, evidence=evidence, severity=level, cost=Cost(breaks=breaks), subject=kind,
-                             detail=RanksSameDataDetail(kind=kind))  # fmt: skip
+            return confirmed(
+                self,
+                (),
+                said,
+                evidence=evidence,
+                severity=level,
+                cost=Cost(breaks=breaks),
+                subject=kind,
+                detail=RanksSameDataDetail(kind=kind),
+            )
 
         same = same_rows(recording)
         if same and same_losses(recording) < _BY_LOSSES:
@@ -81,15 +89,23 @@ class RanksSameData(Check):
         if data is not None and data.twice:
             names = concatenated(" and ", dict.fromkeys(name for name, _ in data.parts))
             if data.apart:
-                said = say("Each rank has its own data set; {names} splits it again: a rank reads 1 of {parts} parts.",
-                           names=names, parts=data.parts[0][1])  # fmt: skip
+                said = say(
+                    "Each rank has its own data set; {names} splits it again: a rank reads 1 of {parts} parts.",
+                    names=names,
+                    parts=data.parts[0][1],
+                )
             else:
-                said = say("{names} split the data by rank: all ranks together read {read:,} of {size:,} rows.",
-                           names=names, read=data.read, size=data.size)  # fmt: skip
+                said = say(
+                    "{names} split the data by rank: all ranks together read {read:,} of {size:,} rows.",
+                    names=names,
+                    read=data.read,
+                    size=data.size,
+                )
             yield found("twice", said, "rows_read", data.read or 0, say("a part of the data is never read"))
         if data is not None and uneven(recording):
             each = concatenated(", ", (str(number) for number in data.each[:8]))
-            said = say("The ranks have {each} batches an epoch: the one with most waits for the others for ever.",
-                       each=each)  # fmt: skip
+            said = say(
+                "The ranks have {each} batches an epoch: the one with most waits for the others for ever.", each=each
+            )
             known = [number for number in data.each if number is not None]
             yield found("uneven", said, "batches_apart", max(known) - min(known), say("the job hangs"))

@@ -82,8 +82,11 @@ def _parts(found: "Resumed") -> Iterator[tuple[str, str, float, tuple[Any, Any],
     given = found.optimizer
     if found.goes_on and found.optimizer_lost:
         name, many = found.held["optimizer"]
-        said = say("The optimizer begins afresh: {name} holds its state of {many:.0f} parameters, unused.",
-                   name="/".join(name.split("/")[-2:]), many=many)  # fmt: skip
+        said = say(
+            "The optimizer begins afresh: {name} holds its state of {many:.0f} parameters, unused.",
+            name="/".join(name.split("/")[-2:]),
+            many=many,
+        )
         yield "optimizer", said, many, at, False
     if found.used is False:
         said = say("The optimizer's state was loaded into an optimizer that makes no step.")
@@ -92,8 +95,12 @@ def _parts(found: "Resumed") -> Iterator[tuple[str, str, float, tuple[Any, Any],
         place, rates = found.schedule.record, found.schedule.rates
         first, was = rates[0][1] if rates else 0.0, given.get("rate")
         then = say(", and was {rate:.2g} in the file", rate=was) if was else ""
-        said = say("The schedule begins afresh after {steps:.0f} steps: the rate is {first:.2g}{was}.",
-                   steps=found.steps, first=first, was=then)  # fmt: skip
+        said = say(
+            "The schedule begins afresh after {steps:.0f} steps: the rate is {first:.2g}{was}.",
+            steps=found.steps,
+            first=first,
+            was=then,
+        )
         yield "schedule", said, first, (place.get("path"), place.get("line")), False
 
 
@@ -103,9 +110,15 @@ def _weights(item: "Weights", read: bool) -> str:
     if item.missing and (item.renamed or not item.matched):
         return say(
             "load_state_dict(strict=False) of {model} took {matched} of {given} tensors{names}.",
-            model=item.model, matched=item.matched, given=item.given, names=names,
-        )  # fmt: skip
+            model=item.model,
+            matched=item.matched,
+            given=item.given,
+            names=names,
+        )
     if item.own == item.given and item.given > 1 and read:
-        return say("load_state_dict() gave {model} its own {given} tensors: none is from the file.",
-                   model=item.model, given=item.given)  # fmt: skip
+        return say(
+            "load_state_dict() gave {model} its own {given} tensors: none is from the file.",
+            model=item.model,
+            given=item.given,
+        )
     return ""

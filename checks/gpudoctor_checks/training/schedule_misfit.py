@@ -115,10 +115,17 @@ def _said(misfit: "Unfit") -> str:
     item, metrics = misfit.schedule, misfit.schedule.record.get("metrics") or [0.0]
     said = say(
         _SAID[misfit.kind],
-        name=str(item.record.get("name")), mode=misfit.name, first=metrics[0], now=metrics[-1], since=misfit.since,
-        steps=item.steps, epochs=item.epochs, base=float(item.record.get("base") or 0),
-        last=item.rates[-1][1] if item.rates else 0.0, peak=max((rate for _, rate in item.rates), default=0.0),
-    )  # fmt: skip
+        name=str(item.record.get("name")),
+        mode=misfit.name,
+        first=metrics[0],
+        now=metrics[-1],
+        since=misfit.since,
+        steps=item.steps,
+        epochs=item.epochs,
+        base=float(item.record.get("base") or 0),
+        last=item.rates[-1][1] if item.rates else 0.0,
+        peak=max((rate for _, rate in item.rates), default=0.0),
+    )
     if not misfit.total:
         return said
     unit, each = item.unit(misfit.total), ""

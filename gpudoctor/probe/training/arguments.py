@@ -59,8 +59,12 @@ class Known:
         dims = weight.dim() if weight is not None else 0
         wide = dims > 1 and not isinstance(first, torch.nn.Embedding)
         self.first = first if wide else None
-        self.layer = {"layer": type(first).__name__, "path_in": path, "dims": dims if wide else None,
-                      "next": type(weighed[1][1]).__name__ if len(weighed) > 1 else None}  # fmt: skip
+        self.layer = {
+            "layer": type(first).__name__,
+            "path_in": path,
+            "dims": dims if wide else None,
+            "next": type(weighed[1][1]).__name__ if len(weighed) > 1 else None,
+        }
 
 
 class Arguments:
@@ -180,8 +184,14 @@ class Arguments:
         part = part[:, :: max(1, -(-part.shape[1] // _NUMBERS))].to(torch.float32)
         whole = (part == part.round()).sum().to(torch.float32)
         vector = torch.stack([part.amin(), part.amax(), part.mean(), whole, torch.isfinite(part).sum().to(whole.dtype)])
-        fields = {**known.layer, "kind": "layer", "model": known.name, "step": self._probe.steps.index,
-                  "shape": list(value.shape), "of": part.numel()}  # fmt: skip
+        fields = {
+            **known.layer,
+            "kind": "layer",
+            "model": known.name,
+            "step": self._probe.steps.index,
+            "shape": list(value.shape),
+            "of": part.numel(),
+        }
 
         def note(values: list[float]) -> None:
             more = {name: value for name, value in zip(("least", "most", "mean"), values) if value - value == 0.0}
@@ -245,9 +255,17 @@ class Arguments:
             numbers += [trained.sum(), (trained & (cut == 0)).sum()]
         if not numbers:
             return
-        fields = {"kind": "ids", "model": known.name, "step": self._probe.steps.index, "causal": known.causal,
-                  "takes_mask": "attention_mask" in known.names, "given": mask is not None, "whole": cut is not None,
-                  "shape": list(ids.shape), "training": training}  # fmt: skip
+        fields = {
+            "kind": "ids",
+            "model": known.name,
+            "step": self._probe.steps.index,
+            "causal": known.causal,
+            "takes_mask": "attention_mask" in known.names,
+            "given": mask is not None,
+            "whole": cut is not None,
+            "shape": list(ids.shape),
+            "training": training,
+        }
 
         self._pending = torch.stack(numbers).to(torch.float32), names, fields
 
@@ -266,8 +284,9 @@ class Arguments:
                 vector = self._compared(node, ids)
                 vectors += [vector] if vector is not None else []
         if vectors:
-            self._probe.numerics.read_all(self._torch.cat(vectors).to(self._torch.float64),
-                                          lambda values: self._note(model, several, values))  # fmt: skip
+            self._probe.numerics.read_all(
+                self._torch.cat(vectors).to(self._torch.float64), lambda values: self._note(model, several, values)
+            )
         self._spend(perf_counter() - began)
 
     def _compared(self, node: Any, ids: Any) -> Any:

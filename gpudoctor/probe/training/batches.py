@@ -42,8 +42,10 @@ class Words:
         """Take what a tokenizer or a config says."""
         if self.sure and not sure:
             return
-        fields = [owner.get(name) if isinstance(owner, dict) else getattr(owner, name, None)
-                  for name in ("eos_token_id", "pad_token_id")]  # fmt: skip
+        fields = [
+            owner.get(name) if isinstance(owner, dict) else getattr(owner, name, None)
+            for name in ("eos_token_id", "pad_token_id")
+        ]
         ends, pad = fields
         listed = ends if isinstance(ends, (list, tuple)) else [ends]
         self.ends = tuple(int(end) for end in listed if isinstance(end, int))[:8] or self.ends
@@ -126,9 +128,16 @@ class Batches:
         path, line = self._asked[entry.number]
         shapes = [[name, str(part.dtype).replace("torch.", ""), list(part.shape)] for name, part in parts.items()]
         fields: dict[str, Any] = {
-            "loader": entry.number, "role": entry.role, "step": self._probe.steps.index, "draw": entry.draws,
-            "epoch": entry.epochs, "shapes": shapes, "path": path, "line": line, "kind": None if usual else "bare",
-        }  # fmt: skip
+            "loader": entry.number,
+            "role": entry.role,
+            "step": self._probe.steps.index,
+            "draw": entry.draws,
+            "epoch": entry.epochs,
+            "shapes": shapes,
+            "path": path,
+            "line": line,
+            "kind": None if usual else "bare",
+        }
         ids = _ids(self._torch, on_host)
         if ids is not None:
             fields |= self._text(entry.number, ids, on_host)
@@ -183,8 +192,13 @@ class Batches:
         places = attended.cumsum(1).sub_(1).clamp_(min=0)
         packed = torch.zeros_like(ids).scatter_add_(1, places, (ids + 1) * attended)
         full, ends = attended.all(1), self._is_end(ids)
-        numbers = {"tokens": rows * wide, "padding": rows * wide - attended.sum(), "full": full.sum(),
-                   "cut": (full & ~ends[:, -1]).sum(), "ends": ends.any(1).sum()}  # fmt: skip
+        numbers = {
+            "tokens": rows * wide,
+            "padding": rows * wide - attended.sum(),
+            "full": full.sum(),
+            "cut": (full & ~ends[:, -1]).sum(),
+            "ends": ends.any(1).sum(),
+        }
         named = next((name for name in _LABELS if _like(parts.get(name), ids) is not None), None)
         if named is not None:
             numbers |= self._labels(ids, attended, _like(parts[named], ids).to(torch.int64), mask is not None, parts)
@@ -222,11 +236,15 @@ class Batches:
         after = (last + 1 + (ahead > same)).clamp_(max=ids.shape[1] - 1)[:, None]
         unended = (last >= 0) & ends.gather(1, after)[:, 0] & ~self._is_end(labels).any(1)
         numbers = {
-            "labels": trained.sum(), "unlabelled": (each == 0).sum(), "same": same, "ahead": ahead,
-            "trained_ends": self._is_end(labels).any(1).sum(), "unended": unended.sum(),
+            "labels": trained.sum(),
+            "unlabelled": (each == 0).sum(),
+            "same": same,
+            "ahead": ahead,
+            "trained_ends": self._is_end(labels).any(1).sum(),
+            "unended": unended.sum(),
             "unended_seen": (unended & attended.gather(1, after)[:, 0]).sum() if masked else unended.sum() * 0,
             "unlabelled_full": ((each == 0) & attended.all(1)).sum(),
-        }  # fmt: skip
+        }
         against = same * 0
         for name, part in parts.items():
             other = _like(part, ids) if "mask" in name and name not in _ASIDE else None
@@ -246,8 +264,11 @@ class Batches:
         if not rows:
             return {"rows": 0, "hashes": []}
         flat = [_thin(part[:ROWS].reshape(min(rows, ROWS), -1)) for part in rowed[:4]]
-        bits = [part.to(torch.float32).view(torch.int32) if part.is_floating_point() else part
-                for part in flat if not part.is_complex()]  # fmt: skip
+        bits = [
+            part.to(torch.float32).view(torch.int32) if part.is_floating_point() else part
+            for part in flat
+            if not part.is_complex()
+        ]
         whole = torch.cat([part.to(torch.int64) for part in bits], 1)[:, :_COLUMNS]
         fields = {"rows": min(rows, ROWS), "hashes": self._hashes(whole), "width": whole.shape[1]}
         given = next((part for part, full in zip(flat, rowed) if full.dim() > 1), None)

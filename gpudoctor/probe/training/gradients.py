@@ -23,9 +23,16 @@ if TYPE_CHECKING:
 HOOK = "gradients"
 _SHARE, _FIRST = 0.0005, 3
 _CRITERIA = frozenset(
-    {"NllLossBackward0", "NllLoss2DBackward0", "MseLossBackward0", "SmoothL1LossBackward0", "HuberLossBackward0",
-     "BinaryCrossEntropyBackward0", "BinaryCrossEntropyWithLogitsBackward0"}
-)  # fmt: skip
+    {
+        "NllLossBackward0",
+        "NllLoss2DBackward0",
+        "MseLossBackward0",
+        "SmoothL1LossBackward0",
+        "HuberLossBackward0",
+        "BinaryCrossEntropyBackward0",
+        "BinaryCrossEntropyWithLogitsBackward0",
+    }
+)
 _PASSED = frozenset({"ToCopyBackward0", "NegBackward0", "ViewBackward0", "SqueezeBackward0", "CloneBackward0"})
 """Nodes that change nothing of a number's size."""
 _MEAN, _DEPTH, _MOST = 1, 8, 64
@@ -201,13 +208,19 @@ class Backwards:
         """Write what is known by now."""
         spread = sorted(self._uneven)
         passes = {
-            **self._tally, "micro": max(self._micro, key=lambda count: self._micro[count], default=None),
-            "uneven": spread[len(spread) // 2] if spread else None, "path": self._place[0], "line": self._place[1],
-        }  # fmt: skip
+            **self._tally,
+            "micro": max(self._micro, key=lambda count: self._micro[count], default=None),
+            "uneven": spread[len(spread) // 2] if spread else None,
+            "path": self._place[0],
+            "line": self._place[1],
+        }
         clips = {
-            **self._clip, "limit": self._limit, "scale": self._probe.numerics.known_scale or None,
-            "path": self._clip_place[0], "line": self._clip_place[1],
-        }  # fmt: skip
+            **self._clip,
+            "limit": self._limit,
+            "scale": self._probe.numerics.known_scale or None,
+            "path": self._clip_place[0],
+            "line": self._clip_place[1],
+        }
         for kind, facts, some in (("gradients", passes, passes["looks"]), ("clips", clips, clips["clips"])):
             if some and facts != self._told.get(kind):
                 self._told[kind] = facts

@@ -78,11 +78,20 @@ class Ranks:
             return
         self._told.add(entry.number)
         rows = loader.dataset if getattr(loader, "_dataset_kind", 1) == 0 else None
-        self._probe.record("split", {
-            "loader": entry.number, "size": _length(rows), "each": _length(loader) if rows is not None else None,
-            "splits": _splits(loader), "batch": entry.facts["batch_size"], "joins": self._joins,
-            "first": _first(self._probe.torch, rows), "path": entry.facts["path"], "line": entry.facts["line"],
-        })  # fmt: skip
+        self._probe.record(
+            "split",
+            {
+                "loader": entry.number,
+                "size": _length(rows),
+                "each": _length(loader) if rows is not None else None,
+                "splits": _splits(loader),
+                "batch": entry.facts["batch_size"],
+                "joins": self._joins,
+                "first": _first(self._probe.torch, rows),
+                "path": entry.facts["path"],
+                "line": entry.facts["line"],
+            },
+        )
 
     def _sum(self, fields: dict[str, Any]) -> None:
         if self._chosen is None:
@@ -114,9 +123,12 @@ class Ranks:
         fit = [
             (name, item)
             for name, item in parameters(unwrapped(modules[0])).items()
-            if id(item) in held and type(item.data) is plain and type(item.grad) is plain
-            and 16 <= item.numel() <= _SMALL and item.device.type in ("cpu", "cuda")
-        ]  # fmt: skip
+            if id(item) in held
+            and type(item.data) is plain
+            and type(item.grad) is plain
+            and 16 <= item.numel() <= _SMALL
+            and item.device.type in ("cpu", "cuda")
+        ]
         fit = [pair for pair in fit if pair[1].dim() > 1] or fit
         return [(name, weakref.ref(item)) for name, item in fit[:: max(1, len(fit) // _SUMMED)][:_SUMMED]]
 
@@ -160,7 +172,9 @@ def install(probe: Probe) -> None:
     def watch(name: str, work: Any, module: Any) -> None:
         probe.guard.surround(HOOK, getattr(module, name, None), "__init__", work)
 
-    for module, name, work in (("torch.nn.parallel.distributed", "DistributedDataParallel", ranks.wraps),
-                               ("torch.distributed.algorithms.join", "Join", ranks.joins)):  # fmt: skip
+    for module, name, work in (
+        ("torch.nn.parallel.distributed", "DistributedDataParallel", ranks.wraps),
+        ("torch.distributed.algorithms.join", "Join", ranks.joins),
+    ):
         probe.when_imported(module, functools.partial(watch, name, work))
     probe.steps.after.append(probe.guard.reading(HOOK, ranks.ended))

@@ -35,9 +35,13 @@ class Schedule:
         self.inner = False
         """Whether another one steps it."""
         self.fields: dict[str, Any] = {
-            "name": type(scheduler).__name__, "numbers": _numbers(scheduler), "made": step, "path": place[0],
-            "line": place[1], "base": max((rate for rate in rates if type(rate) is float), default=None),
-        }  # fmt: skip
+            "name": type(scheduler).__name__,
+            "numbers": _numbers(scheduler),
+            "made": step,
+            "path": place[0],
+            "line": place[1],
+            "base": max((rate for rate in rates if type(rate) is float), default=None),
+        }
         """The record, but for where it stands."""
 
     def stand(self, index: int) -> None:

@@ -106,15 +106,24 @@ class States:
         self._used = self._used or any(known is loaded for known in stepped)
         self._keeps = self._keeps or any(
             name != "step" and getattr(item, "numel", int)() > 1
-            for known in stepped for state in islice(known.state.values(), 4) if isinstance(state, Mapping)
+            for known in stepped
+            for state in islice(known.state.values(), 4)
+            if isinstance(state, Mapping)
             for name, item in state.items()
-        )  # fmt: skip
-        self._probe.record("state", {
-            "step": self._probe.steps.index, "files": [[name, parts] for name, parts in self.files.items()],
-            "weights": self.weights, "optimizer": self.optimizer or None, "saved": list(self.saved),
-            "used": self._used if self.optimizer else None, "keeps": self._keeps,
-            "plain": all(type(known).load_state_dict is base.load_state_dict for known in stepped),
-        })  # fmt: skip
+        )
+        self._probe.record(
+            "state",
+            {
+                "step": self._probe.steps.index,
+                "files": [[name, parts] for name, parts in self.files.items()],
+                "weights": self.weights,
+                "optimizer": self.optimizer or None,
+                "saved": list(self.saved),
+                "used": self._used if self.optimizer else None,
+                "keeps": self._keeps,
+                "plain": all(type(known).load_state_dict is base.load_state_dict for known in stepped),
+            },
+        )
 
 
 def _path(given: Any) -> str:
@@ -150,9 +159,10 @@ def install(probe: Probe) -> None:
     states = probe.training[HOOK] = States(probe)
     torch = probe.torch
     for owner, name, work in (
-        (torch, "load", states.read), (torch, "save", states.wrote),
+        (torch, "load", states.read),
+        (torch, "save", states.wrote),
         (torch.nn.Module, "load_state_dict", states.take_weights),
         (torch.optim.Optimizer, "load_state_dict", states.take_optimizer),
-    ):  # fmt: skip
+    ):
         probe.guard.surround(HOOK, owner, name, work)
     probe.steps.after.append(probe.guard.reading(HOOK, states.ended))

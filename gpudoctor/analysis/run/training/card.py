@@ -21,8 +21,16 @@ from gpudoctor.text import joined, number, percent
 Card: TypeAlias = Sequence[CardLine] | None
 """None of what is no run."""
 LINES: tuple[Callable[[Recording], CardLine | None], ...] = (
-    batch, labels, parameters, schedule, gradients, ranks, evaluation, states, logged,
-)  # fmt: skip
+    batch,
+    labels,
+    parameters,
+    schedule,
+    gradients,
+    ranks,
+    evaluation,
+    states,
+    logged,
+)
 """In the order of the card; a line of which nothing was seen is None."""
 
 
@@ -46,8 +54,9 @@ def shown_batch(recording: Recording) -> Mapping[str, Any]:
         pictures = tuple(map(base64.b64decode, first.get("pictures") or ()))
     return {
         "text": tuple(tuple((str(words), bool(trained)) for words, trained in row) for row in first.get("text") or ()),
-        "pictures": tuple(each for each in pictures if len(each) == 3 * width * height), "width": width,
-    }  # fmt: skip
+        "pictures": tuple(each for each in pictures if len(each) == 3 * width * height),
+        "width": width,
+    }
 
 
 # What a verdict says of it.
@@ -72,10 +81,16 @@ def examined(training: Sequence[CardLine]) -> str:
 
 
 _LINE_OF = {
-    **dict.fromkeys(("TRAIN001", "TRAIN002"), "labels"), "TRAIN003": "batch", "TRAIN004": "evaluation",
-    **dict.fromkeys(("TRAIN005", "TRAIN006"), "parameters"), "TRAIN007": "gradients", "TRAIN008": "schedule",
-    "TRAIN009": "resumed", **dict.fromkeys(("TRAIN010", "TRAIN011"), "ranks"), "TRAIN012": "logged",
-}  # fmt: skip
+    **dict.fromkeys(("TRAIN001", "TRAIN002"), "labels"),
+    "TRAIN003": "batch",
+    "TRAIN004": "evaluation",
+    **dict.fromkeys(("TRAIN005", "TRAIN006"), "parameters"),
+    "TRAIN007": "gradients",
+    "TRAIN008": "schedule",
+    "TRAIN009": "resumed",
+    **dict.fromkeys(("TRAIN010", "TRAIN011"), "ranks"),
+    "TRAIN012": "logged",
+}
 """The line that shows what a check finds."""
 
 
@@ -93,6 +108,9 @@ def changed(code: str, before: Recording, after: Recording) -> str:
             fact = name.replace("_", " ")
             return say(
                 "{line}, {fact}: {before}, {after} with it",
-                line=term(line), fact=fact, before=shown(value), after=shown(now),
-            )  # fmt: skip
+                line=term(line),
+                fact=fact,
+                before=shown(value),
+                after=shown(now),
+            )
     return ""

@@ -100,9 +100,7 @@ class Overlap:
 def overlap(recording: Recording) -> Overlap:
     """By the hashes of the samples."""
     found = looks(recording)
-    training, evaluation = (
-        found[role].records if role in found else () for role in (TRAINING, EVALUATION)
-    )  # fmt: skip
+    training, evaluation = (found[role].records if role in found else () for role in (TRAINING, EVALUATION))
     # An evaluation on the training samples beside one on others is there on purpose.
     by_loader: dict[object, set[int]] = {}
     for item in evaluation:
@@ -110,17 +108,22 @@ def overlap(recording: Recording) -> Overlap:
     trained = {one for item in training for one in item.get("hashes") or ()}
     common, evaluated = min(
         ((len(seen & trained), len(seen)) for seen in by_loader.values() if seen),
-        key=lambda pair: pair[0] / pair[1], default=(0, 0),
-    )  # fmt: skip
+        key=lambda pair: pair[0] / pair[1],
+        default=(0, 0),
+    )
     epochs: dict[tuple[object, object], list[int]] = {}
     for item in training:
         epochs.setdefault((item.get("loader"), item.get("epoch")), []).extend(item.get("hashes") or ())
     fullest = max(epochs.values(), key=len, default=[])
     widths = [int(item.get("width") or 0) for item in training]
     return Overlap(
-        common=common, evaluated=evaluated, trained=len(trained), repeated=len(fullest) - len(set(fullest)),
-        rows=len(fullest), width=min(widths, default=0),
-    )  # fmt: skip
+        common=common,
+        evaluated=evaluated,
+        trained=len(trained),
+        repeated=len(fullest) - len(set(fullest)),
+        rows=len(fullest),
+        width=min(widths, default=0),
+    )
 
 
 def unlabelled(found: Looks) -> int:

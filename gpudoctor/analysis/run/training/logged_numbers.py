@@ -16,13 +16,19 @@ Series: TypeAlias = Mapping[str, Points]
 """By what it is."""
 
 LOSS, REWARD, MARGIN, KL, CUT, CLIPPED = (
-    template("loss"), template("reward"), template("reward margin"), template("KL"),
-    template("completions cut at the limit"), template("share of clipped ratios"),
-)  # fmt: skip
+    template("loss"),
+    template("reward"),
+    template("reward margin"),
+    template("KL"),
+    template("completions cut at the limit"),
+    template("share of clipped ratios"),
+)
 SPREAD, SAME, CHOSEN, ENTROPY = (
-    template("spread of the rewards"), template("groups of equal rewards"), template("reward of the chosen"),
+    template("spread of the rewards"),
+    template("groups of equal rewards"),
+    template("reward of the chosen"),
     template("entropy"),
-)  # fmt: skip
+)
 NAMES: Mapping[str, str] = {
     LOSS: "loss train_loss loss/train training_loss losses/loss",
     REWARD: "reward objective/scores objective/rlhf_reward mean_reward episode_reward rollout/ep_rew_mean",
@@ -73,9 +79,10 @@ def said(recording: Recording) -> CardLine | None:
     course = [_course(what, points) for what, points in known.items() if what not in (SAME, CHOSEN)][:_SHOWN]
     text = say("{names} by {logger}", names=count(names, "name"), logger=by)
     return CardLine(
-        name="logged", text=concatenated("; ", [*filter(None, [concatenated(", ", course)]), text]),
+        name="logged",
+        text=concatenated("; ", [*filter(None, [concatenated(", ", course)]), text]),
         facts={**facts, "names": names, "by": by},
-    )  # fmt: skip
+    )
 
 
 def _course(what: str, points: Points) -> str:

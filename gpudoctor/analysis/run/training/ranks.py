@@ -141,8 +141,15 @@ def apart(recording: Recording) -> Apart | None:
         elif not differ[0]:
             kind = "begun"
     values = tuple(float(item.get("sums")[place][3] or 0.0) for item in last)
-    return Apart(record=last[0], looks=len(rows), gradients=differ[0], weights=differ[1], name=str(names[place]),
-                 values=values, kind=kind)  # fmt: skip
+    return Apart(
+        record=last[0],
+        looks=len(rows),
+        gradients=differ[0],
+        weights=differ[1],
+        name=str(names[place]),
+        values=values,
+        kind=kind,
+    )
 
 
 def _distance(row: list[Record], place: int, column: int) -> float:
@@ -161,26 +168,36 @@ def ranks(recording: Recording) -> CardLine | None:
         return None
     data, weights = split(recording), apart(recording)
     facts = {
-        "ranks": len(recording.ranks), "same_batches": same_rows(recording), "each": list(data.each) if data else None,
-        "read": data.read if data else None, "size": data.size if data else None,
-        "looks": weights.looks if weights else 0, "gradients_apart": weights.gradients if weights else None,
+        "ranks": len(recording.ranks),
+        "same_batches": same_rows(recording),
+        "each": list(data.each) if data else None,
+        "read": data.read if data else None,
+        "size": data.size if data else None,
+        "looks": weights.looks if weights else 0,
+        "gradients_apart": weights.gradients if weights else None,
         "weights_apart": weights.weights if weights else None,
-    }  # fmt: skip
+    }
     return CardLine(name="ranks", text=concatenated("; ", parts), facts=facts)
 
 
 def _said(recording: Recording, count: int) -> Iterator[str]:
     data, weights, same = split(recording), apart(recording), same_rows(recording)
     if set.intersection(*(set(_rows(process)) for process in recording.ranks)):
-        yield say("all {ranks} read the same batches", ranks=count) if same else say(
-            "{ranks} ranks, samples of their own", ranks=count)  # fmt: skip
+        yield (
+            say("all {ranks} read the same batches", ranks=count)
+            if same
+            else say("{ranks} ranks, samples of their own", ranks=count)
+        )
     if data is not None and None not in data.each:
         each = sorted({int(each) for each in data.each if each is not None})
         yield say("{each} batches an epoch", each=concatenated("/", map(str, each)))
         if data.read is not None and data.size and data.parts and not same:
             yield say("{read:,} of {size:,} rows", read=min(data.read, data.size), size=data.size)
     if weights is not None:
-        yield say("gradients shared") if not weights.gradients else say(
-            "gradients apart in {apart} of {looks} looks", apart=weights.gradients, looks=weights.looks)  # fmt: skip
+        yield (
+            say("gradients shared")
+            if not weights.gradients
+            else say("gradients apart in {apart} of {looks} looks", apart=weights.gradients, looks=weights.looks)
+        )
         if weights.weights and not weights.gradients:
             yield say("weights apart")

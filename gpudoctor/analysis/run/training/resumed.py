@@ -111,10 +111,16 @@ def states(recording: Recording) -> CardLine | None:
     last = found.weights[-1] if found.weights else None
     began = found.schedule is not None and found.schedule.began > 0
     weights = say("{matched} of {given} tensors", matched=last.matched, given=last.given) if last else say("no")
-    parts = [say("weights {taken}", taken=weights),
-             say("optimizer {taken}", taken=taken(bool(found.optimizer), "optimizer"))]  # fmt: skip
+    parts = [
+        say("weights {taken}", taken=weights),
+        say("optimizer {taken}", taken=taken(bool(found.optimizer), "optimizer")),
+    ]
     if found.schedule is not None or "schedule" in found.held:
         parts.append(say("schedule {taken}", taken=taken(began, "schedule")))
-    facts = {"weights": last.matched if last else None, "given": last.given if last else None,
-             "optimizer": bool(found.optimizer), "schedule": began}  # fmt: skip
+    facts = {
+        "weights": last.matched if last else None,
+        "given": last.given if last else None,
+        "optimizer": bool(found.optimizer),
+        "schedule": began,
+    }
     return CardLine(name="resumed", text=concatenated(", ", parts), facts=facts)

@@ -102,17 +102,29 @@ def _scheduled(recording: Recording, process: Process, item: Record) -> Schedule
     )
     more = expected / max(1, steps)
     units = (
-        (say("all batches"), batches * more), (say("all steps"), float(expected)),
-        (say("the batches of an epoch"), batches / max(1.0, epochs)), (say("the epochs"), epochs * more),
-        (say("all samples"), samples * more), (say("the steps of all ranks"), float(expected * world)),
+        (say("all batches"), batches * more),
+        (say("all steps"), float(expected)),
+        (say("the batches of an epoch"), batches / max(1.0, epochs)),
+        (say("the epochs"), epochs * more),
+        (say("all samples"), samples * more),
+        (say("the steps of all ranks"), float(expected * world)),
         (say("the batches of all ranks"), batches * more * world),
-    )  # fmt: skip
+    )
     numbers = {name: float(value) for name, value in item.get("numbers").items() if value is not None}
     return Scheduled(
-        record=item, numbers=numbers, steps=steps, ended=ends, epochs=epochs, began=began, calls=calls, each=each,
-        due=(began + calls * more) if expected else None, told=bool(told), units=units if expected else (),
+        record=item,
+        numbers=numbers,
+        steps=steps,
+        ended=ends,
+        epochs=epochs,
+        began=began,
+        calls=calls,
+        each=each,
+        due=(began + calls * more) if expected else None,
+        told=bool(told),
+        units=units if expected else (),
         rates=rates_of(process),
-    )  # fmt: skip
+    )
 
 
 def rates_of(process: Process) -> tuple[tuple[int, float], ...]:
@@ -219,15 +231,19 @@ def schedule(recording: Recording) -> CardLine | None:
     else:
         parts = [
             say("peak {peak:.3g} at step {step:,}", peak=peak, step=step),
-            say("0 from step {since:,} of {steps:,}", since=since, steps=steps) if 0 < since < steps else
-            say("{last:.2g} at step {steps:,}", last=last, steps=steps),
-        ]  # fmt: skip
+            say("0 from step {since:,} of {steps:,}", since=since, steps=steps)
+            if 0 < since < steps
+            else say("{last:.2g} at step {steps:,}", last=last, steps=steps),
+        ]
     facts = {"peak": peak, "peak_step": step, "last": last, "steps": steps, "zero_since": since or None}
     for item in found:
         name, total = item.total
         parts += [say("{name} {total:,.0f}", name=name, total=total)] if total else []
         more = item.each >= _OFTEN and abs(item.each - 1) > 0.05
-        parts.append(say("stepped {each:.2g} times a step", each=item.each) if more else
-                     say("stepped {calls:,.0f} times", calls=item.calls))  # fmt: skip
+        parts.append(
+            say("stepped {each:.2g} times a step", each=item.each)
+            if more
+            else say("stepped {calls:,.0f} times", calls=item.calls)
+        )
         facts.update(total=total or None, calls=round(item.calls), each=round(item.each, 3))
     return CardLine(name="schedule", text=concatenated(", ", parts), facts=facts)
