@@ -132,6 +132,9 @@ class Gradients:
         known = self._of(optimizer)
         if known is None:
             return
+        parameter = known.watched() if known.watched is not None else None
+        if parameter is not None and id(parameter.grad) != known.noted[0]:
+            known.cleared = True  # the program has put another one in its place
         known.count()
         if known.found and known.steps >= FEW:
             return  # it has found some: believed

@@ -188,12 +188,10 @@ class Readings:
         self._rates: list[float] = []
         self._rate = 0.0
         self._adaptive = False
-        self._coarse: dict[str, tuple[Any, Any, Any]] = {}
-        """By name: large weights of half precision, some of their elements at first, and which had a gradient."""
-        self._lost: list[float] = []
-        """Shares of such elements that a step left as they were, although they had a gradient."""
-        self._stuck: float | None = None  # share of the elements in `_coarse` that are what they were at first
-        self._since = self._until = 0
+        self._coarse: list[tuple[Any, Any, Any, int]] = []
+        """Large weights of half precision, elements of theirs at first, which had a gradient, and the turn."""
+        self._stuck: dict[str, Any] = {}
+        """Share of these elements that are what they were at first."""
 
     def before(self, optimizer: Any) -> None:
         """Look at the gradients that a step is about to use."""
@@ -337,36 +335,27 @@ class Readings:
             self._numerics.read_all(values, partial(self._compared, entries))
 
     def _compare_coarse(self, members: list[tuple[Parameter, Any, Any, Any]]) -> None:
-        """Of weights of half precision that an optimizer has: which elements does a step with a gradient leave alone?
+        """Which elements of half-precision weights that an optimizer has are, steps later, still what they were?
 
-        A library may keep a finer copy, or round by chance. Then they move after some steps, so some are kept.
+        A step alone says nothing: a library may keep a finer copy, or round by chance.
         """
-        torch = self._torch
-        halves = (torch.bfloat16, torch.float16)
-        held = [item for item in members if item[0].held and item[2].dtype in halves and item[2] is not item[3]]
-        if not held:
-            return
+        torch, step = self._torch, self._probe.steps.index
         if not self._coarse:
-            self._since = self._probe.steps.index
-            for entry, parameter, taken, pull in sorted(held, key=lambda item: -item[0].numel)[:_COARSE]:
-                self._coarse[entry.name] = weakref.ref(parameter), taken, (pull != 0, self.count)
-        before, pulls = (torch.cat([item[place] for item in held]) for place in (2, 3))
-        after = torch.cat([sample(parameter, self.count) for _, parameter, _, _ in held])
-        pulled = pulls != 0
-        counts = [((before == after) & pulled).sum(), pulled.sum()]
-        if self.count in TOLD or not self.count & 7:
-            kept = [(reference(), *rest) for reference, *rest in self._coarse.values()]
-            first = [(p, taken, *more) for p, taken, more in kept if p is not None and p.device == before.device]
-            same = [((sample(p, turn) == taken) & had).sum() for p, taken, had, turn in first]
-            counts += [sum(same[1:], same[0]), sum((had.sum() for _, _, had, _ in first[1:]), first[0][2].sum())]
+            halves = (torch.bfloat16, torch.float16)
+            held = [item for item in members if item[0].held and item[2].dtype in halves and item[2] is not item[3]]
+            for _, parameter, taken, pull in sorted(held, key=lambda item: -item[0].numel)[:_COARSE]:
+                self._coarse.append((weakref.ref(parameter), taken, pull != 0, self.count))
+            self._stuck = {"since": step}
+            return
+        now = [(sample(p, turn), taken, had) for of, taken, had, turn in self._coarse if (p := of()) is not None]
+        if now:
+            one, other, had = (torch.cat([part.to(now[0][0].device) for part in parts]) for parts in zip(*now))
 
-        def note(values: list[float]) -> None:
-            if values[1]:
-                self._lost.append(values[0] / values[1])
-            if len(values) > 2 and values[3]:
-                self._stuck, self._until = values[2] / values[3], self._probe.steps.index
+            def note(values: list[float]) -> None:
+                if values[1]:
+                    self._stuck |= {"stuck": values[0] / values[1], "until": step}
 
-        self._numerics.read_all(torch.stack(counts).float(), note)
+            self._numerics.read_all(torch.stack([((one == other) & had).sum(), had.sum()]).float(), note)
 
     def _compared(self, entries: list[Parameter], values: list[float]) -> None:
         count = len(entries)
@@ -420,13 +409,7 @@ class Readings:
         if self._rates:
             middle = sorted(self._rates)[len(self._rates) // 2]
             self._rates = []
-            lost = sorted(self._lost)
-            more = (
-                {"lost": lost[len(lost) // 2], "stuck": self._stuck, "since": self._since, "until": self._until}
-                if lost
-                else {}
-            )
-            self._record("updates", {"ratio": middle, **more})
+            self._record("updates", {"ratio": middle, **self._stuck})
 
     def _changed(self, kind: str, some: list[Parameter]) -> bool:
         """Whether there is something to write: parameters of a kind, or that there are none any more."""

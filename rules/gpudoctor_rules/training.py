@@ -162,45 +162,33 @@ _PARAMETERS = {
         say("give the optimizer what was unfrozen"),
         'optimizer.add_param_group({"params": [*part.parameters()], "lr": ...})   # right after requires_grad_(True)',
     ),
-    "twice": (
-        say("give each parameter to one optimizer, if the two are not meant to share it"),
-        "torch.optim.AdamW([p for p in second.parameters() if id(p) not in {id(q) for q in first.parameters()}])",
-    ),
 }
-"""Title and steps, by what was seen."""
+_GRADIENTS = {
+    "undivided": (
+        say("divide the loss by the number of micro batches"),
+        "(loss / micro_batches).backward()",
+        say("In a Trainer's compute_loss: divide the sum of the losses by num_items_in_batch."),
+    ),
+    "twice": (
+        say("divide the loss once: accelerator.backward and Trainer divide it, too"),
+        "accelerator.backward(loss)",
+    ),
+    "again": (say("remove the second backward() of the same loss"),),
+    "uneven": (
+        say("divide the sum of the losses by the number of targets of all micro batches"),
+        'loss = F.cross_entropy(logits, labels, reduction="sum") / targets_of_the_step',
+    ),
+    "clipped": (say("raise the limit of the clip to the usual norm, or lower the learning rate"),),
+}
 
 
 @answers("TRAIN005")
 def parameters_untrained(finding: Finding) -> Iterator[Remedy]:
     """By the finding's `how`."""
-    how = finding.detail_of(ParametersUntrainedDetail).how
-    title, *steps = _PARAMETERS[how]
-    yield remedy(f"{finding.code}-{how}", title, *steps)
+    yield from _by_how(finding, finding.detail_of(ParametersUntrainedDetail).how, _PARAMETERS)
 
 
 @answers("TRAIN007")
 def gradients_misscaled(finding: Finding) -> Iterator[Remedy]:
     """By the finding's `how`."""
-    detail = finding.detail_of(GradientsMisscaledDetail)
-    steps = {
-        "undivided": (
-            say("divide the loss by the number of micro batches"),
-            f"(loss / {detail.micro}).backward()",
-            say("In a Trainer's compute_loss: divide the sum of the losses by num_items_in_batch."),
-        ),
-        "twice": (
-            say("divide the loss once: accelerator.backward and Trainer divide it, too"),
-            "accelerator.backward(loss)",
-        ),
-        "again": (say("remove the second backward() of the same loss"), "loss.backward()"),
-        "uneven": (
-            say("divide the sum of the losses by the number of targets of all micro batches"),
-            'loss = F.cross_entropy(logits, labels, reduction="sum") / targets_of_the_step',
-        ),
-        "clipped": (
-            say("raise the limit of the clip to the usual norm, or lower the learning rate"),
-            say("Print what clip_grad_norm_ returns for some hundred steps, and set the limit to the upper tenth."),
-        ),
-    }
-    title, *lines = steps[detail.how]
-    yield remedy(f"{finding.code}-{detail.how}", title, *lines)
+    yield from _by_how(finding, finding.detail_of(GradientsMisscaledDetail).how, _GRADIENTS)

@@ -85,25 +85,20 @@ class ClipMisplaced(Check):
         ranks = [item for item in recording.ranks[:1] if item.steps] if recording is not None else []
         seen = next((found for item in ranks if (found := of_run.clipped_scaled(item)) is not None), None)
         suspected = suspicions(lambda: self._by_source(patient), seen)
-        if seen is None or int(seen.get("scaled") or 0) < _CLIPS:
+        if seen is None or (scaled := int(seen.get("scaled") or 0)) < _CLIPS:
             yield from suspected
             return
-        clips, scaled = int(seen.get("clips") or 0), int(seen.get("scaled") or 0)
         yield confirmed(
             self,
             suspected,
             say(
-                "{scaled} of {clips} clips that were seen cut gradients at {limit:g} that still carried the loss scale "
-                "of {scale:,.0f}.",
+                "{scaled} of {clips} clips cut gradients at {limit:g} that carried the loss scale of {scale:,.0f}.",
                 scaled=scaled,
-                clips=clips,
+                clips=int(seen.get("clips") or 0),
                 limit=seen.get("limit") or 0.0,
                 scale=seen.get("scale") or 0.0,
             ),
-            evidence=(
-                *spots(patient, of_run.place_of(seen)),
-                number("clips_of_scaled_gradients", scaled, "1", recording),
-            ),
+            evidence=(*spots(patient, of_run.place_of(seen)), number("clips_of_scaled_gradients", scaled)),
             severity=Severity.ERROR,
             cost=Cost(breaks=_BREAKS["scaled"]),
             detail=None if suspected else _UNSEEN,

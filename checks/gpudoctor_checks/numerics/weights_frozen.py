@@ -175,10 +175,8 @@ class WeightsFrozen(Check):
         # Else a part that runs without gradients: fixed on purpose?
         sure = cleared or bool(item.get("called") or item.get("alone"))
         losses = of_run.newest_of(run.lead.process, "gradients")
-        rootless = int(losses.get("leaf") or 0) if losses is not None else 0
-        leaf: tuple[SourceSpan, ...] = ()
-        if rootless and losses is not None and rootless == losses.get("looks") and not cleared:
-            leaf = tuple(spots(patient, of_run.place_of(losses)))
+        rootless = losses is not None and losses.get("leaf") == losses.get("looks") and not cleared
+        leaf = spots(patient, of_run.place_of(losses)) if rootless and losses is not None else []
         what = (
             template(
                 "The loss{at} has no graph: it was made of detached numbers, and requires_grad_() only silences the "

@@ -5,10 +5,34 @@ from collections.abc import Iterator
 from gpudoctor.analysis import of_run
 from gpudoctor.analysis.observation import confirmed
 from gpudoctor.analysis.run.steady_run import demanded, spots
-from gpudoctor.lang import say
+from gpudoctor.lang import say, template
 from gpudoctor.model import Check, Code, Detail, Finding, Patient, Reads, Severity, Threshold
 from gpudoctor.model.records import frozen
 from gpudoctor.text import percent
+
+_LOOKS, _STEPS = 3, 30
+"""Steps looked at, and made, that must be there."""
+_UNEVEN, _ALWAYS, _TIMES = 2.0, 0.95, 10
+"""Most targets by fewest that are told; a share of clipped steps and norm by limit that are."""
+_WEIGHED = template(
+    "{micro} micro batches are added up in a step, and the mean loss of each has a weight of {weight:.3g}. The "
+    "gradient is {factor:.3g} times that of their mean."
+)
+_SAID = {
+    "undivided": _WEIGHED,
+    "twice": _WEIGHED,
+    "again": template(
+        "The same loss runs backward twice in {size} of {looks} steps looked at, and nothing clears the gradients "
+        "between: it counts twice."
+    ),
+    "uneven": template(
+        "Each of {micro} micro batches counts as its mean, but one has {size:.1f} times the targets of another "
+        "(median). A target in a short one counts that much more."
+    ),
+    "clipped": template(
+        "The gradients are clipped at {limit:g} in {share} of the steps; their median norm is {norm:.3g}."
+    ),
+}
 
 
 @frozen
@@ -17,8 +41,6 @@ class GradientsMisscaledDetail(Detail):
 
     how: str
     """`undivided`, `twice`, `again`, `uneven` or `clipped`."""
-    micro: int
-    """Backward passes of a step."""
 
 
 class GradientsMisscaled(Check):
@@ -35,12 +57,11 @@ class GradientsMisscaled(Check):
         learning rate. With Adam, clipping and epsilon act otherwise. If every step is clipped, the learning
         rate no longer depends on the gradient.
     How it knows:
-        From a recording: the graph behind each loss says by which number the result of the criterion was
-        multiplied. Micro batches come from one loader, and one line runs them backward.
+        From a recording: the graph behind each loss says by which number the mean of the criterion was multiplied.
+        Micro batches come from one loader, and one line runs them backward.
     False alarms:
-        Only criteria that are means are judged, with weights that the host knows. Losses of several lines or
-        loaders (a GAN, several tasks) are not meant. Where the sum is meant, change nothing: with Adam and without
-        clipping it is a note.
+        Losses of several lines or loaders (a GAN, several tasks) are not meant. With Adam and without clipping, or
+        without a loader, it is a note.
     Remedies:
         Divide the loss by the number of micro batches, once.
     References:
@@ -60,100 +81,45 @@ class GradientsMisscaled(Check):
             source="convention: what a loop does, it does in each step",
             meaning="At least this share of the steps looked at must show it.",
         ),
-        Threshold(
-            name="looks",
-            default=3,
-            unit="{steps}",
-            source="the number of steps that are looked at in any case",
-            meaning="Fewer steps looked at are not judged.",
-        ),
-        Threshold(
-            name="steps",
-            default=30,
-            unit="{steps}",
-            source="the least number of steps by which shares are judged",
-            meaning="Fewer steps with a known norm say nothing of clipping.",
-        ),
-        Threshold(
-            name="uneven",
-            default=2.0,
-            unit="1",
-            source="convention: one target counts twice another one",
-            meaning="From this ratio of most to fewest targets, means over micro batches are a note.",
-        ),
-        Threshold(
-            name="clipped",
-            default=0.95,
-            unit="1",
-            source="convention: nearly every step",
-            meaning="If this share of the steps is clipped, it is a note.",
-        ),
-        Threshold(
-            name="times",
-            default=10.0,
-            unit="1",
-            source="convention: an order of magnitude",
-            meaning="The median norm must be this many times the limit.",
-        ),
     )
 
     def examine(self, patient: Patient) -> Iterator[Finding]:
-        run = demanded(patient, 5)
+        run = demanded(patient, _STEPS)
         process = run.lead.process
         seen = of_run.newest_of(process, "gradients")
-        if seen is None or int(seen.get("looks") or 0) < self.limit("looks"):
+        looks = int(seen.get("looks") or 0) if seen is not None else 0
+        if seen is None or looks < _LOOKS:
             return
-        looks, micro = int(seen.get("looks") or 0), int(seen.get("micro") or 1)
-        least = self.limit("share") * looks
-        clips = of_run.clipping(process)
-        adaptive = not any("SGD" in str(item.get("name")) for item in process.of("optimizer")) and clips is None
-
-        def found(how: str, message: str, value: float, severity: Severity) -> Finding:
-            at = spots(patient, of_run.place_of(seen))
-            return confirmed(
+        micro, uneven = int(seen.get("micro") or 1), float(seen.get("uneven") or 0.0)
+        limit, share, norm = of_run.clipping(process) or (0.0, 0.0, 0.0)
+        found: dict[str, float] = {
+            how: often
+            for how in ("undivided", "twice", "again")
+            if (often := int(seen.get(how) or 0)) >= self.limit("share") * looks and (micro > 1 or how == "again")
+        }
+        found |= {"uneven": uneven} if uneven >= _UNEVEN else {}
+        found |= {"clipped": share} if share >= _ALWAYS and norm >= _TIMES * limit else {}
+        # A factor that nothing in the step undoes, and batches that are known to be one loader's.
+        acts = limit or any("SGD" in str(item.get("name")) for item in process.of("optimizer"))
+        sure = {"again", *(("undivided", "twice") if acts and process.of("loader") else ())}
+        factor = micro if "undivided" in found else 1 / micro
+        for how, size in found.items():
+            message = say(
+                _SAID[how],
+                size=size,
+                looks=looks,
+                micro=micro,
+                factor=factor,
+                weight=factor / micro,
+                limit=limit,
+                share=percent(share),
+                norm=norm,
+            )
+            yield confirmed(
                 self,
                 (),
                 message,
-                evidence=(*at, run.measured(how, value)),
-                severity=severity,
-                detail=GradientsMisscaledDetail(how=how, micro=micro),
+                evidence=(*spots(patient, of_run.place_of(seen)), run.measured(how, size)),
+                severity=Severity.WARNING if how in sure else Severity.NOTE,
+                detail=GradientsMisscaledDetail(how=how),
             )
-
-        for how, factor in (("undivided", micro), ("twice", 1 / micro)):
-            often = int(seen.get(how) or 0)
-            if micro > 1 and often >= self.limit("looks") and often >= least:
-                text = say(
-                    "{micro} micro batches are added up in a step, and the mean loss of each has a weight of "
-                    "{weight:.3g}. The gradient is {factor:.3g} times that of their mean.",
-                    micro=micro,
-                    weight=factor / micro,
-                    factor=factor,
-                )
-                yield found(how, text, factor, Severity.NOTE if adaptive else Severity.WARNING)
-        again = int(seen.get("again") or 0)
-        if again >= least:
-            text = say(
-                "The same loss runs backward twice in {again} of {looks} steps looked at. Nothing clears the gradients "
-                "between: they are twice as large.",
-                again=again,
-                looks=looks,
-            )
-            yield found("again", text, again / looks, Severity.NOTE if adaptive else Severity.WARNING)
-        uneven = seen.get("uneven")
-        if uneven is not None and uneven >= self.limit("uneven") and int(seen.get("known") or 0) >= least:
-            text = say(
-                "Each of {micro} micro batches counts as its mean, but one has {uneven:.1f} times the targets of "
-                "another (median). A target in a short one counts that much more.",
-                micro=micro,
-                uneven=uneven,
-            )
-            yield found("uneven", text, uneven, Severity.NOTE)
-        always = clips is not None and clips.steps >= self.limit("steps") and clips.share >= self.limit("clipped")
-        if clips is not None and always and clips.norm >= self.limit("times") * clips.limit:
-            text = say(
-                "The gradients are clipped at {limit:g} in {share} of the steps; their median norm is {norm:.3g}.",
-                limit=clips.limit,
-                share=percent(clips.share),
-                norm=clips.norm,
-            )
-            yield found("clipped", text, clips.share, Severity.NOTE)

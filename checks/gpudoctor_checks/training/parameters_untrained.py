@@ -5,10 +5,31 @@ from collections.abc import Iterator
 from gpudoctor.analysis import of_run
 from gpudoctor.analysis.observation import confirmed
 from gpudoctor.analysis.run.steady_run import demanded, spots
-from gpudoctor.lang import say
-from gpudoctor.model import Check, Code, Cost, Detail, Finding, Patient, Reads, Severity, Threshold
+from gpudoctor.lang import say, template
+from gpudoctor.model import Check, Code, Cost, Detail, Finding, Patient, Reads, Severity
 from gpudoctor.model.records import frozen
 from gpudoctor.text import joined, number
+
+_BREAKS = say("what is meant to be trained is not")
+_SAID = {
+    "tokens": template(
+        "The vocabulary was resized to {rows:,} rows, and {tables} stayed frozen. {batches} batches had {size:,} new "
+        "tokens, whose rows are as they were made."
+    ),
+    "replaced": template(
+        "An adapter of {size} tensors was loaded, and the model that trains has none of them. A new adapter is in "
+        "their place."
+    ),
+    "left": template(
+        "{left} get gradients, but no optimizer has them: they were set to require gradients after it was made."
+    ),
+    "adapter": template("The adapter is frozen: none of its {elements} elements is trained."),
+    "base": template(
+        "{elements} elements of the base are trained under the adapter. A saved adapter does not have them."
+    ),
+}
+_SURE = ("tokens", "replaced", "left")
+"""Which are errors."""
 
 
 @frozen
@@ -16,9 +37,7 @@ class ParametersUntrainedDetail(Detail):
     """What the rule reads."""
 
     how: str
-    """`tokens`, `replaced`, `adapter`, `base`, `left` or `twice`."""
-    names: str = ""
-    """The parameters that are meant."""
+    """`tokens`, `replaced`, `adapter`, `base` or `left`."""
 
 
 class ParametersUntrained(Check):
@@ -28,10 +47,9 @@ class ParametersUntrained(Check):
         In a recording:
         - new tokens in the training data whose rows of the embedding or the head are frozen
         - an adapter that was loaded and that the trained model does not contain
-        - an adapter that is frozen while other parts are trained
+        - an adapter that is frozen, although an optimizer has it or other parts are trained
         - base weights that are trained under an adapter
         - parameters that get gradients and were put into no optimizer later on
-        - parameters that two optimizers step
     Why it hurts:
         Nothing fails. The rows of new tokens stay random, and a resumed adapter starts afresh. Base weights that
         are trained under an adapter are not saved with it.
@@ -39,9 +57,8 @@ class ParametersUntrained(Check):
         From a recording: names, sizes and `requires_grad` of the parameters, and the optimizers that hold them.
         The probe also sees a vocabulary that is resized, an adapter that is loaded, and the tokens of batches.
     False alarms:
-        A new token that no batch contains (a padding token) is not a finding. A part that is frozen on purpose
-        is not one either. A second adapter that is frozen beside a trained one is a reference. Two optimizers
-        over shared parameters may be meant: it is a note.
+        A new token that no batch contains (a padding token) is not a finding. Neither is a second adapter that is
+        frozen beside a trained one.
     Remedies:
         Train the new rows, wrap the model once, and give the optimizer what is to be trained.
     References:
@@ -52,18 +69,9 @@ class ParametersUntrained(Check):
     name = "parameters-untrained"
     reads = frozenset({Reads.RECORDING})
     severity = Severity.ERROR
-    thresholds = (
-        Threshold(
-            name="steps",
-            default=5,
-            unit="{steps}",
-            source="convention: names and flags do not vary from step to step",
-            meaning="Fewer steps in a recording are not judged.",
-        ),
-    )
 
     def examine(self, patient: Patient) -> Iterator[Finding]:
-        run = demanded(patient, self.limit("steps"))
+        run = demanded(patient, 5)
         process = run.lead.process
         seen = of_run.trained(process)
         if seen is None:
@@ -72,66 +80,35 @@ class ParametersUntrained(Check):
         def size(name: str) -> int:
             return int(seen.get(name) or 0)
 
-        def found(how: str, message: str, value: int, severity: Severity, breaks: str, names: str = "") -> Finding:
-            at = seen if how in ("tokens", "replaced") else next(iter(process.of("optimizer")), seen)
-            return confirmed(
+        tables = [str(name).rpartition(".")[2] for name in seen.get("frozen_tables") or ()]
+        left = [str(name) for name in seen.get("left") or () if str(name) not in of_run.missing(process)]
+        frozen = not size("adapter_trained") and (size("trained") or size("adapter_held"))
+        sizes = {
+            "tokens": size("new_inputs") if tables else 0,
+            "replaced": 0 if size("loaded_kept") else size("loaded"),
+            "adapter": size("adapter") if frozen else 0,
+            "base": size("base_trained"),
+            "left": len(left),
+        }
+        for how, found in sizes.items():
+            if not found:
+                continue
+            message = say(
+                _SAID[how],
+                size=found,
+                elements=number(found),
+                rows=(seen.get("grown") or [0])[-1],
+                tables=joined(tables[:3]),
+                batches=size("batches"),
+                left=joined(left[:3]),
+            )
+            made = process.of("optimizer")[-1:] if how not in ("tokens", "replaced") else ()
+            yield confirmed(
                 self,
                 (),
                 message,
-                evidence=(*spots(patient, of_run.place_of(at)), run.measured(how, value)),
-                severity=severity,
-                cost=Cost(breaks=breaks if severity is Severity.ERROR else None),
-                detail=ParametersUntrainedDetail(how=how, names=names),
+                evidence=(*spots(patient, of_run.place_of(next(iter(made), seen))), run.measured(how, found)),
+                severity=Severity.ERROR if how in _SURE else Severity.WARNING,
+                cost=Cost(breaks=_BREAKS if how in _SURE else None),
+                detail=ParametersUntrainedDetail(how=how),
             )
-
-        tables = [str(name) for name in seen.get("frozen_tables") or ()]
-        if tables and size("new_inputs"):
-            before, after = seen.get("grown")
-            text = say(
-                "The vocabulary was resized from {before:,} to {after:,} rows, and {names} stayed frozen. "
-                "{batches} batches had {new:,} new tokens, whose rows are as they were made.",
-                before=before,
-                after=after,
-                names=joined([name.split(".model.")[-1] for name in tables[:3]]),
-                batches=size("batches"),
-                new=size("new_inputs"),
-            )
-            breaks = say("the model does not learn the new tokens")
-            yield found("tokens", text, size("new_inputs"), Severity.ERROR, breaks, joined(tables[:3]))
-        if size("loaded") and not size("loaded_kept"):
-            text = say(
-                "An adapter of {loaded} tensors was loaded, and the model that trains has none of them. A new "
-                "adapter is in their place.",
-                loaded=size("loaded"),
-            )
-            yield found("replaced", text, size("loaded"), Severity.ERROR, say("the loaded adapter is lost"))
-        if size("adapter") and not size("adapter_trained") and size("trained"):
-            text = say(
-                "The adapter is frozen: none of its {adapter} elements is trained, but {trained} others are.",
-                adapter=number(size("adapter")),
-                trained=number(size("trained")),
-            )
-            yield found("adapter", text, size("adapter"), Severity.WARNING, "")
-        if size("base_trained"):
-            text = say(
-                "{base} elements of the base are trained under the adapter ({adapter} elements). A saved adapter "
-                "does not have them.",
-                base=number(size("base_trained")),
-                adapter=number(size("adapter")),
-            )
-            yield found("base", text, size("base_trained"), Severity.WARNING, "")
-        late = [str(name) for name in seen.get("left") or () if str(name) not in of_run.missing(process)]
-        if late and size("left_elements"):
-            text = say(
-                "{names} get gradients, but no optimizer has them: {left} elements were set to require gradients "
-                "after the optimizer was made.",
-                names=joined(late[:3]),
-                left=number(size("left_elements")),
-            )
-            breaks = say("the part that was unfrozen does not train")
-            yield found("left", text, size("left_elements"), Severity.ERROR, breaks, joined(late[:3]))
-        if size("twice"):
-            text = say(
-                "Two optimizers step the same {twice} elements, each with its own state.", twice=number(size("twice"))
-            )
-            yield found("twice", text, size("twice"), Severity.NOTE, "")

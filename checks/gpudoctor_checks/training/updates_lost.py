@@ -9,6 +9,9 @@ from gpudoctor.lang import say
 from gpudoctor.model import Check, Code, Cost, Finding, Patient, Reads, Severity, Threshold
 from gpudoctor.text import percent
 
+_STEPS, _NEARLY_ALL = 40, 0.9
+"""Steps in which a finer copy shows in the weights; share of unchanged elements that is an error."""
+
 
 class UpdatesLost(Check):
     """Rounding swallows the updates of half-precision weights.
@@ -19,11 +22,11 @@ class UpdatesLost(Check):
         Neighbours of a bf16 number lie 1/128 to 1/256 of it apart. A step of less than half of that changes
         nothing, however often it comes. The loss still falls a little, by the few elements that are small.
     How it knows:
-        From a recording: the probe compares elements of the weights that have a gradient before and after a
-        step. It also keeps some, and looks much later whether they still are what they were.
+        From a recording: the probe keeps some elements of the weights that have a gradient, and looks much later
+        whether they still are what they were.
     False alarms:
-        An optimizer with a copy in float32, or with stochastic rounding, moves elements after some steps. So both
-        shares must be large. Weights in float32 under autocast are not meant.
+        An optimizer with a copy in float32, or with stochastic rounding, moves elements after some steps. Weights in
+        float32 under autocast are not meant.
     Remedies:
         Keep the trained weights in float32 and let autocast do the rest, or use an optimizer with float32 copies.
     References:
@@ -43,48 +46,29 @@ class UpdatesLost(Check):
             source="convention: most of the elements",
             meaning="If this share of the elements does not move, it is a warning.",
         ),
-        Threshold(
-            name="share_error",
-            default=0.95,
-            unit="1",
-            source="convention: what moves is the exception",
-            meaning="This share of the elements or more is an error.",
-        ),
-        Threshold(
-            name="steps",
-            default=40,
-            unit="{steps}",
-            source="convention: a copy in float32 shows in the weight after some steps",
-            meaning="Elements that were kept for fewer steps are not judged.",
-        ),
     )
 
     def examine(self, patient: Patient) -> Iterator[Finding]:
-        run = demanded(patient, self.limit("steps"))
+        run = demanded(patient, _STEPS)
         process = run.lead.process
-        seen = of_run.lost_updates(process)
-        if seen is None or seen.get("stuck") is None:
+        seen = of_run.stuck(process)
+        share = float(seen.get("stuck")) if seen is not None else 0.0
+        steps = int(seen.get("until")) - int(seen.get("since")) if seen is not None else 0
+        if steps < _STEPS or share < self.limit("share"):
             return
-        lost, stuck = float(seen.get("lost")), float(seen.get("stuck"))
-        steps = int(seen.get("until") or 0) - int(seen.get("since") or 0)
-        if min(lost, stuck) < self.limit("share") or steps < self.limit("steps"):
-            return
-        made = process.of("optimizer")[-1:]
-        much = min(lost, stuck) >= self.limit("share_error")
+        much = share >= _NEARLY_ALL
         yield confirmed(
             self,
             (),
             say(
-                "A step changes {moved} of the half-precision weights that have a gradient. After {steps} steps, "
-                "{stuck} of them are bit for bit what they were.",
-                moved=percent(1 - lost),
+                "After {steps} steps, {share} of the half-precision weights with a gradient are bit for bit what they "
+                "were: the steps are smaller than half of what lies between two such numbers.",
                 steps=steps,
-                stuck=percent(stuck),
+                share=percent(share),
             ),
             evidence=(
-                *spots(patient, *map(of_run.place_of, made)),
-                run.measured("updates_lost", lost),
-                run.measured("weights_unchanged", stuck),
+                *spots(patient, *map(of_run.place_of, process.of("optimizer")[-1:])),
+                run.measured("weights_unchanged", share),
             ),
             severity=Severity.ERROR if much else Severity.WARNING,
             cost=Cost(breaks=say("the weights hardly learn") if much else None),

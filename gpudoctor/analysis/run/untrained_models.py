@@ -110,13 +110,15 @@ def missing(process: Process) -> set[str]:
 def unheld(process: Process) -> set[str]:
     """Parameters of the one model that the one optimizer does not hold, although it holds as many elements.
 
-    It then steps other tensors than the model's. One that holds fewer was made for a part of the model.
+    It then steps other tensors than the model's. One that holds fewer was made for a part of the model. Of weights in
+    half precision, it may step copies in float32 that the program writes back.
     """
     models, optimizers = process.of("model"), process.of("optimizer")
     if len(models) != 1 or len(optimizers) != 1:
         return set()
     own, whole = int(optimizers[0].get("parameters") or 0), int(models[0].get("trainable") or 0)
-    return missing(process) if own >= whole > 0 else set()
+    halves = {"bfloat16", "float16"} >= set(models[0].get("dtypes") or {"float32"})
+    return missing(process) if own >= whole > 0 and not halves else set()
 
 
 def _bystanders(process: Process, least: float) -> list[Record]:

@@ -22,17 +22,6 @@ if TYPE_CHECKING:
 
 HOOK = "gradients"
 _SHARE, _FIRST = 0.0005, 3
-_CRITERIA = frozenset(
-    {
-        "NllLossBackward0",
-        "NllLoss2DBackward0",
-        "MseLossBackward0",
-        "SmoothL1LossBackward0",
-        "HuberLossBackward0",
-        "BinaryCrossEntropyBackward0",
-        "BinaryCrossEntropyWithLogitsBackward0",
-    }
-)
 _PASSED = frozenset({"ToCopyBackward0", "NegBackward0", "ViewBackward0", "SqueezeBackward0", "CloneBackward0"})
 """Nodes that change nothing of a number's size."""
 _MEAN, _DEPTH, _MOST = 1, 8, 64
@@ -43,15 +32,17 @@ _NEAR, _NO_LIMIT = 0.01, 1e6
 class Step:
     """The backward passes of one step."""
 
-    def __init__(self) -> None:
+    def __init__(self, forwards: int) -> None:
+        self.forwards = forwards
+        """Calls of models before it."""
         self.weights: list[float] = []
         """Of the criterion in each, where it is a mean and its weight is known."""
         self.counts: list[float] = []
         """Targets that each counts, as they become known."""
-        self.passes = self.draws = 0
+        self.draws: list[int] = []
+        """The loader of each batch."""
         self.places: set[Place] = set()
-        self.loaders: set[Any] = set()
-        self.again = self.leaf = 0
+        self.passes = self.again = self.leaf = 0
 
 
 class Backwards:
@@ -61,19 +52,19 @@ class Backwards:
         self._probe = probe
         self._torch = probe.torch
         self._budget = Budget(_SHARE)
-        self._open: Step | None = Step()
+        self._open: Step | None = None
+        """Of the first step nothing: no optimizer is known yet."""
         self._spent = 0.0
         self._root: Any = None
-        """Weak reference to the last loss, and a gradient that its pass left, by its id and version."""
+        """Weak reference to the last loss."""
         self._left: tuple[int, int] | None = None
+        """A gradient that its pass left, by its id and version."""
         self._place: Place = (None, None, None)
         self._uneven: list[float] = []
         self._micro: dict[int, int] = {}
-        self._tally = dict.fromkeys(("looks", "accumulated", "known", "undivided", "twice", "again", "leaf"), 0)
-        self._clip = dict.fromkeys(("clips", "scaled"), 0)
-        self._limit = 0.0
-        self._clip_place: Place = (None, None, None)
-        self._told: dict[str, dict[str, Any]] = {}
+        self._tally = dict.fromkeys(("looks", "undivided", "twice", "again", "leaf"), 0)
+        self._clips: dict[str, Any] = {}
+        self._told: dict[str, Any] = {}
 
     def again(self) -> None:
         """For a new recording nothing has been seen."""
@@ -84,8 +75,7 @@ class Backwards:
     def drawn(self, _batch: Any) -> None:
         """A batch was drawn."""
         if self._open is not None and self._probe.clock.phase != EVALUATION:
-            self._open.draws += 1
-            self._open.loaders.add(self._probe.loaders.last.number)
+            self._open.draws.append(self._probe.loaders.last.number)
 
     def begins(self, root: Any) -> None:
         """A backward pass begins from a loss (before a scaler multiplies it)."""
@@ -100,10 +90,10 @@ class Backwards:
         if root.grad_fn is None:
             step.leaf += 1
         else:
-            if before is not None and before.grad_fn is not None and self._left and self._left == self._gradient():
-                # The same loss, or that divided or scaled once more; nothing has cleared what the first pass left.
-                step.again += root is before or any(link[0] is before.grad_fn for link in root.grad_fn.next_functions)
-            self._weigh(root.grad_fn, step)
+            nodes = self._weigh(root.grad_fn, step)
+            # It contains the loss of the last pass; nothing has cleared what that left.
+            same = before is not None and before.grad_fn is not None and before.grad_fn in nodes
+            step.again += same and self._left is not None and self._left == self._gradient()
         self._root, self._left = weakref.ref(root), None
         self._spent += perf_counter() - began
 
@@ -121,34 +111,31 @@ class Backwards:
                         return id(parameter.grad), parameter.grad._version
         return None
 
-    def _weigh(self, top: Any, step: Step) -> None:
-        """The largest weight of a criterion that is a mean, and how many targets it counts."""
+    def _weigh(self, top: Any, step: Step) -> list[Any]:
+        """The largest weight of a criterion that is a mean, and how many targets it counts; the nodes on the way."""
         found: list[tuple[float, Any]] = []
+        nodes: list[Any] = []
         level = [(top, 1.0)]
         for _ in range(_DEPTH):
             below: list[tuple[Any, float]] = []
             for node, weight in level:
+                nodes.append(node)
                 name = type(node).__name__
-                if name in _CRITERIA:
+                if hasattr(node, "_saved_reduction") or name == "MeanBackward0":
                     found.append((weight, node))
                 elif name in ("DivBackward0", "MulBackward0"):
-                    factor = self._factor(node, name)
-                    below += [(node.next_functions[0][0], weight * factor)] if factor else []
-                elif name in _PASSED:
-                    below.append((node.next_functions[0][0], weight))
-                elif name == "AddBackward0":
-                    below += [(link[0], weight) for link in node.next_functions if link[0] is not None]
-            level = below[:8]
-        if not found:
-            return
-        weight, node = max(found, key=lambda item: item[0])
-        if getattr(node, "_saved_reduction", None) != _MEAN:
-            return
-        step.weights.append(weight)
-        counted = getattr(node, "_raw_saved_total_weight", None)
-        if counted is not None and getattr(node, "_saved_weight", None) is None:
-            total = counted.data.detach().reshape(1).float()
-            self._probe.numerics.read_all(total, lambda values: step.counts.append(values[0]))
+                    below.append((node.next_functions[0][0], weight * self._factor(node, name)))
+                elif name in _PASSED or name == "AddBackward0":
+                    below += [(link[0], weight) for link in node.next_functions]
+            level = [(node, weight) for node, weight in below if node is not None][:8]
+        weight, node = max(found, key=lambda item: item[0], default=(0.0, None))
+        if weight and getattr(node, "_saved_reduction", _MEAN) == _MEAN:
+            step.weights.append(weight)
+            counted = getattr(node, "_raw_saved_total_weight", None)
+            if counted is not None and getattr(node, "_saved_weight", None) is None:
+                total = counted.data.detach().reshape(1).float()
+                self._probe.numerics.read_all(total, lambda values: step.counts.append(values[0]))
+        return nodes
 
     def _factor(self, node: Any, name: str) -> float:
         """A number of the host's by which a node divides or multiplies; 0 where that is not known."""
@@ -169,21 +156,20 @@ class Backwards:
             if self._tally["looks"] & (self._tally["looks"] - 1) == 0:
                 self.tell()
         if self._budget.count < _FIRST or self._budget.due():
-            self._open = Step()
+            self._open = Step(self._probe.models.forwards)
 
     def _fold(self, step: Step) -> None:
         tally, count = self._tally, step.passes
         tally["looks"] += 1
         tally["again"] += step.again > 0
         tally["leaf"] += step.leaf == count
-        if count < 2 or len(step.places) > 1 or len(step.loaders) > 1 or step.draws < count - 1 or step.again:
-            self._micro[1] = self._micro.get(1, 0) + 1
-            return
-        tally["accumulated"] += 1
-        self._micro[count] = self._micro.get(count, 0) + 1
-        if len(step.weights) == count and min(step.weights) >= (1 - _NEAR) * max(step.weights):
+        # Micro batches: of one loader, else one call of a model for each.
+        batches = len(step.draws) or self._probe.models.forwards - step.forwards
+        accumulates = len(step.places) == 1 and batches >= count > 1 >= len(set(step.draws)) and not step.again
+        micro = count if accumulates else 1
+        self._micro[micro] = self._micro.get(micro, 0) + 1
+        if accumulates and len(step.weights) == count and min(step.weights) >= (1 - _NEAR) * max(step.weights):
             whole = sum(step.weights)
-            tally["known"] += 1
             tally["undivided"] += abs(whole / count - 1) < _NEAR
             tally["twice"] += abs(whole * count - 1) < _NEAR
             if len(step.counts) == count and min(step.counts) > 0 and len(self._uneven) < 256:
@@ -193,14 +179,15 @@ class Backwards:
 
     def clips(self, args: Any, kwargs: Any) -> None:
         """Gradients are about to be clipped by their norm."""
-        limit = kwargs.get("max_norm", args[1] if len(args) > 1 else None)
+        limit, seen = kwargs.get("max_norm", args[1] if len(args) > 1 else None), self._clips
         numerics = self._probe.numerics
         if isinstance(limit, (int, float)) and 0 < limit < _NO_LIMIT:
-            if not self._clip["clips"] or self._clip["clips"] & 63 == 0:
-                self._clip_place = where(self._probe.places.user_frame(sys._getframe(4)))
-            self._limit = float(limit)
-            self._clip["clips"] += 1
-            self._clip["scaled"] += numerics.carries_scale and limit < numerics.known_scale
+            if not seen:
+                path, line, _ = where(self._probe.places.user_frame(sys._getframe(4)))
+                seen |= {"clips": 0, "scaled": 0, "path": path, "line": line}
+            scaled = numerics.carries_scale and limit < numerics.known_scale
+            seen |= {"clips": seen["clips"] + 1, "scaled": seen["scaled"] + scaled, "limit": float(limit)}
+            seen["scale"] = numerics.known_scale or None
 
     # -- telling
 
@@ -214,14 +201,7 @@ class Backwards:
             "path": self._place[0],
             "line": self._place[1],
         }
-        clips = {
-            **self._clip,
-            "limit": self._limit,
-            "scale": self._probe.numerics.known_scale or None,
-            "path": self._clip_place[0],
-            "line": self._clip_place[1],
-        }
-        for kind, facts, some in (("gradients", passes, passes["looks"]), ("clips", clips, clips["clips"])):
+        for kind, facts, some in (("gradients", passes, self._micro), ("clips", {**self._clips}, self._clips)):
             if some and facts != self._told.get(kind):
                 self._told[kind] = facts
                 self._probe.record(kind, {"step": self._probe.steps.index, **facts})

@@ -201,7 +201,7 @@ _OF: Mapping[str, Mapping[str, Judge]] = {
     "numeric": {
         **dict.fromkeys(("value", "first_name", "last_name", "kind_of", "model"), text),
         **dict.fromkeys(("norm", "first", "last", "mean", "ratio", "scale"), reading),
-        **dict.fromkeys(("lost", "stuck"), amount),
+        "stuck": amount,
         **dict.fromkeys(("skipped", "found", "backwards", "of", "unheld", "losses", "shards"), whole),
         "made_by": every(row(text, whole)), "labels": every(row(number, whole)), "classes": whole,
         "shapes": every(row(every(whole), every(whole), whole, how, least=3)), "loss": text,
@@ -211,15 +211,13 @@ _OF: Mapping[str, Mapping[str, Judge]] = {
     },
     "logged": {"by": text, "series": every(row(text, whole, every(row(step, reading))))},
     "parameters": {
-        **dict.fromkeys(("total", "trained", "adapter", "adapter_trained", "base_trained", "frozen_held", "twice",
-                         "left_elements", "embedding", "embedding_trained", "head", "head_trained", "new_inputs",
-                         "loaded", "loaded_kept"), whole),
-        **dict.fromkeys(("targets", "adapters", "left", "frozen_tables"), _NAMES),
-        "ranks": every(whole), "grown": row(whole, whole),
+        **dict.fromkeys(("total", "trained", "adapter", "adapter_trained", "adapter_held", "base_trained",
+                         "new_inputs", "loaded", "loaded_kept"), whole),
+        **dict.fromkeys(("targets", "left", "frozen_tables"), _NAMES),
+        **dict.fromkeys(("ranks", "grown"), every(whole)),
     },
     "gradients": {
-        **dict.fromkeys(("looks", "accumulated", "known", "undivided", "twice", "again", "leaf", "micro"), whole),
-        "uneven": amount,
+        **dict.fromkeys(("looks", "undivided", "twice", "again", "leaf", "micro"), whole), "uneven": amount,
     },
     "clips": {**dict.fromkeys(("clips", "scaled"), whole), **dict.fromkeys(("limit", "scale"), amount)},
     "memory": {

@@ -6,9 +6,10 @@ from gpudoctor_checks.training.gradients_misscaled import GradientsMisscaled
 from gpudoctor_rules.training import gradients_misscaled
 
 
-def seen(optimizer="SGD", clips=None, norm=1.0, **fields):
-    passes = {"looks": 10, "accumulated": 10, "known": 10, "micro": 4, "path": "/job/train.py", "line": 7}
+def seen(optimizer="SGD", clips=None, norm=1.0, loader=True, **fields):
+    passes = {"looks": 10, "micro": 4, "path": "/job/train.py", "line": 7}
     records = [
+        *([record("loader", id=1)] if loader else []),
         record("optimizer", name=optimizer, parameters=100, path="/job/train.py", line=9),
         record("gradients", step=32, **{**passes, **fields}),
         *([record("clips", step=32, clips=10, scaled=0, limit=clips)] if clips else []),
@@ -24,8 +25,9 @@ def test_sick_micro_batches_that_nobody_divides():
     [found] = seen(undivided=10)
     assert found.severity is Severity.WARNING and found.span.line == 7
     assert "a weight of 1." in found.message and "4 times that of their mean" in found.message
-    [found] = seen("AdamW", undivided=10)
-    assert found.severity is Severity.NOTE
+    for less in ({"optimizer": "AdamW"}, {"loader": False}):
+        [found] = seen(**less, undivided=10)
+        assert found.severity is Severity.NOTE
 
 
 def test_sick_divided_twice():
@@ -38,11 +40,11 @@ def test_healthy_one_step_of_ten():
 
 
 def test_healthy_too_few_looks():
-    assert seen(looks=2, accumulated=2, known=2, undivided=2) == []
+    assert seen(looks=2, undivided=2) == []
 
 
 def test_sick_the_same_loss_twice():
-    [found] = seen(again=10, micro=1, known=0)
+    [found] = seen(again=10, micro=1)
     assert "runs backward twice in 10 of 10 steps" in found.message
 
 

@@ -5,23 +5,9 @@ from statistics import median
 from gpudoctor.analysis.run.curves import norm_curve, numerics
 from gpudoctor.lang import say
 from gpudoctor.lang.message import concatenated
-from gpudoctor.model.records import frozen
 from gpudoctor.model.run import CardLine
 from gpudoctor.model.signs.recording import Process, Record, Recording
 from gpudoctor.text import count, percent
-
-
-@frozen
-class Clipping:
-    """How often the norm of the gradients was above the limit of a clip."""
-
-    limit: float
-    steps: int
-    """Steps with a known norm."""
-    share: float
-    """Of these, steps that were clipped (0..1)."""
-    norm: float
-    """Median."""
 
 
 def newest_of(process: Process, type: str) -> Record | None:
@@ -30,14 +16,13 @@ def newest_of(process: Process, type: str) -> Record | None:
     return found[-1] if found else None
 
 
-def clipping(process: Process) -> Clipping | None:
-    """None where nothing is clipped, or no norm is known."""
+def clipping(process: Process) -> tuple[float, float, float] | None:
+    """The limit of a clip, the share of the steps above it, and their median norm; None where no norm is known."""
     seen, norms = newest_of(process, "clips"), norm_curve(process).values
-    limit = seen.get("limit") if seen is not None else None
+    limit = float(seen.get("limit") or 0.0) if seen is not None else 0.0
     if seen is None or not limit or not norms or seen.get("scaled"):
         return None
-    share = sum(norm > limit for norm in norms) / len(norms)
-    return Clipping(limit=limit, steps=len(norms), share=share, norm=median(norms))
+    return limit, sum(norm > limit for norm in norms) / len(norms), median(norms)
 
 
 def clipped_scaled(process: Process) -> Record | None:
@@ -54,10 +39,10 @@ def gradients(recording: Recording) -> CardLine | None:
         return None
     seen, clips, scaler = newest_of(process, "gradients"), clipping(process), numerics(process, "scaler")
     facts: dict[str, float | None] = {"norm": median(norms)}
-    texts = [say("norm {norm:.3g} (median)", norm=median(norms))]
+    texts = [say("median norm {norm:.3g}", norm=median(norms))]
     if clips is not None:
-        facts |= {"limit": clips.limit, "clipped": clips.share}
-        texts.append(say("clipped at {limit:g} in {share} of the steps", limit=clips.limit, share=percent(clips.share)))
+        facts |= {"limit": clips[0], "clipped": clips[1]}
+        texts.append(say("clipped at {limit:g} in {share} of the steps", limit=clips[0], share=percent(clips[1])))
     if (scaled := clipped_scaled(process)) is not None:
         texts.append(say("clipped at {limit:g} before the loss scale was taken out", limit=scaled.get("limit") or 0.0))
     if scaler:

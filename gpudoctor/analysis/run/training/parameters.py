@@ -14,9 +14,9 @@ def trained(process: Process) -> Record | None:
     return found[-1] if found else None
 
 
-def lost_updates(process: Process) -> Record | None:
-    """How many elements of half-precision weights the steps leave as they were."""
-    found = [item for item in numerics(process, "updates") if item.get("lost") is not None]
+def stuck(process: Process) -> Record | None:
+    """How many elements of half-precision weights are still what they were."""
+    found = [item for item in numerics(process, "updates") if item.get("stuck") is not None]
     return found[-1] if found else None
 
 
@@ -38,36 +38,23 @@ def parameters(recording: Recording) -> CardLine | None:
             trained=number(some),
             total=number(total),
             share=percent(some / total),
-        ),
-        *(_kinds(seen, facts) if seen is not None else ()),
-        concatenated(", ", types),
+        )
     ]
-    if (lost := lost_updates(process)) is not None:
-        facts["updates_lost"] = share = float(lost.get("lost"))
-        texts.append(say("{share} of the updates vanish in rounding", share=percent(share)))
+    targets, ranks, still = (
+        [*((seen.get(name) if seen else None) or ())] for name in ("targets", "ranks", "frozen_tables")
+    )
+    if targets:
+        facts |= {"targets": targets, "ranks": ranks}
+        names = say("{first} and {more} more", first=", ".join(targets[:4]), more=len(targets) - 4)
+        if len(targets) <= 4:
+            names = ", ".join(targets)
+        texts.append(say("LoRA r{rank} on {names}", rank="/".join(map(str, ranks[:3])), names=names))
+    if still:
+        facts["frozen"] = still
+        texts.append(say("{names} frozen", names=", ".join(name.rpartition(".")[2] for name in still[:3])))
+    texts.append(", ".join(types))
+    if (lost := stuck(process)) is not None:
+        facts["unchanged"] = share = float(lost.get("stuck"))
+        steps = int(lost.get("until")) - int(lost.get("since"))
+        texts.append(say("{share} of the weights unchanged after {steps} steps", share=percent(share), steps=steps))
     return CardLine(name="parameters", text=concatenated("; ", texts), facts=facts)
-
-
-def _kinds(seen: Record, facts: dict[str, object]) -> list[str]:
-    """Adapters, and what of the vocabulary is frozen."""
-    texts = []
-    if seen.get("adapter"):
-        targets = [str(name) for name in seen.get("targets") or ()]
-        ranks = [int(rank) for rank in seen.get("ranks") or ()]
-        facts |= {"adapters": list(seen.get("adapters") or ()), "targets": targets, "ranks": ranks}
-        rank = "r" + "/".join(map(str, ranks[:3])) if ranks else ""
-        more = say(" and {more} more", more=len(targets) - 4) if len(targets) > 4 else ""
-        texts.append(
-            say("LoRA {rank} on {targets}{more}", rank=rank, targets=concatenated(", ", targets[:4]), more=more)
-        )
-    both = [bool(seen.get(kind)) and not seen.get(f"{kind}_trained") for kind in ("embedding", "head")]
-    if any(both) and seen.get("trained"):
-        facts["frozen"] = [kind for kind, still in zip(("embedding", "head"), both, strict=True) if still]
-        texts.append(
-            say("embeddings and head frozen")
-            if all(both)
-            else say("embeddings frozen")
-            if both[0]
-            else say("head frozen")
-        )
-    return texts
