@@ -3,8 +3,10 @@
 from collections.abc import Iterator
 
 from gpudoctor.analysis import of_run
+from gpudoctor.analysis.library_warnings import library_findings
 from gpudoctor.analysis.run.steady_run import demanded, spot
 from gpudoctor.lang import say
+from gpudoctor.lang.message import concatenated
 from gpudoctor.model import Check, Code, Confidence, Cost, Detail, Finding, Patient, Reads, Severity, Threshold
 from gpudoctor.model.records import frozen
 from gpudoctor.model.unavailable import Unavailable
@@ -95,6 +97,8 @@ class DeadParameters(Check):
         resting = [] if called else of_run.resting_lines(patient, dead)
         places = places or resting or of_run.cutting_lines(patient, dead)
         spans = list(dict.fromkeys(spot(patient, place) for place in places))
+        told = list(library_findings(self, patient)) if not called and not resting else []
+        heard = [item for finding in told for item in finding.evidence]
         none = set(map(str, last.get("none") or ()))
         how = say("got no gradient at all") if none >= set(dead) else say("got no gradient but zeros")
         kinds = list(dict.fromkeys(str(item.get("name")) for item in called))
@@ -113,7 +117,7 @@ class DeadParameters(Check):
             if called
             else say(" They are used under no_grad{at}, but require gradients.", at=of_run.at(spans))
             if resting
-            else ""
+            else concatenated(" ", ["", *(item.message for item in told)])
         )
         first = say(", the first {front} of {of} tensors", front=front, of=of) if cut_off else ""
         meant = bool(called or resting)
@@ -127,7 +131,7 @@ class DeadParameters(Check):
                 first=first,
                 why=why,
             ),
-            evidence=(*spans, run.measured("dead_share", share)),
+            evidence=(*heard, *spans, run.measured("dead_share", share)),
             confidence=Confidence.CONFIRMED,
             # Whoever trains a head on a frozen encoder writes the same: that is how it may be meant.
             severity=Severity.NOTE if not much else Severity.WARNING if meant else Severity.ERROR,

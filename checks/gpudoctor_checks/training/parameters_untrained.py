@@ -13,7 +13,7 @@ from gpudoctor.text import joined, number
 _BREAKS = say("what is meant to be trained is not")
 _SAID = {
     "tokens": template(
-        "The vocabulary was resized to {rows:,} rows, and {tables} stayed frozen. {batches} batches had {size:,} new "
+        "The vocabulary was resized to {rows:,} rows, and {names} stayed frozen. {batches} batches had {size:,} new "
         "tokens, whose rows are as they were made."
     ),
     "replaced": template(
@@ -21,7 +21,7 @@ _SAID = {
         "their place."
     ),
     "left": template(
-        "{left} get gradients, but no optimizer has them: they were set to require gradients after it was made."
+        "{names} get gradients, but no optimizer has them: they were set to require gradients after it was made."
     ),
     "adapter": template("The adapter is frozen: none of its {elements} elements is trained."),
     "base": template(
@@ -98,11 +98,10 @@ class ParametersUntrained(Check):
                 size=found,
                 elements=number(found),
                 rows=(seen.get("grown") or [0])[-1],
-                tables=joined(tables[:3]),
+                names=joined({"tokens": tables, "left": left}.get(how, [""])[:3]),
                 batches=size("batches"),
-                left=joined(left[:3]),
             )
-            made = process.of("optimizer")[-1:] if how not in ("tokens", "replaced") else ()
+            made = () if seen.get("line") and how in ("tokens", "replaced", "adapter") else process.of("optimizer")[-1:]
             yield confirmed(
                 self,
                 (),

@@ -17,7 +17,7 @@ class UpdatesLost(Check):
     """Rounding swallows the updates of half-precision weights.
 
     What it finds:
-        A run that trains bf16 or fp16 weights, whose steps leave most elements bit for bit as they were.
+        A run that trains bf16 or fp16 weights of which most elements stay bit for bit as they were.
     Why it hurts:
         Neighbours of a bf16 number lie 1/128 to 1/256 of it apart. A step of less than half of that changes
         nothing, however often it comes. The loss still falls a little, by the few elements that are small.
