@@ -10,10 +10,6 @@ from gpudoctor.model import Check, Code, Cost, Detail, Finding, Patient, Reads, 
 from gpudoctor.model.records import frozen
 
 _SAID = {
-    "wrapped": template(
-        "DDP is around the model, and the gradients of {name} differ in all {looks} looks: {values} by rank. The "
-        "ranks share nothing."
-    ),
     "alone": template(
         "The gradients of {name} differ between the ranks in all {looks} looks: {values}. Each rank trains a "
         "model of its own."
@@ -29,17 +25,15 @@ class RanksApartDetail(Detail):
     """What the rule reads."""
 
     kind: str
-    """`wrapped`, `alone`, `begun`."""
+    """`alone`, `begun`."""
 
 
 class RanksApart(Check):
     """The ranks of a job do not train one model: gradients or weights differ.
 
     What it finds:
-        In a recorded run of several ranks:
-        - a model in DDP whose inner module is called instead, so that no gradient is shared
-        - ranks that share no gradients at all
-        - shared gradients, applied to weights that were different from the start
+        In a recorded run of several ranks: gradients that nothing shares, as where the inner module of DDP is
+        called, and shared gradients, applied to weights that were different from the start.
     Why it hurts:
         Each rank learns from its own part of the data alone. The file has the model of one of them.
     How it knows:
@@ -76,7 +70,7 @@ class RanksApart(Check):
             (),
             say(_SAID[seen.kind], name=seen.name, looks=seen.looks, values=values),
             evidence=(*spots(patient, *places), run.measured("looks_apart", seen.weights)),
-            severity=Severity.WARNING if seen.kind == "alone" else Severity.ERROR,
+            severity=Severity.ERROR if seen.record.get("ddp") or seen.kind == "begun" else Severity.WARNING,
             cost=Cost(breaks=say("the ranks do not train one model")),
             detail=RanksApartDetail(kind=seen.kind),
         )

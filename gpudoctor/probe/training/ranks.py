@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..call_sites import where
 from ..clock import PROBE
-from ..models import class_name, parameters, unwrapped, wrapper
+from ..models import class_name, held_by, parameters, unwrapped, wrapper
 
 if TYPE_CHECKING:
     from ..probe import Probe
@@ -33,7 +33,6 @@ class Ranks:
     def __init__(self, probe: Probe) -> None:
         self._probe = probe
         self._ddp: dict[str, Any] = {}
-        self._joins = False
         self.again()
 
     def again(self) -> None:
@@ -49,10 +48,6 @@ class Ranks:
         """DDP is put around a model."""
         path, line, _ = where(self._probe.places.user_frame(sys._getframe(1)))
         self._ddp = {"ddp": True, "path": path, "line": line}
-
-    def joins(self, _args: Any, _kwargs: Any) -> None:
-        """The program joins ranks with fewer batches."""
-        self._joins = True
 
     def ended(self) -> None:
         """A watched step has ended: gradients are still there."""
@@ -74,24 +69,12 @@ class Ranks:
         """How the training loader's data is split, once a loader."""
         entry = self._probe.loaders.trains if self._probe.loaders is not None else None
         loader = entry.made() if entry is not None else None
-        if loader is None or entry.number in self._told:
-            return
-        self._told.add(entry.number)
-        rows = loader.dataset if getattr(loader, "_dataset_kind", 1) == 0 else None
-        self._probe.record(
-            "split",
-            {
-                "loader": entry.number,
-                "size": _length(rows),
-                "each": _length(loader) if rows is not None else None,
-                "splits": _splits(loader),
-                "batch": entry.facts["batch_size"],
-                "joins": self._joins,
-                "first": _first(self._probe.torch, rows),
-                "path": entry.facts["path"],
-                "line": entry.facts["line"],
-            },
-        )
+        if loader is not None and entry.number not in self._told:
+            self._told.add(entry.number)
+            rows = loader.dataset if getattr(loader, "_dataset_kind", 1) == 0 else None
+            fields = {"size": _length(rows), "each": _length(loader) if rows is not None else None}
+            fields |= {"splits": _splits(loader), "batch": entry.facts["batch_size"], "first": _first(rows)}
+            self._probe.record("split", fields)
 
     def _sum(self, fields: dict[str, Any]) -> None:
         if self._chosen is None:
@@ -113,24 +96,21 @@ class Ranks:
         self._probe.record("ranks", {**fields, "sums": [values[at : at + 4] for at in range(0, len(values), 4)]})
 
     def _choose(self) -> list[tuple[str, Any]]:
-        """Small parameters that each rank has whole: nothing that is sharded."""
+        """Small matrices that each rank has whole: nothing that is sharded."""
         plain, models = self._probe.torch.Tensor, self._probe.models
         modules = models.trained()[:1]
         if not modules or wrapper(modules[0]) == "FSDP" or "deepspeed" in sys.modules:
             return []
-        groups = [group["params"] for optimizer in models.optimizers() for group in optimizer.param_groups]
-        held = {id(item) for group in groups for item in group}
+        held = set().union(*map(held_by, models.optimizers()))
         fit = [
-            (name, item)
+            (name, weakref.ref(item))
             for name, item in parameters(unwrapped(modules[0])).items()
             if id(item) in held
-            and type(item.data) is plain
-            and type(item.grad) is plain
-            and 16 <= item.numel() <= _SMALL
-            and item.device.type in ("cpu", "cuda")
+            and type(item.data) is type(item.grad) is plain
+            and item.dim() > 1
+            and item.numel() <= _SMALL
         ]
-        fit = [pair for pair in fit if pair[1].dim() > 1] or fit
-        return [(name, weakref.ref(item)) for name, item in fit[:: max(1, len(fit) // _SUMMED)][:_SUMMED]]
+        return fit[:: max(1, len(fit) // _SUMMED)][:_SUMMED]
 
 
 def _length(owner: Any) -> int | None:
@@ -154,27 +134,20 @@ def _splits(loader: Any) -> list[list[Any]]:
     return found
 
 
-def _first(torch: Any, rows: Any) -> int | None:
-    """A hash of the first row, of data sets that give it without any code of the program's."""
-    tensors, table, first = getattr(rows, "tensors", None), getattr(rows, "_data", None), None
-    if type(rows) is torch.utils.data.TensorDataset and tensors and tensors[0].is_cpu and len(tensors[0]):
-        first = tensors[0][0].flatten()[:1024].tolist()
-    elif type(rows).__module__.startswith("datasets.") and hasattr(table, "slice") and len(rows):
-        place = 0 if rows._indices is None else rows._indices.column(0)[0].as_py()
-        first = table.slice(place, 1).to_pydict()
-    return zlib.crc32(repr(first)[: 1 << 16].encode()) if first is not None else None
+def _first(rows: Any) -> int | None:
+    """A hash of the first row of a table of `datasets`, which gives it without any code of the program's."""
+    table = getattr(rows, "_data", None)
+    if not type(rows).__module__.startswith("datasets.") or not hasattr(table, "slice") or not len(rows):
+        return None
+    place = 0 if rows._indices is None else rows._indices.column(0)[0].as_py()
+    return zlib.crc32(repr(table.slice(place, 1).to_pydict())[: 1 << 16].encode())
 
 
 def install(probe: Probe) -> None:
-    """After watched steps, and where DDP is made and ranks are joined."""
+    """After watched steps, and where DDP is made."""
     ranks = probe.training[HOOK] = Ranks(probe)
-
-    def watch(name: str, work: Any, module: Any) -> None:
-        probe.guard.surround(HOOK, getattr(module, name, None), "__init__", work)
-
-    for module, name, work in (
-        ("torch.nn.parallel.distributed", "DistributedDataParallel", ranks.wraps),
-        ("torch.distributed.algorithms.join", "Join", ranks.joins),
-    ):
-        probe.when_imported(module, functools.partial(watch, name, work))
+    probe.when_imported(
+        "torch.nn.parallel.distributed",
+        lambda module: probe.guard.surround(HOOK, module.DistributedDataParallel, "__init__", ranks.wraps),
+    )
     probe.steps.after.append(probe.guard.reading(HOOK, ranks.ended))

@@ -258,20 +258,16 @@ _OF: Mapping[str, Mapping[str, Judge]] = {
         "sums": every(row(*[nullable(reading)] * 4)),
     },
     "schedule": {
-        **dict.fromkeys(("planned", "id"), whole), "made": step, "mode": text,
-        **dict.fromkeys(("base", "position", "began"), reading), "numbers": by_name(nullable(reading)),
-        "called": row(_PATH, _LINE), "metrics": every(reading),
+        "id": whole, "made": step, "mode": text, "first": row(step, reading), "numbers": by_name(nullable(reading)),
+        **dict.fromkeys(("base", "position"), reading), "metrics": every(reading),
     },
     "split": {
-        **dict.fromkeys(("size", "each", "first", "batch"), whole), "splits": every(row(text, whole)), "joins": flag,
+        **dict.fromkeys(("size", "each", "first", "batch"), whole), "splits": every(row(text, whole)),
     },
     "state": {
-        "files": every(row(text, every(row(text, text, number)))), "saved": _NAMES,
-        "weights": every(row(text, whole, whole, whole, whole, whole, text, text, _PATH, _LINE)),
-        "optimizer": lambda value: _object("state of an optimizer", value),
-        **dict.fromkeys(("used", "keeps", "plain"), flag),
+        "files": every(row(text, text, number)), "taken": whole, "again": flag,
+        "weights": every(row(text, whole, whole, whole, text, text, _PATH, _LINE)),
     },
-    "state of an optimizer": {"entries": whole, "steps": number, "rate": reading},
     "settings": {"hang_after": amount},
     "gpu": {
         "uuid": text,

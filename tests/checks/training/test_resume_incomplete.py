@@ -37,23 +37,16 @@ if kind != "first":
     weights = {"module." + key: value for key, value in state["model"].items()}
     if kind == "prefix":
         model.load_state_dict(weights, strict=False)
-    elif kind == "own":
-        own = model.state_dict()
-        own.update({key: value for key, value in weights.items() if key in own})
-        model.load_state_dict(own)
     elif kind == "head":
         model.load_state_dict({key: value for key, value in state["model"].items() if key[0] != "2"}, strict=False)
     else:
         model.load_state_dict(state["model"])
-    if kind in ("full", "schedule", "unused"):
+    if kind in ("full", "schedule"):
         optimizer.load_state_dict(state["optimizer"])
     if kind == "full":
         scheduler.load_state_dict(state["scheduler"])
     if kind == "schedule":
         scheduler = make(model)[1].__class__(optimizer, T_max=80)
-    if kind == "unused":
-        optimizer, scheduler = make(model)
-        scheduler.load_state_dict(state["scheduler"])
 train(model, optimizer, scheduler, 3 if kind == "first" else 1)
 if kind == "tune":
     path += ".tuned"
@@ -74,10 +67,8 @@ CASES = [
     ("tune", [], "weights 4 of 4 tensors, optimizer only in the file, schedule only in the file"),
     ("head", [], "weights 2 of 2 tensors"),
     ("prefix", ["weights"], "weights 0 of 4 tensors"),
-    ("own", ["weights"], "weights 4 of 4 tensors"),
     ("weights", ["optimizer", "schedule"], "optimizer only in the file"),
     ("schedule", ["schedule"], "optimizer yes, schedule only in the file"),
-    ("unused", ["unused"], "schedule yes"),
 ]
 
 
@@ -86,7 +77,7 @@ CASES = [
 def test_what_is_taken_up(tmp_path, checkpoint, kind, parts, said):
     path = tmp_path / "last.pt"
     path.write_bytes(checkpoint.read_bytes())
-    if kind in ("head", "prefix", "own"):  # it writes elsewhere: weights are what it is about
+    if kind in ("head", "prefix"):  # it writes elsewhere: weights are what it is about
         path = path.rename(tmp_path / "base.pt")
     run = run_script(tmp_path, PROGRAM.replace('"tune"', '"tune" or "base" in path'), kind, str(path))
     recording = replace(open_recording(str(run.folder)), end=RunEnd(exit_code=0), memory={})

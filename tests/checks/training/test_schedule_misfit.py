@@ -55,12 +55,11 @@ SICK = [
     ("S.CosineAnnealingLR(optimizer, T_max=N // 2)", {}, "rises", "120 times"),
     ("S.CosineAnnealingLR(optimizer, T_max=epochs)", {}, "rises", "the epochs"),
     ("linear(N)", {"each": 2}, "early", "0 since step 61 of 120"),
-    ("linear(N)", {"accumulate": 4}, "slow", "120, all batches"),
+    ("linear(N)", {"accumulate": 4}, "slow", "total is 120 (all batches)"),
     ("linear(10 * N, 2 * N)", {}, "warm", "to 0.0005 of 0.001"),
     ("S.StepLR(optimizer, 2, 0.1)", {}, "early", ""),
-    ("S.StepLR(optimizer, 40, 0.1)", {"each": 0}, "slow", "40 (step_size)"),
-    ("S.ExponentialLR(optimizer, 0.8)", {}, "faded", "100,000th"),
-    ("S.CosineAnnealingLR(optimizer, T_max=N)", {"each": 0, "after": "pass"}, "never", "6 epochs"),
+    ("S.ExponentialLR(optimizer, 0.8)", {}, "early", "after a peak of 0.001"),
+    ("S.CosineAnnealingLR(optimizer, T_max=N)", {"each": 0, "after": "pass"}, "never", "never stepped in 120 steps"),
     ("S.ReduceLROnPlateau(optimizer, 'max', patience=0)", {"each": 0, "after": "scheduler.step(3 - epoch / 10)"},
      "plateau", "from 3 to 2.5"),
     ("S.ReduceLROnPlateau(optimizer, patience=0)", {"each": 0, "after": "scheduler.step(epoch / 10)"}, "plateau", ""),
@@ -74,11 +73,11 @@ def test_sick_schedules(tmp_path, made, how, kind, said):
     patient = make_patient(recording=recording)
     (finding,) = examine(ScheduleMisfit, patient)
     assert finding.detail.kind == kind and said in finding.message and finding.span.line in (line, 24)
-    assert finding.severity is (Severity.ERROR if kind == "early" else Severity.WARNING)
+    assert finding.severity is (Severity.ERROR if "is 0 since" in finding.message else Severity.WARNING)
     assert prescribe(advice("training"), finding, patient)
     # Stopped by us it shows nothing of its end, and what has happened still.
     stopped = make_patient(recording=replace(recording, end=RunEnd(stopped_by="steps"), memory={}))
-    assert len(examine(ScheduleMisfit, stopped)) == (kind in ("early", "faded", "plateau") or "// 2" in made)
+    assert len(examine(ScheduleMisfit, stopped)) == (kind in ("early", "plateau") or "// 2" in made)
 
 
 HEALTHY = [
@@ -112,4 +111,4 @@ def test_healthy_schedules(tmp_path, made, how, said):
 def test_a_run_that_stops_early_by_itself_is_a_note(tmp_path):
     recording, _ = recorded(tmp_path, "S.CosineAnnealingLR(optimizer, T_max=50)", each=0, stop=3)
     (finding,) = examine(ScheduleMisfit, make_patient(recording=recording))
-    assert finding.severity is Severity.NOTE and "50 (T_max)" in finding.message
+    assert finding.severity is Severity.NOTE and "T_max is 50" in finding.message

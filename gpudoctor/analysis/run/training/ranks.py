@@ -1,7 +1,7 @@
 """What the ranks have in common and what not: samples, batches of an epoch, gradients, weights."""
 
 import math
-from collections.abc import Iterator
+from typing import Any
 
 from gpudoctor.analysis.memo import once
 from gpudoctor.analysis.run.training.schedule import ended
@@ -50,14 +50,15 @@ class Split:
     """What leaves a rank its part, by class and number of parts."""
     apart: bool
     """Whether the first rows of the ranks' data sets differ."""
-    joins: bool
+    uneven: bool
+    """Whether the ranks have different numbers of batches, in a run that did not come to its end."""
 
     @property
     def twice(self) -> bool:
         """Whether the data is split by rank more than once: no rank reads the rest."""
-        by_rank = [parts for _, parts in self.parts if parts == len(self.each)]
+        by_rank = sum(parts == len(self.each) for _, parts in self.parts)
         few = self.read is not None and self.size is not None and self.read <= 0.75 * self.size
-        return (len(by_rank) > 1 and few) or (bool(by_rank) and self.apart)
+        return (by_rank > 1 and few) or (by_rank > 0 and self.apart)
 
 
 @once
@@ -74,7 +75,7 @@ def split(recording: Recording) -> Split | None:
         read=sum(each) * int(batch) if batch and None not in each else None,
         parts=tuple((name, parts) for name, parts in records[0].get("splits") or ()),
         apart=len(firsts) > 1 and None not in firsts,
-        joins=any(record.get("joins") for record in records),
+        uneven=len({*each} - {None}) > 1 and not ended(recording),
     )
 
 
@@ -87,14 +88,6 @@ def by_data(recording: Recording) -> bool:
         or any(item.get("ddp") for item in rank.of("ranks"))
         for rank in recording.ranks
     )
-
-
-@once
-def uneven(recording: Recording) -> bool:
-    """Whether the ranks have different numbers of batches, and nothing joins them: the run did not reach its end."""
-    data = split(recording)
-    each = set() if data is None or data.joins or ended(recording) else set(data.each) - {None}
-    return len(each) > 1 and by_data(recording)
 
 
 @frozen
@@ -111,9 +104,7 @@ class Apart:
     values: tuple[float, ...]
     """Sums of the amounts of its gradient, by rank."""
     kind: str
-    """`wrapped` (DDP is there and shares nothing), `alone` (nothing shares), `begun` (weights differ, gradients do
-    not); "" where all is well, or nobody knows.
-    """
+    """`alone` (nothing is shared), `begun` (weights differ, gradients do not); "" where nothing shows it."""
 
 
 @once
@@ -122,32 +113,28 @@ def apart(recording: Recording) -> Apart | None:
     looks = [{int(item.get("step") or 0): item for item in process.of("ranks")} for process in recording.ranks]
     common = sorted(set.intersection(*map(set, looks))) if len(looks) > 1 else []
     rows = [[one[step] for one in looks] for step in common]
-    if not rows or len({tuple(item.get("names") or ()) for row in rows for item in row}) != 1:
+    if not rows or len({(item.get("of"), *item.get("names")) for row in rows for item in row} | {len(looks)}) != 2:
         return None
-    last, names, sizes = rows[-1], rows[0][0].get("names"), rows[0][0].get("sizes")
-    if last[0].get("of") != len(recording.ranks):
-        return None
+    first, names, sizes = rows[-1][0], rows[0][0].get("names"), rows[0][0].get("sizes")
     places = range(len(names))
-    differ = [
-        sum(2 * sum(_distance(row, place, column) > limit for place in places) > len(places) for row in rows)
+    gradients, weights = (
+        sum(2 * sum(_distance(row, at, column) > limit for at in places) > len(places) for row in rows)
         for column, limit in ((2, _SHARED), (0, _EQUAL))
-    ]
-    place, kind = max(places, key=lambda at: _distance(last, at, 2)), ""
-    if len(rows) >= _LEAST and differ[1] == len(rows):
+    )
+    place, kind = max(places, key=lambda at: _distance(rows[-1], at, 2)), ""
+    if len(rows) >= _LEAST and weights == len(rows):
         alike = all(_distance(rows[0], at, 0) <= _BEGUN / math.sqrt(sizes[at]) for at in places)
-        quiet = not any(value > 0 for process in recording.ranks for value in process.steps.column("collectives"))
-        if differ[0] == len(rows):
-            kind = "wrapped" if last[0].get("ddp") else "alone" if last[0].get("grouped") and (alike or quiet) else ""
-        elif not differ[0]:
+        if gradients == len(rows):
+            kind = "alone" if first.get("ddp") or (first.get("grouped") and alike) else ""
+        elif not gradients:
             kind = "begun"
-    values = tuple(float(item.get("sums")[place][3] or 0.0) for item in last)
     return Apart(
-        record=last[0],
+        record=first,
         looks=len(rows),
-        gradients=differ[0],
-        weights=differ[1],
+        gradients=gradients,
+        weights=weights,
         name=str(names[place]),
-        values=values,
+        values=tuple(float(item.get("sums")[place][3] or 0.0) for item in rows[-1]),
         kind=kind,
     )
 
@@ -163,41 +150,26 @@ def _distance(row: list[Record], place: int, column: int) -> float:
 
 def ranks(recording: Recording) -> CardLine | None:
     """What each rank read, and whether the ranks stay one model."""
-    parts = list(_said(recording, len(recording.ranks))) if len(recording.ranks) > 1 else []
-    if not parts:
+    if len(recording.ranks) < 2:
         return None
-    data, weights = split(recording), apart(recording)
-    facts = {
-        "ranks": len(recording.ranks),
-        "same_batches": same_rows(recording),
-        "each": list(data.each) if data else None,
-        "read": data.read if data else None,
-        "size": data.size if data else None,
-        "looks": weights.looks if weights else 0,
-        "gradients_apart": weights.gradients if weights else None,
-        "weights_apart": weights.weights if weights else None,
-    }
-    return CardLine(name="ranks", text=concatenated("; ", parts), facts=facts)
-
-
-def _said(recording: Recording, count: int) -> Iterator[str]:
     data, weights, same = split(recording), apart(recording), same_rows(recording)
+    parts: list[str] = []
+    facts: dict[str, Any] = {"ranks": len(recording.ranks), "same_batches": same}
     if set.intersection(*(set(_rows(process)) for process in recording.ranks)):
-        yield (
-            say("all {ranks} read the same batches", ranks=count)
-            if same
-            else say("{ranks} ranks, samples of their own", ranks=count)
-        )
+        text = say("all {ranks} read the same batches", **facts) if same else ""
+        parts.append(text or say("{ranks} ranks, samples of their own", **facts))
     if data is not None and None not in data.each:
-        each = sorted({int(each) for each in data.each if each is not None})
-        yield say("{each} batches an epoch", each=concatenated("/", map(str, each)))
+        parts.append(say("{each} batches an epoch", each=concatenated("/", map(str, sorted({*data.each})))))
         if data.read is not None and data.size and data.parts and not same:
-            yield say("{read:,} of {size:,} rows", read=min(data.read, data.size), size=data.size)
+            parts.append(say("{read:,} of {size:,} rows", read=min(data.read, data.size), size=data.size))
+        facts.update(each=list(data.each), read=data.read, size=data.size)
     if weights is not None:
-        yield (
-            say("gradients shared")
-            if not weights.gradients
-            else say("gradients apart in {apart} of {looks} looks", apart=weights.gradients, looks=weights.looks)
+        facts.update(looks=weights.looks, gradients_apart=weights.gradients, weights_apart=weights.weights)
+        parts.append(
+            say("gradients apart in {gradients_apart} of {looks} looks", **facts)
+            if weights.gradients
+            else say("gradients shared")
         )
         if weights.weights and not weights.gradients:
-            yield say("weights apart")
+            parts.append(say("weights apart"))
+    return CardLine(name="ranks", text=concatenated("; ", parts), facts=facts) if parts else None

@@ -11,23 +11,15 @@ from gpudoctor.model.records import frozen
 from gpudoctor.model.run import CardLine
 from gpudoctor.model.signs.recording import Recording
 
-_TRAINED, _JUMP = 10, 1.5
-"""Steps that a state was made in before it counts; a rate that is so many times another is a different one."""
-_WEIGHTS = ("model", "given", "missing", "unexpected", "renamed", "own", "wanted", "found", "path", "line")
 
-
-@frozen
+@frozen(kw_only=False)
 class Weights:
-    """One `load_state_dict` of a model."""
+    """One `load_state_dict` of a model, as its record has it."""
 
     model: str
     given: int
     missing: int
     unexpected: int
-    renamed: int
-    """Missing and unexpected names that differ by what stands before the first dot."""
-    own: int
-    """Given tensors that were the model's own already."""
     wanted: str
     found: str
     path: str | None
@@ -44,34 +36,19 @@ class Resumed:
     """What the first rank loaded."""
 
     weights: tuple[Weights, ...]
-    optimizer: Mapping[str, Any]
-    """Its state as it was loaded; empty where none was."""
-    used: bool | None
-    """Whether the optimizer that was given it makes steps."""
+    taken: bool
+    """Whether an optimizer took up a state."""
     held: Mapping[str, tuple[str, float]]
     """By what it is (`optimizer`, `schedule`): the file that held it, and its count."""
-    optimizer_lost: bool
-    """Whether a file holds the states of an optimizer that keeps some, and nothing took them."""
     goes_on: bool
     """Whether this run goes on with another: it writes what it read, or took up some state of it."""
     schedule: Scheduled | None
 
-    @property
-    def steps(self) -> float:
-        """Steps that the states were made in."""
-        return float(self.optimizer.get("steps") or self.held.get("schedule", ("", 0))[1])
-
-    @property
-    def schedule_lost(self) -> bool:
-        """Whether the schedule began afresh, although the states are of later steps."""
+    def lost(self, what: str) -> bool:
+        """Whether a file holds a state of what begins afresh here."""
         item = self.schedule
-        if item is None or not item.calls or item.began or not self.goes_on:
-            return False
-        if self.held.get("schedule", ("", 0))[1] > 0:
-            return bool(self.optimizer or self.weights)
-        rate, first = float(self.optimizer.get("rate") or 0), item.rates[0][1] if item.rates else 0.0
-        apart = rate and first and (first > _JUMP * rate or first * _JUMP < rate)
-        return bool(apart and self.steps >= _TRAINED)
+        taken = self.taken if what == "optimizer" else item is None or not item.calls or item.began > 0
+        return self.goes_on and not taken and self.held.get(what, ("", 0))[1] > 0
 
 
 @once
@@ -80,22 +57,13 @@ def resumed(recording: Recording) -> Resumed | None:
     record = recording.ranks[0].last("state") if recording.ranks else None
     if record is None:
         return None
-    files, optimizer = record.get("files") or [], record.get("optimizer") or {}
-    held: dict[str, tuple[str, float]] = {}
-    for path, parts in files:
-        for _, what, many in parts:
-            held.setdefault(what, (path, many))
-    schedules = scheduled(recording)
-    again = not set(record.get("saved") or ()).isdisjoint(path for path, _ in files)
-    lost = not optimizer and bool(record.get("plain") and record.get("keeps")) and "optimizer" in held
+    schedule, taken = next(reversed(scheduled(recording)), None), bool(record.get("taken"))
     return Resumed(
-        weights=tuple(Weights(**dict(zip(_WEIGHTS, row, strict=False))) for row in record.get("weights") or ()),
-        optimizer=optimizer,
-        used=record.get("used"),
-        held=held,
-        optimizer_lost=lost and held["optimizer"][1] > 0,
-        goes_on=again or bool(optimizer) or any(item.began > 0 for item in schedules),
-        schedule=schedules[0] if schedules else None,
+        weights=tuple(Weights(*row) for row in record.get("weights") or ()),
+        taken=taken,
+        held={what: (path, many) for path, what, many in record.get("files") or ()},
+        goes_on=bool(record.get("again")) or taken or (schedule is not None and schedule.began > 0),
+        schedule=schedule,
     )
 
 
@@ -108,19 +76,12 @@ def states(recording: Recording) -> CardLine | None:
     def taken(it: bool, what: str) -> str:
         return say("yes") if it else say("only in the file") if what in found.held else say("no")
 
-    last = found.weights[-1] if found.weights else None
-    began = found.schedule is not None and found.schedule.began > 0
-    weights = say("{matched} of {given} tensors", matched=last.matched, given=last.given) if last else say("no")
-    parts = [
-        say("weights {taken}", taken=weights),
-        say("optimizer {taken}", taken=taken(bool(found.optimizer), "optimizer")),
-    ]
-    if found.schedule is not None or "schedule" in found.held:
-        parts.append(say("schedule {taken}", taken=taken(began, "schedule")))
-    facts = {
-        "weights": last.matched if last else None,
-        "given": last.given if last else None,
-        "optimizer": bool(found.optimizer),
-        "schedule": began,
-    }
+    facts: dict[str, Any] = {"optimizer": found.taken}
+    parts = [say("optimizer {taken}", taken=taken(found.taken, "optimizer"))]
+    if found.weights:
+        facts.update(weights=found.weights[-1].matched, given=found.weights[-1].given)
+        parts.insert(0, say("weights {weights} of {given} tensors", **facts))
+    if found.schedule is not None:
+        facts["schedule"] = found.schedule.began > 0
+        parts.append(say("schedule {taken}", taken=taken(facts["schedule"], "schedule")))
     return CardLine(name="resumed", text=concatenated(", ", parts), facts=facts)
