@@ -11,7 +11,7 @@ from gpudoctor.model import Check, Code, Cost, Detail, Finding, Patient, Reads, 
 from gpudoctor.model.records import frozen
 
 if TYPE_CHECKING:
-    from gpudoctor.analysis.run.training.ranks import Split
+    from gpudoctor.model.signs.recording import Recording
 
 _BY_LOSSES = 20
 """Steps with equal losses on all ranks, from which on another check says so."""
@@ -55,46 +55,46 @@ class RanksSameData(Check):
 
     def examine(self, patient: Patient) -> Iterator[Finding]:
         """At most one finding of each kind."""
-        from gpudoctor.analysis.run.aligned_ranks import same_losses
         from gpudoctor.analysis.run.line_costs import place_of
-        from gpudoctor.analysis.run.training.ranks import by_data, same_rows, split
 
         run = demanded(patient, 1)
-        recording = run.recording
-        made = next(
-            (item for rank in recording.ranks for item in rank.of("loader") if item.get("role") == "training"), None
-        )
-        spans = spots(patient, place_of(made) if made is not None else None)
-        same = same_rows(recording) if same_losses(recording) < _BY_LOSSES else 0
-        for kind, said, value in _found(len(recording.ranks), same, split(recording)) if by_data(recording) else ():
+        loaders = [item for rank in run.recording.ranks for item in rank.of("loader") if item.get("role") == "training"]
+        for kind, said, value in _found(run.recording):
+            hangs = kind == "uneven"
             yield confirmed(
                 self,
                 (),
                 said,
-                evidence=(*spans, run.measured(f"{kind}_batches", value)),
-                severity=Severity.ERROR if kind == "uneven" else Severity.WARNING,
-                cost=Cost(breaks=say("the job hangs") if kind == "uneven" else say("a part of the work is lost")),
+                evidence=(*spots(patient, *map(place_of, loaders[:1])), run.measured(f"{kind}_batches", value)),
+                severity=Severity.ERROR if hangs else Severity.WARNING,
+                cost=Cost(breaks=say("the job hangs") if hangs else say("a part of the work is lost")),
                 subject=kind,
                 detail=RanksSameDataDetail(kind=kind),
             )
 
 
-def _found(ranks: int, same: int, data: "Split | None") -> Iterator[tuple[str, str, float]]:
+def _found(recording: "Recording") -> Iterator[tuple[str, str, float]]:
     """Kind, message and number."""
-    if same:
-        said = say("All {ranks} ranks read the same samples, in all {same} batches compared.", ranks=ranks, same=same)
+    from gpudoctor.analysis.run.aligned_ranks import same_losses
+    from gpudoctor.analysis.run.training.ranks import by_data, same_rows, split, uneven
+
+    same, data = same_rows(recording), split(recording)
+    if not by_data(recording):
+        return
+    if same and same_losses(recording) < _BY_LOSSES:
+        count = len(recording.ranks)
+        said = say("All {ranks} ranks read the same samples, in all {same} batches compared.", ranks=count, same=same)
         yield "same", said, same
     if data is not None and data.twice:
-        names = concatenated(" and ", dict.fromkeys(name for name, _ in data.parts))
         said = say(
-            "The data is split by rank more than once, at last by {names}: all ranks together read {read:,} rows, of "
+            "The data is split by rank more than once, at last by {name}: all ranks together read {read:,} rows, of "
             "{size:,} in the data set of one.",
-            names=names,
+            name=data.parts[0][0],
             read=data.read or 0,
             size=data.size or 0,
         )
         yield "twice", said, data.read or 0
-    if data is not None and data.uneven:
+    if data is not None and uneven(recording):
         said = say(
             "The ranks have {each} batches an epoch: the one with most waits for the others for ever.",
             each=concatenated(", ", map(str, data.each[:8])),

@@ -50,8 +50,6 @@ class Split:
     """What leaves a rank its part, by class and number of parts."""
     apart: bool
     """Whether the first rows of the ranks' data sets differ."""
-    uneven: bool
-    """Whether the ranks have different numbers of batches, in a run that did not come to its end."""
 
     @property
     def twice(self) -> bool:
@@ -75,7 +73,6 @@ def split(recording: Recording) -> Split | None:
         read=sum(each) * int(batch) if batch and None not in each else None,
         parts=tuple((name, parts) for name, parts in records[0].get("splits") or ()),
         apart=len(firsts) > 1 and None not in firsts,
-        uneven=len({*each} - {None}) > 1 and not ended(recording),
     )
 
 
@@ -88,6 +85,13 @@ def by_data(recording: Recording) -> bool:
         or any(item.get("ddp") for item in rank.of("ranks"))
         for rank in recording.ranks
     )
+
+
+@once
+def uneven(recording: Recording) -> bool:
+    """Whether the ranks have different numbers of batches, in a run that did not come to its end."""
+    data = split(recording)
+    return data is not None and len({*data.each} - {None}) > 1 and not ended(recording) and by_data(recording)
 
 
 @frozen
