@@ -71,25 +71,23 @@ class ResumeIncomplete(Check):
             )
 
 
-def _parts(found: "Resumed") -> Iterator[tuple[str, str, float, tuple[Any, Any]]]:
+def _parts(found: "Resumed") -> Iterator[tuple[str, str, float, list[Any]]]:
     """Part, message, number and place."""
-    at: tuple[Any, Any] = (None, None)
-    for item in found.weights:
-        at = (item.path, item.line)
-        if item.missing and 2 * item.matched < item.given:
+    at: list[Any] = [None, None]
+    for model, given, missing, unexpected, wanted, other, *at in found.weights:
+        if missing and 2 * (given - unexpected) < given:
             said = say(
-                "load_state_dict(strict=False) of {model} took {matched} of {given} tensors: {wanted} is wanted, "
-                "{found} is given.",
-                model=item.model,
-                matched=item.matched,
-                given=item.given,
-                wanted=item.wanted,
-                found=item.found,
+                "load_state_dict(strict=False) of {model} took {taken} of {given} tensors: {wanted} is wanted, {other} "
+                "is given.",
+                model=model,
+                taken=given - unexpected,
+                given=given,
+                wanted=wanted,
+                other=other,
             )
-            yield "weights", said, item.matched, at
-    schedule = found.schedule
-    if schedule is not None and at == (None, None):
-        at = (schedule.record.get("path"), schedule.record.get("line"))
+            yield "weights", said, given - unexpected, at
+    if found.schedule is not None and at == [None, None]:
+        at = [found.schedule.record.get(name) for name in ("path", "line")]
     for part in _PARTS:
         if found.lost(part):
             name, many = found.held[part]

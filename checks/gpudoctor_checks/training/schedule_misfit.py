@@ -11,7 +11,7 @@ from gpudoctor.model import Check, Code, Cost, Detail, Finding, Patient, Reads, 
 from gpudoctor.model.records import frozen
 
 if TYPE_CHECKING:
-    from gpudoctor.analysis.run.training.schedule import Unfit
+    from gpudoctor.analysis.run.training.schedule import Scheduled
 
 _SAID = {
     "early": template("The learning rate is {last:.2g} since step {since:,} of {steps:,}, after a peak of {peak:.2g}."),
@@ -30,7 +30,7 @@ class ScheduleMisfitDetail(Detail):
     """What the rule reads."""
 
     kind: str
-    """As `Unfit.kind`."""
+    """`early`, `rises`, `warm`, `slow`, `never`, `plateau`."""
     calls: int
     """Steps of the scheduler that the run makes."""
     mode: str
@@ -73,52 +73,46 @@ class ScheduleMisfit(Check):
         from gpudoctor.analysis.run.training.schedule import misfits
 
         run = demanded(patient, 1)
-        for misfit in misfits(run.recording):
-            item, level = misfit.schedule, Severity.WARNING
-            calls, broken = round(item.began + item.calls), misfit.kind == "early" and not item.rates[-1][1]
-            if misfit.kind == "slow" and not item.unit(misfit.total[1]):
+        for kind, item, since in misfits(run.recording):
+            level = Severity.WARNING
+            calls, broken = round(item.reach), kind == "early" and not item.rates[-1][1]
+            if kind == "slow" and not item.unit:
                 level = Severity.NOTE  # a run may stop early on purpose
             yield confirmed(
                 self,
                 (),
-                _said(misfit, calls),
+                _said(kind, item, since, calls),
                 evidence=(*spots(patient, place_of(item.record)), run.measured("scheduler_steps", calls, "1")),
                 severity=Severity.ERROR if broken else level,
-                cost=Cost(
-                    breaks=say("the model learns nothing since step {since}", since=misfit.since) if broken else None
-                ),
+                cost=Cost(breaks=say("the model learns nothing since step {since}", since=since) if broken else None),
                 detail=ScheduleMisfitDetail(
-                    kind=misfit.kind,
-                    calls=calls or item.steps,
-                    mode="max" if item.record.get("mode") == "min" else "min",
+                    kind=kind, calls=calls or item.steps, mode="max" if item.record.get("mode") == "min" else "min"
                 ),
             )
 
 
-def _said(misfit: "Unfit", calls: int) -> str:
+def _said(kind: str, item: "Scheduled", since: int, calls: int) -> str:
     """The numbers of a misfit."""
-    item, (name, total) = misfit.schedule, misfit.total
     metrics, rates = item.record.get("metrics") or [0.0], [rate for _, rate in item.rates] or [0.0]
     said = say(
-        _SAID[misfit.kind],
+        _SAID[kind],
         name=str(item.record.get("name")),
         mode=str(item.record.get("mode")),
         first=metrics[0],
         now=metrics[-1],
-        since=misfit.since,
+        since=since,
         steps=item.steps,
         base=float(item.record.get("base") or 0),
         last=rates[-1],
         peak=max(rates),
     )
-    if not total:
+    if not item.total:
         return said
-    unit = item.unit(total)
     why = say(
         " {name} is {total:,.0f}{unit}, and step() is called {calls:,} times.",
-        name=name,
-        total=total,
-        unit=say(" ({what})", what=unit) if unit else "",
+        name=item.name,
+        total=item.total,
+        unit=say(" ({what})", what=item.unit) if item.unit else "",
         calls=calls,
     )
     return concatenated("", [said, why])

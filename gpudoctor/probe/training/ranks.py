@@ -1,4 +1,4 @@
-"""What the ranks have in common: how their data is split, and sums of the same parameters and gradients at each.
+"""What the ranks have in common: how their data is split, and sums of the same parameter and its gradient at each.
 
 Each rank looks after its steps 1, 2, 4, 8 and so on. The first ones are watched on all of them.
 """
@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     from ..probe import Probe
 
 HOOK = "ranks"
-_SMALL, _SUMMED, _DEPTH = 1 << 14, 4, 8
-"""Elements of a parameter that is summed; so many parameters; objects around a sampler that are looked into."""
+_SMALL, _DEPTH = 1 << 14, 8
+"""Elements of a matrix that is summed; objects around a sampler that are looked into."""
 _REPLICAS = ("num_replicas", "num_processes", "num_shards", "world_size")
 _PLACE = ("rank", "process_index", "shard_index", "index")
 _INSIDE = ("batch_sampler", "sampler", "dataset", "_distributed", "data_source")
@@ -38,7 +38,7 @@ class Ranks:
     def again(self) -> None:
         """For a new recording nothing was looked at."""
         self._next = 1
-        self._chosen: list[tuple[str, Any]] | None = None
+        self._chosen: tuple[str, Any] | None = None
         self._told: set[int] = set()
 
     def tell(self) -> None:
@@ -77,40 +77,34 @@ class Ranks:
             self._probe.record("split", fields)
 
     def _sum(self, fields: dict[str, Any]) -> None:
-        if self._chosen is None:
-            self._chosen = self._choose()
-        torch, sums, sizes = self._probe.torch, [], []
-        for _, reference in self._chosen:
-            parameter = reference()
-            gradient = parameter.grad if parameter is not None else None
-            if type(gradient) is not torch.Tensor or gradient.layout is not torch.strided:
-                return
-            sizes.append(parameter.numel())
-            for values in (parameter.detach(), gradient.detach()):
-                sums += [values.sum(dtype=torch.float64), values.abs().sum(dtype=torch.float64)]
-        if sums:
-            fields.update(names=[name for name, _ in self._chosen], sizes=sizes)
+        name, reference = self._chosen = self._chosen or self._choose()
+        parameter, torch = reference(), self._probe.torch
+        gradient = parameter.grad if parameter is not None else None
+        if type(gradient) is torch.Tensor and gradient.layout is torch.strided:
+            both = [values.detach() for values in (parameter, gradient)]
+            sums = [part.sum(dtype=torch.float64) for values in both for part in (values, values.abs())]
+            fields.update(name=name, size=parameter.numel())
             self._probe.numerics.read_all(torch.stack(sums), functools.partial(self._note, fields))
 
-    def _note(self, fields: dict[str, Any], values: list[float]) -> None:
-        self._probe.record("ranks", {**fields, "sums": [values[at : at + 4] for at in range(0, len(values), 4)]})
+    def _note(self, fields: dict[str, Any], sums: list[float]) -> None:
+        self._probe.record("ranks", {**fields, "sums": sums})
 
-    def _choose(self) -> list[tuple[str, Any]]:
-        """Small matrices that each rank has whole: nothing that is sharded."""
+    def _choose(self) -> tuple[str, Any]:
+        """The last small matrix that each rank has whole: nothing that is sharded."""
         plain, models = self._probe.torch.Tensor, self._probe.models
         modules = models.trained()[:1]
         if not modules or wrapper(modules[0]) == "FSDP" or "deepspeed" in sys.modules:
-            return []
+            return "", lambda: None
         held = set().union(*map(held_by, models.optimizers()))
-        fit = [
+        fit = (
             (name, weakref.ref(item))
-            for name, item in parameters(unwrapped(modules[0])).items()
+            for name, item in reversed(parameters(unwrapped(modules[0])).items())
             if id(item) in held
             and type(item.data) is type(item.grad) is plain
             and item.dim() > 1
             and item.numel() <= _SMALL
-        ]
-        return fit[:: max(1, len(fit) // _SUMMED)][:_SUMMED]
+        )
+        return next(fit, ("", lambda: None))
 
 
 def _length(owner: Any) -> int | None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import functools
 import sys
 import weakref
-from itertools import islice
 from types import CellType, FunctionType
 from typing import TYPE_CHECKING, Any
 
@@ -15,10 +14,9 @@ if TYPE_CHECKING:
     from ..probe import Probe
 
 HOOK = "schedules"
-_MOST, _NUMBERS, _METRICS = 16, 12, 64
-"""Schedulers, numbers of one, and metrics that are kept."""
-_OWN = frozenset({"last_epoch", "_step_count", "verbose", "num_bad_epochs", "cooldown_counter", "T_cur", "best"})
-"""Where a scheduler stands, and not what it was made for."""
+_MOST, _METRICS = 16, 64
+"""Schedulers, and metrics that are kept."""
+_TOTALS = ("T_max", "total_steps", "num_training_steps", "total_iters", "total", "max_steps")
 _EMPTY = CellType()
 
 
@@ -79,8 +77,8 @@ class Schedules:
                 groups = getattr(getattr(scheduler, "optimizer", None), "param_groups", ())[:64]
                 rates = [group.get("max_lr", group.get("initial_lr", group.get("lr"))) for group in groups]
                 base = max((rate for rate in rates if type(rate) is float), default=None)
-                numbers = {} if id(scheduler) in inner else _numbers(scheduler)
-                fields.update(name=type(scheduler).__name__, base=base, numbers=numbers, inner=id(scheduler) in inner)
+                fields.update(name=type(scheduler).__name__, base=base, total=_total(scheduler))
+                fields["inner"] = id(scheduler) in inner
             if fields.get("inner") is False:
                 self._probe.record("schedule", {name: value for name, value in fields.items() if name != "inner"})
 
@@ -92,23 +90,21 @@ def _position(scheduler: Any) -> float:
     return position if type(position) in (int, float) else 0
 
 
-def _numbers(scheduler: Any) -> dict[str, float]:
-    """The plain numbers that a scheduler and its first function keep, by name; of chained ones the last one's, too."""
-    own = vars(scheduler)
-    found, function = dict(own), next(iter(own.get("lr_lambdas") or ()), None)
-    if own.get("_milestones"):
-        found["milestones"] = own["_milestones"][-1]
+def _total(scheduler: Any) -> tuple[str, float]:
+    """What it, or its first function, believes the run to be, and the name of that number; of a chain the last's."""
+    own = dict(vars(scheduler))
+    inner, function = own.get("_schedulers"), next(iter(own.get("lr_lambdas") or ()), None)
+    if inner:
+        name, total = _total(inner[-1])
+        return name, total + (own.get("_milestones") or [0])[-1]
     if type(function) is functools.partial:
-        found.update(function.keywords)
+        own.update(function.keywords)
         function = function.func
     if type(function) is FunctionType:
-        names, cells = function.__code__, function.__closure__ or ()
-        found.update((name, function.__globals__.get(name)) for name in names.co_names)
-        found.update((name, cell.cell_contents) for name, cell in zip(names.co_freevars, cells) if cell != _EMPTY)
-    if own.get("_schedulers"):
-        found.update(("last." + name, value) for name, value in _numbers(own["_schedulers"][-1]).items())
-    plain = ((name, value) for name, value in found.items() if type(value) in (int, float) and name not in _OWN)
-    return dict(islice(((name, value) for name, value in plain if abs(value) < 1e15), _NUMBERS))
+        cells = zip(function.__code__.co_freevars, function.__closure__ or ())
+        own.update((name, cell.cell_contents) for name, cell in cells if cell != _EMPTY)
+    names = [name for name in _TOTALS if type(own.get(name)) in (int, float) and 0 < own[name] < 1e15]
+    return next(((name, own[name]) for name in names if name != "total_iters" or "power" in own), ("", 0))
 
 
 def install(probe: Probe) -> None:

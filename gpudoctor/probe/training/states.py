@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import sys
+import weakref
 from collections.abc import Mapping
 from itertools import islice
 from typing import TYPE_CHECKING, Any
@@ -35,8 +36,10 @@ class States:
         self._held: dict[tuple[str, str], float] = {}
         self._weights: list[list[Any]] = []
         self._taken = 0
+        self._loaded: tuple[Any, int] = (None, -1)
+        """The model that was loaded last, and its calls in training by then."""
         self._again = False
-        """Whether a file of the same name, but for its numbers, is written afterwards: the run goes on with another."""
+        """Whether it trained on, and a file of the same name was written, but for its numbers."""
         self._next = 0
 
     def read(self, args: Any, kwargs: Any) -> Any:
@@ -59,7 +62,12 @@ class States:
     def wrote(self, args: Any, kwargs: Any) -> None:
         """`torch.save`."""
         name = _path(args[1] if len(args) > 1 else kwargs.get("f"))
-        self._again = self._again or _series(name) in {_series(path) for path, _ in self._held}
+        (loaded, calls), series = self._loaded, {_series(path) for path, _ in self._held}
+        self._again = self._again or (_series(name) in series and (not loaded or self._calls(loaded()) > calls))
+
+    def _calls(self, module: Any) -> int:
+        known = self._probe.models.all()
+        return next((model.grad_calls for whole, model in known if module in (whole, unwrapped(whole))), 0)
 
     def take_weights(self, args: Any, kwargs: Any) -> Any:
         """`Module.load_state_dict`."""
@@ -70,7 +78,7 @@ class States:
             place = where(self._probe.places.user_frame(sys._getframe(1)))[:2]
             named = [(*names, "")[0] for names in (missing, unexpected)]
             self._weights.append([class_name(args[0]), len(given), len(missing), len(unexpected), *named, *place])
-            self._next = 0
+            self._loaded, self._next = (weakref.ref(args[0]), self._calls(args[0])), 0
 
     def take_optimizer(self, args: Any, kwargs: Any) -> Any:
         """`Optimizer.load_state_dict`."""

@@ -254,11 +254,11 @@ _OF: Mapping[str, Mapping[str, Judge]] = {
         "seconds": amount, "oom_kills": whole, "lost_bytes": whole,
     },
     "ranks": {
-        "of": whole, **dict.fromkeys(("grouped", "ddp"), flag), "names": _NAMES, "sizes": every(whole),
-        "sums": every(row(*[nullable(reading)] * 4)),
+        **dict.fromkeys(("of", "size"), whole), **dict.fromkeys(("grouped", "ddp"), flag),
+        "sums": row(*[nullable(reading)] * 4),
     },
     "schedule": {
-        "id": whole, "made": step, "mode": text, "first": row(step, reading), "numbers": by_name(nullable(reading)),
+        "id": whole, "made": step, "mode": text, "first": row(step, reading), "total": row(text, reading),
         **dict.fromkeys(("base", "position"), reading), "metrics": every(reading),
     },
     "split": {

@@ -10,8 +10,7 @@ from gpudoctor.analysis.run.training.card import training_card
 from gpudoctor.model.signs.recording import RunEnd
 from gpudoctor.testing import examine, make_patient, prescribe
 from gpudoctor.vitals.recording.opening import open_recording
-from gpudoctor_checks.training.ranks_apart import RanksApart
-from gpudoctor_checks.training.ranks_same_data import RanksSameData
+from gpudoctor_checks.training.ranks_misfit import RanksMisfit
 from gpudoctor_rules.advice import advice
 
 need("torch")
@@ -46,8 +45,6 @@ CASES = {
     "inner": ({"change": "called = net_"}, ["alone"], "gradients apart in 5 of 5 looks"),
     "alone": ({"before": "DDP = lambda net: net"}, ["alone"], "gradients apart"),
     "by hand": ({"before": "DDP = lambda net: net", "share": MEAN}, [], "gradients shared"),
-    "begun": ({"before": "torch.manual_seed(rank); net_ = net(); DDP = lambda net: net", "share": MEAN}, ["begun"],
-              "gradients shared; weights apart"),
 }  # fmt: skip
 
 
@@ -60,7 +57,7 @@ def test_two_ranks(tmp_path, case):
     recording = replace(recording, end=RunEnd(exit_code=0), memory={})
     assert not [item.fields for rank in recording.ranks for item in rank.of("lost")]
     patient = make_patient(recording=recording)
-    found = [item for check in (RanksSameData, RanksApart) for item in examine(check, patient)]
+    found = examine(RanksMisfit, patient)
     assert [item.detail.kind for item in found] == kinds
     assert all(prescribe(advice("training"), item, patient) for item in found)
     (line,) = [line for line in training_card(recording) if line.name == "ranks"]
@@ -77,5 +74,5 @@ for step, (x, y) in enumerate(loader):
 def test_ranks_with_different_numbers_of_batches_are_named_before_they_hang(tmp_path):
     run = run_script(tmp_path, UNEVEN.format(before="", share=""), ranks=2, code=None)
     recording = replace(open_recording(str(run.folder)), end=RunEnd(exit_code=3), memory={})
-    (finding,) = examine(RanksSameData, make_patient(recording=recording))
+    (finding,) = examine(RanksMisfit, make_patient(recording=recording))
     assert finding.detail.kind == "uneven" and "40, 34 batches" in finding.message

@@ -55,7 +55,7 @@ SICK = [
     ("S.CosineAnnealingLR(optimizer, T_max=N // 2)", {}, "rises", "120 times"),
     ("S.CosineAnnealingLR(optimizer, T_max=epochs)", {}, "rises", "the epochs"),
     ("linear(N)", {"each": 2}, "early", "0 since step 61 of 120"),
-    ("linear(N)", {"accumulate": 4}, "slow", "total is 120 (all batches)"),
+    ("S.CosineAnnealingLR(optimizer, T_max=N)", {"accumulate": 4}, "slow", "T_max is 120 (all batches)"),
     ("linear(10 * N, 2 * N)", {}, "warm", "to 0.0005 of 0.001"),
     ("S.StepLR(optimizer, 2, 0.1)", {}, "early", ""),
     ("S.ExponentialLR(optimizer, 0.8)", {}, "early", "after a peak of 0.001"),

@@ -88,7 +88,7 @@ _LINE_OF = {
     "TRAIN007": "gradients",
     "TRAIN008": "schedule",
     "TRAIN009": "resumed",
-    **dict.fromkeys(("TRAIN010", "TRAIN011"), "ranks"),
+    "TRAIN010": "ranks",
     "TRAIN012": "logged",
 }
 """The line that shows what a check finds."""

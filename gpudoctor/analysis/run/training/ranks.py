@@ -96,19 +96,16 @@ def uneven(recording: Recording) -> bool:
 
 @frozen
 class Apart:
-    """What the sums of the same parameters say."""
+    """What the sums of the same parameter and its gradient say."""
 
     record: Record
     looks: int
     gradients: int
-    weights: int
-    """Looks in which the gradients, and the weights, differ between ranks."""
-    name: str
-    """The parameter whose gradient differs most at the last look."""
+    """Looks in which the gradients differ between ranks."""
     values: tuple[float, ...]
-    """Sums of the amounts of its gradient, by rank."""
-    kind: str
-    """`alone` (nothing is shared), `begun` (weights differ, gradients do not); "" where nothing shows it."""
+    """Sums of the amounts of the gradient, by rank."""
+    alone: bool
+    """Whether nothing is shared, where it should be."""
 
 
 @once
@@ -117,35 +114,24 @@ def apart(recording: Recording) -> Apart | None:
     looks = [{int(item.get("step") or 0): item for item in process.of("ranks")} for process in recording.ranks]
     common = sorted(set.intersection(*map(set, looks))) if len(looks) > 1 else []
     rows = [[one[step] for one in looks] for step in common]
-    if not rows or len({(item.get("of"), *item.get("names")) for row in rows for item in row} | {len(looks)}) != 2:
+    known = {(item.get("of"), item.get("name"), item.get("size")) for row in rows for item in row}
+    if len(known) != 1 or rows[0][0].get("of") != len(looks):
         return None
-    first, names, sizes = rows[-1][0], rows[0][0].get("names"), rows[0][0].get("sizes")
-    places = range(len(names))
-    gradients, weights = (
-        sum(2 * sum(_distance(row, at, column) > limit for at in places) > len(places) for row in rows)
-        for column, limit in ((2, _SHARED), (0, _EQUAL))
-    )
-    place, kind = max(places, key=lambda at: _distance(rows[-1], at, 2)), ""
-    if len(rows) >= _LEAST and weights == len(rows):
-        alike = all(_distance(rows[0], at, 0) <= _BEGUN / math.sqrt(sizes[at]) for at in places)
-        if gradients == len(rows):
-            kind = "alone" if first.get("ddp") or (first.get("grouped") and alike) else ""
-        elif not gradients:
-            kind = "begun"
+    last, gradients = rows[-1], sum(_distance(row, 2) > _SHARED for row in rows)
+    begun = _distance(rows[0], 0) <= _BEGUN / math.sqrt(last[0].get("size") or 1)
+    every = len(rows) >= _LEAST and gradients == sum(_distance(row, 0) > _EQUAL for row in rows) == len(rows)
     return Apart(
-        record=first,
+        record=last[0],
         looks=len(rows),
         gradients=gradients,
-        weights=weights,
-        name=str(names[place]),
-        values=tuple(float(item.get("sums")[place][3] or 0.0) for item in rows[-1]),
-        kind=kind,
+        values=tuple(float(item.get("sums")[3] or 0.0) for item in last),
+        alone=bool(every and (last[0].get("ddp") or (last[0].get("grouped") and begun))),
     )
 
 
-def _distance(row: list[Record], place: int, column: int) -> float:
-    """How far the sums of a parameter lie apart, in parts of the sum of all amounts."""
-    sums = [item.get("sums")[place][column : column + 2] for item in row]
+def _distance(row: list[Record], column: int) -> float:
+    """How far the sums lie apart, in parts of the sum of all amounts."""
+    sums = [item.get("sums")[column : column + 2] for item in row]
     if any(value is None or not math.isfinite(value) for values in sums for value in values):
         return 0.0
     amount = max(values[1] for values in sums)  # the gradients of a classifier's last layer add up to 0
@@ -168,12 +154,10 @@ def ranks(recording: Recording) -> CardLine | None:
             parts.append(say("{read:,} of {size:,} rows", read=min(data.read, data.size), size=data.size))
         facts.update(each=list(data.each), read=data.read, size=data.size)
     if weights is not None:
-        facts.update(looks=weights.looks, gradients_apart=weights.gradients, weights_apart=weights.weights)
+        facts.update(looks=weights.looks, gradients_apart=weights.gradients)
         parts.append(
             say("gradients apart in {gradients_apart} of {looks} looks", **facts)
             if weights.gradients
             else say("gradients shared")
         )
-        if weights.weights and not weights.gradients:
-            parts.append(say("weights apart"))
     return CardLine(name="ranks", text=concatenated("; ", parts), facts=facts) if parts else None

@@ -1,6 +1,6 @@
 """What a resumed run took up, and what was only in the file: the card's line, and what is missing."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from gpudoctor.analysis.memo import once
@@ -12,30 +12,12 @@ from gpudoctor.model.run import CardLine
 from gpudoctor.model.signs.recording import Recording
 
 
-@frozen(kw_only=False)
-class Weights:
-    """One `load_state_dict` of a model, as its record has it."""
-
-    model: str
-    given: int
-    missing: int
-    unexpected: int
-    wanted: str
-    found: str
-    path: str | None
-    line: int | None
-
-    @property
-    def matched(self) -> int:
-        """Tensors that were taken."""
-        return self.given - self.unexpected
-
-
 @frozen
 class Resumed:
     """What the first rank loaded."""
 
-    weights: tuple[Weights, ...]
+    weights: Sequence[Sequence[Any]]
+    """Of each `load_state_dict` of a model what the record has."""
     taken: bool
     """Whether an optimizer took up a state."""
     held: Mapping[str, tuple[str, float]]
@@ -59,7 +41,7 @@ def resumed(recording: Recording) -> Resumed | None:
         return None
     schedule, taken = next(reversed(scheduled(recording)), None), bool(record.get("taken"))
     return Resumed(
-        weights=tuple(Weights(*row) for row in record.get("weights") or ()),
+        weights=record.get("weights") or (),
         taken=taken,
         held={what: (path, many) for path, what, many in record.get("files") or ()},
         goes_on=bool(record.get("again")) or taken or (schedule is not None and schedule.began > 0),
@@ -79,7 +61,8 @@ def states(recording: Recording) -> CardLine | None:
     facts: dict[str, Any] = {"optimizer": found.taken}
     parts = [say("optimizer {taken}", taken=taken(found.taken, "optimizer"))]
     if found.weights:
-        facts.update(weights=found.weights[-1].matched, given=found.weights[-1].given)
+        _, given, _, unexpected, *_ = found.weights[-1]
+        facts.update(weights=given - unexpected, given=given)
         parts.insert(0, say("weights {weights} of {given} tensors", **facts))
     if found.schedule is not None:
         facts["schedule"] = found.schedule.began > 0

@@ -1,9 +1,9 @@
 """The schedule of the learning rate against the steps that are made: the card's line, and what does not fit."""
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from itertools import pairwise
-from typing import Any
+from typing import Any, TypeAlias
 
 from gpudoctor.analysis.memo import once
 from gpudoctor.analysis.run.steady_state import counts
@@ -17,7 +17,6 @@ _LEAST = 20
 """Steps, and rates that were read, below which no schedule is judged."""
 _OFTEN = 0.5
 """Calls a step from which on a scheduler is stepped by steps, and not by epochs."""
-_TOTALS = ("T_max", "total_steps", "num_training_steps", "total_iters")
 _LOW, _EARLY = 1e-5, 0.1
 """A rate of so much of its peak or less, in the last steps, so large a share of all."""
 _UNDONE, _OVERDONE, _CYCLES = 0.67, 1.05, 2.95
@@ -36,42 +35,16 @@ class Scheduled:
     calls: float
     each: float
     """Steps of the scheduler, and of one step of the training."""
+    reach: float
+    """Where it stands at the end."""
     ended: bool
     """Whether the run came to its own end."""
-    units: Mapping[str, float]
-    """What of the run may be counted."""
+    name: str
+    total: float
+    """What it believes the run to be, with the name of that number; 0 for a schedule without an end."""
+    unit: str
+    """What of the run the total counts, where that is no number of calls."""
     rates: tuple[tuple[int, float], ...]
-
-    @property
-    def numbers(self) -> Mapping[str, float]:
-        """What it was made with."""
-        return {name: float(value) for name, value in self.record.get("numbers").items() if value is not None}
-
-    @property
-    def total(self) -> tuple[str, float]:
-        """What it believes the run to be, with the name of that number; 0 for a schedule without an end."""
-        own = self.numbers
-        for prefix in ("", "last."):
-            for name in _TOTALS:
-                number = own.get(prefix + name, 0.0)
-                if number > 0 and (name != "total_iters" or prefix + "power" in own):
-                    return name, number + (own.get("milestones", 0.0) if prefix else 0.0)
-        return "", 0.0
-
-    @property
-    def guess(self) -> tuple[str, float]:
-        """The same of a schedule of the program's own, by a number that is one of the run's."""
-        fits = [(name, value) for name, value in self.numbers.items() if value >= 10 and self.unit(value)]
-        return max(fits, key=lambda item: item[1], default=("", 0.0))
-
-    def unit(self, total: float) -> str:
-        """What of the run a total counts, where that is no number of calls."""
-        fits = (name for name, value in self.units.items() if value >= 2 and _alike(total, value))
-        return next(fits, "") if not _alike(total, self.began + self.calls) else ""
-
-
-def _alike(one: float, other: float) -> bool:
-    return abs(one - other) <= max(1.0, 0.01 * max(one, other))
 
 
 def ended(recording: Recording) -> bool:
@@ -90,30 +63,34 @@ def scheduled(recording: Recording) -> tuple[Scheduled, ...]:
 
 
 def _scheduled(recording: Recording, process: Process, item: Record) -> Scheduled:
-    steps, (at, position) = int(sum(counts(process))), item.get("first")
+    steps, (at, position), (name, total) = int(sum(counts(process))), item.get("first"), item.get("total") or ("", 0)
     made, step, stands = int(item.get("made") or 0), int(item.get("step") or 0), float(item.get("position") or 0)
     each = (stands - position) / max(1, step - at)
     began = max(0, round(position - each * (at - max(0, made))))
+    reach = stands + (each * (steps - step) if each >= _OFTEN else 0)
     epochs, batches = (
         math.fsum(value for value in process.steps.column(name) if math.isfinite(value))
         for name in ("starts", "batches")
     )
-    units = {
-        say("all batches"): batches,
-        say("all steps"): float(steps),
-        say("the batches of an epoch"): batches / max(1.0, epochs),
-        say("the epochs"): epochs,
-    }
-    calls = stands - began + (each * (steps - step) if each >= _OFTEN else 0)
+    units = (
+        (reach, ""),
+        (batches, say("all batches")),
+        (steps, say("all steps")),
+        (batches / max(1.0, epochs), say("the batches of an epoch")),
+        (epochs, say("the epochs")),
+    )
     return Scheduled(
         record=item,
         steps=steps,
         epochs=epochs,
         began=began,
-        calls=calls,
+        calls=reach - began,
         each=each,
+        reach=reach,
         ended=ended(recording),
-        units=units,
+        name=name,
+        total=total,
+        unit=next((unit for value, unit in units if abs(value - total) <= max(1.0, 0.01 * total)), ""),
         rates=rates_of(process),
     )
 
@@ -124,16 +101,8 @@ def rates_of(process: Process) -> tuple[tuple[int, float], ...]:
     return tuple((int(at) + 1, rate) for at, rate in rows if math.isfinite(rate) and len(process.of("optimizer")) < 2)
 
 
-@frozen(kw_only=False)
-class Unfit:
-    """A schedule that does not fit its run."""
-
-    kind: str
-    """`early`, `rises`, `warm`, `slow`, `never`, `plateau`."""
-    schedule: Scheduled
-    since: int = 0
-    """The step from which on it is so."""
-    total: tuple[str, float] = ("", 0.0)
+Unfit: TypeAlias = tuple[str, Scheduled, int]
+"""`early`, `rises`, `warm`, `slow`, `never` or `plateau`; a schedule that does not fit; since which step."""
 
 
 @once
@@ -146,34 +115,33 @@ def misfits(recording: Recording) -> tuple[Unfit, ...]:
 
 
 def _misfits(item: Scheduled) -> Iterator[Unfit]:
-    total, rates = item.total, [rate for _, rate in item.rates]
+    rates = [rate for _, rate in item.rates]
     if "metrics" in item.record.fields:
         yield from _plateau(item)
     elif not item.calls:
         if item.ended and item.epochs >= 2:
-            yield Unfit("never", item)
+            yield "never", item, 0
     elif len(rates) >= _LEAST:
         yield from _by_rates(item, rates)
-        total = total if total[1] or rates[-1] <= 0.7 * max(rates) else item.guess
-        if item.ended and item.began + item.calls <= _UNDONE * total[1]:
-            yield Unfit("slow", item, total=total)
+        if item.ended and item.reach <= _UNDONE * item.total:
+            yield "slow", item, 0
 
 
 def _by_rates(item: Scheduled, values: list[float]) -> Iterator[Unfit]:
     """What the rates show that were used."""
-    total, rates, peak, reach = item.total, item.rates, max(values), item.began + item.calls
+    rates, peak = item.rates, max(values)
     since = _since(rates, _LOW * peak)
     if since > 1 and rates[-1][0] - since + 1 >= _EARLY * rates[-1][0]:  # a rate that never was has its own check
-        yield Unfit("early", item, since, total if total[1] else item.guess)
+        yield "early", item, since
     low = next((place for place, rate in enumerate(values) if rate <= 0.05 * peak and values[0] > rate), -1)
     while 0 <= low < len(values) - 1 and values[low + 1] <= values[low]:
         low += 1
-    over = reach > _OVERDONE * total[1] > 0 and (item.unit(total[1]) or reach < _CYCLES * total[1])
+    over = item.reach > _OVERDONE * item.total > 0 and (item.unit or item.reach < _CYCLES * item.total)
     if over and low >= 0 and max(values[low:]) >= 0.1 * peak:
-        yield Unfit("rises", item, rates[low][0], total)
+        yield "rises", item, rates[low][0]
     base = float(item.record.get("base") or 0.0)
     if item.ended and peak < 0.95 * base and values[-1] == peak > 1.02 * values[len(values) // 2]:
-        yield Unfit("warm", item)
+        yield "warm", item, 0
 
 
 def _since(rates: tuple[tuple[int, float], ...], limit: float) -> int:
@@ -195,7 +163,7 @@ def _plateau(item: Scheduled) -> Iterator[Unfit]:
     rising = sum(later > before for before, later in pairwise(signed)) >= 0.75 * (len(signed) - 1)
     lowered = bool(item.rates) and item.rates[-1][1] < 0.99 * max(rate for _, rate in item.rates)
     if rising and lowered and min(signed[1:]) > signed[0]:
-        yield Unfit("plateau", item)
+        yield "plateau", item, 0
 
 
 def schedule(recording: Recording) -> CardLine | None:
@@ -216,12 +184,11 @@ def schedule(recording: Recording) -> CardLine | None:
             else say("{last:.2g} at step {steps:,}", last=last, steps=steps),
         ]
     for item in found:
-        name, total = item.total
-        parts += [say("{name} {total:,.0f}", name=name, total=total)] if total else []
+        parts += [say("{name} {total:,.0f}", name=item.name, total=item.total)] if item.total else []
         parts.append(
             say("stepped {each:.2g} times a step", each=item.each)
             if item.each >= _OFTEN and abs(item.each - 1) > 0.05
             else say("stepped {calls:,.0f} times", calls=item.calls)
         )
-        facts.update(total=total or None, calls=round(item.calls), each=round(item.each, 3))
+        facts.update(total=item.total or None, calls=round(item.calls), each=round(item.each, 3))
     return CardLine(name="schedule", text=concatenated(", ", parts), facts=facts)
