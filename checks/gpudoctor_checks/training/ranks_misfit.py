@@ -94,12 +94,12 @@ def _found(recording: "Recording") -> Iterator[tuple[str, str, float, str, "list
     if not by_data(recording):
         return
     if same and same_losses(recording) < _BY_LOSSES:
-        said = say("All {ranks} ranks read the same samples, in all {same} batches compared.", ranks=count, same=same)
+        said = say("All {ranks} ranks read the same samples in {same} of the batches compared.", ranks=count, same=same)
         yield "same", said, same, "", []
     if data is not None and data.twice:
         said = say(
-            "The data is split by rank more than once, at last by {name}: all ranks together read {read:,} rows, of "
-            "{size:,} in the data set of one.",
+            "The data is split by rank more than once, at last by {name}: all ranks together read {read:,} of "
+            "{size:,} rows.",
             name=data.parts[0][0],
             read=data.read or 0,
             size=data.size or 0,

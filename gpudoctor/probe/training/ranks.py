@@ -67,19 +67,19 @@ class Ranks:
 
     def _split(self) -> None:
         """How the training loader's data is split, once a loader."""
-        entry = self._probe.loaders.trains if self._probe.loaders is not None else None
+        entry: Any = self._probe.loaders.trains if self._probe.loaders is not None else None
         loader = entry.made() if entry is not None else None
         if loader is not None and entry.number not in self._told:
             self._told.add(entry.number)
             rows = loader.dataset if getattr(loader, "_dataset_kind", 1) == 0 else None
-            fields = {"size": _length(rows), "each": _length(loader) if rows is not None else None}
+            fields: dict[str, Any] = {"size": _length(rows), "each": _length(loader) if rows is not None else None}
             fields |= {"splits": _splits(loader), "batch": entry.facts["batch_size"], "first": _first(rows)}
             self._probe.record("split", fields)
 
     def _sum(self, fields: dict[str, Any]) -> None:
         name, reference = self._chosen = self._chosen or self._choose()
         parameter, torch = reference(), self._probe.torch
-        gradient = parameter.grad if parameter is not None else None
+        gradient: Any = parameter.grad if parameter is not None else None
         if type(gradient) is torch.Tensor and gradient.layout is torch.strided:
             both = [values.detach() for values in (parameter, gradient)]
             sums = [part.sum(dtype=torch.float64) for values in both for part in (values, values.abs())]
@@ -130,7 +130,7 @@ def _splits(loader: Any) -> list[list[Any]]:
 
 def _first(rows: Any) -> int | None:
     """A hash of the first row of a table of `datasets`, which gives it without any code of the program's."""
-    table = getattr(rows, "_data", None)
+    table: Any = getattr(rows, "_data", None)
     if not type(rows).__module__.startswith("datasets.") or not hasattr(table, "slice") or not len(rows):
         return None
     place = 0 if rows._indices is None else rows._indices.column(0)[0].as_py()

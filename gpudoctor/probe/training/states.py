@@ -50,11 +50,12 @@ class States:
             self._hold(name, _parts_of(result))
 
     def _hold(self, name: str, parts: dict[str, float]) -> None:
-        """A file was read; what its folder holds beside it counts as well."""
+        """A file was read; what its folder holds beside weights by then counts as well."""
+        new = (name, "weights") not in self._held
         for what, many in parts.items():
             if len(self._held) < _FILES:
                 self._held.setdefault((name, what), many)
-        if parts.keys() <= {"weights"}:
+        if new and [*parts] == ["weights"]:
             beside = {(os.path.join(os.path.dirname(name), file), what) for what in _BESIDE for file in _BESIDE[what]}
             self._held.update((key, 1) for key in beside if key not in self._held and os.path.isfile(key[0]))
         self._next = 0
@@ -94,7 +95,7 @@ class States:
             for model in self._probe.models.trained()[:_FILES]:  # transformers keeps where its weights are from
                 path = getattr(unwrapped(model), "name_or_path", None)
                 if path and os.path.isdir(_path(path)):
-                    self._hold(os.path.join(_path(path), ""), {})
+                    self._hold(os.path.join(_path(path), ""), {"weights": 1})
             self._next = 2 * index
             self.tell()
 

@@ -21,12 +21,12 @@ _BEGUN = 0.5
 
 @once
 def same_rows(recording: Recording) -> int:
-    """Batches whose samples are the same on each rank, where all compared ones are; 0 where some differ."""
+    """Batches with the same samples on each rank, where most compared ones are so: draws may be counted apart."""
     drawn = [_rows(process) for process in recording.ranks]
     common = set.intersection(*map(set, drawn)) if len(drawn) > 1 else set()
-    equal = all(rows[draw] == drawn[0][draw] for rows in drawn for draw in common)
-    kinds = {number for draw in common for number in drawn[0][draw]}
-    return len(common) if equal and len(common) >= _LEAST and len(kinds) > len(common) else 0
+    equal = [draw for draw in common if all(rows[draw] == drawn[0][draw] for rows in drawn)]
+    kinds = {number for draw in equal for number in drawn[0][draw]}
+    return len(equal) if len(equal) >= max(_LEAST, 0.75 * len(common)) and len(kinds) > len(equal) else 0
 
 
 def _rows(process: Process) -> dict[int, tuple[int, ...]]:
@@ -43,20 +43,13 @@ class Split:
     each: tuple[int | None, ...]
     """Batches of an epoch, by rank."""
     size: int | None
-    """Rows of the data set; None where it does not tell."""
+    """Rows of the data sets of all ranks, where these are apart, else of one; None where it does not tell."""
     read: int | None
     """Rows that all ranks together read in an epoch, at most."""
     parts: tuple[tuple[str, int], ...]
     """What leaves a rank its part, by class and number of parts."""
-    apart: bool
-    """Whether the first rows of the ranks' data sets differ."""
-
-    @property
-    def twice(self) -> bool:
-        """Whether the data is split by rank more than once: no rank reads the rest."""
-        by_rank = sum(parts == len(self.each) for _, parts in self.parts)
-        few = self.read is not None and self.size is not None and self.read <= 0.75 * self.size
-        return (by_rank > 1 and few) or (by_rank > 0 and self.apart)
+    twice: bool
+    """Whether the data is split by rank more than once: no rank reads the rest."""
 
 
 @once
@@ -65,14 +58,18 @@ def split(recording: Recording) -> Split | None:
     records = [record for process in recording.ranks if (record := process.last("split")) is not None]
     if len(records) < 2 or len(records) != len(recording.ranks):
         return None
-    firsts, each = {record.get("first") for record in records}, [record.get("each") for record in records]
-    batch = records[0].get("batch")
+    firsts, each, sizes = ([record.get(name) for record in records] for name in ("first", "each", "size"))
+    batch, parts = records[0].get("batch"), records[0].get("splits") or ()
+    apart = len({*firsts}) > 1 and None not in (*firsts, *sizes)
+    size = sum(sizes) if apart else sizes[0]
+    read = sum(each) * int(batch) if batch and None not in each else None
+    few = read is not None and size is not None and read <= 0.75 * size
     return Split(
         each=tuple(each),
-        size=records[0].get("size"),
-        read=sum(each) * int(batch) if batch and None not in each else None,
-        parts=tuple((name, parts) for name, parts in records[0].get("splits") or ()),
-        apart=len(firsts) > 1 and None not in firsts,
+        size=size,
+        read=read,
+        parts=tuple((name, many) for name, many in parts),
+        twice=few and sum(many == len(records) for _, many in parts) + apart > 1,
     )
 
 
@@ -111,7 +108,8 @@ class Apart:
 @once
 def apart(recording: Recording) -> Apart | None:
     """Whether gradients and weights of the ranks are the same; None where that was not seen."""
-    looks = [{int(item.get("step") or 0): item for item in process.of("ranks")} for process in recording.ranks]
+    told = [[item for item in process.of("ranks") if item.get("sums")] for process in recording.ranks]
+    looks = [{int(item.get("step") or 0): item for item in items} for items in told]
     common = sorted(set.intersection(*map(set, looks))) if len(looks) > 1 else []
     rows = [[one[step] for one in looks] for step in common]
     known = {(item.get("of"), item.get("name"), item.get("size")) for row in rows for item in row}

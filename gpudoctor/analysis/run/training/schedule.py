@@ -79,6 +79,7 @@ def _scheduled(recording: Recording, process: Process, item: Record) -> Schedule
         (batches / max(1.0, epochs), say("the batches of an epoch")),
         (epochs, say("the epochs")),
     )
+    fits = (unit for value, unit in units if abs(value - total) <= max(1.0, 0.01 * total))
     return Scheduled(
         record=item,
         steps=steps,
@@ -90,7 +91,7 @@ def _scheduled(recording: Recording, process: Process, item: Record) -> Schedule
         ended=ended(recording),
         name=name,
         total=total,
-        unit=next((unit for value, unit in units if abs(value - total) <= max(1.0, 0.01 * total)), ""),
+        unit=next(fits, "") if ended(recording) else "",
         rates=rates_of(process),
     )
 
