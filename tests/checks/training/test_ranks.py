@@ -48,9 +48,22 @@ CASES = {
 }  # fmt: skip
 
 
+HEALTHY = [case for case in CASES if not CASES[case][1]]
+
+
 @pytest.mark.slow
-@pytest.mark.parametrize("case", CASES)
-def test_two_ranks(tmp_path, case):
+@pytest.mark.parametrize("case", HEALTHY)
+def test_healthy_ranks(tmp_path, case):
+    two_ranks(tmp_path, case)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("case", sorted({*CASES} - {*HEALTHY}))
+def test_sick_ranks(tmp_path, case):
+    two_ranks(tmp_path, case)
+
+
+def two_ranks(tmp_path, case):
     how, kinds, said = CASES[case]
     text = PROGRAM.format(**{"before": "", "change": "", "share": "", **how})
     recording = open_recording(str(run_script(tmp_path, text, ranks=2).folder))

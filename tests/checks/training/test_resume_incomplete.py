@@ -62,10 +62,12 @@ def checkpoint(tmp_path_factory):
     return folder / "last.pt"
 
 
-CASES = [
-    ("full", [], "weights 4 of 4 tensors, optimizer yes, schedule yes"),
-    ("tune", [], "weights 4 of 4 tensors, optimizer only in the file, schedule only in the file"),
-    ("head", [], "weights 2 of 2 tensors"),
+HEALTHY = [
+    ("full", "weights 4 of 4 tensors, optimizer yes, schedule yes"),
+    ("tune", "weights 4 of 4 tensors, optimizer only in the file, schedule only in the file"),
+    ("head", "weights 2 of 2 tensors"),
+]
+SICK = [
     ("prefix", ["weights"], "weights 0 of 4 tensors"),
     ("weights", ["optimizer", "schedule"], "optimizer only in the file"),
     ("schedule", ["schedule"], "optimizer yes, schedule only in the file"),
@@ -73,8 +75,18 @@ CASES = [
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("kind", "parts", "said"), CASES, ids=[case[0] for case in CASES])
-def test_what_is_taken_up(tmp_path, checkpoint, kind, parts, said):
+@pytest.mark.parametrize(("kind", "said"), HEALTHY, ids=[case[0] for case in HEALTHY])
+def test_healthy_resumes(tmp_path, checkpoint, kind, said):
+    taken_up(tmp_path, checkpoint, kind, [], said)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("kind", "parts", "said"), SICK, ids=[case[0] for case in SICK])
+def test_sick_resumes(tmp_path, checkpoint, kind, parts, said):
+    taken_up(tmp_path, checkpoint, kind, parts, said)
+
+
+def taken_up(tmp_path, checkpoint, kind, parts, said):
     path = tmp_path / "last.pt"
     path.write_bytes(checkpoint.read_bytes())
     if kind in ("head", "prefix"):  # it writes elsewhere: weights are what it is about

@@ -147,7 +147,9 @@ def ranks(recording: Recording) -> CardLine | None:
         text = say("all {ranks} read the same batches", **facts) if same else ""
         parts.append(text or say("{ranks} ranks, samples of their own", **facts))
     if data is not None and None not in data.each:
-        parts.append(say("{each} batches an epoch", each=concatenated("/", map(str, sorted({*data.each})))))
+        parts.append(
+            say("{each} batches an epoch", each=concatenated("/", map(str, sorted({each or 0 for each in data.each}))))
+        )
         if data.read is not None and data.size and data.parts and not same:
             parts.append(say("{read:,} of {size:,} rows", read=min(data.read, data.size), size=data.size))
         facts.update(each=list(data.each), read=data.read, size=data.size)
