@@ -4,11 +4,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from gpudoctor.lang import say
 from gpudoctor.model import Finding, Remedy, answers
-from gpudoctor_checks.training.evaluation_overlap import EvaluationOverlapDetail
 from gpudoctor_checks.training.gradients_misscaled import GradientsMisscaledDetail
-from gpudoctor_checks.training.inputs_unlike import InputsUnlikeDetail
-from gpudoctor_checks.training.labels_misplaced import LabelsMisplacedDetail
-from gpudoctor_checks.training.labels_untrained import LabelsUntrainedDetail
 from gpudoctor_checks.training.parameters_untrained import ParametersUntrainedDetail
 from gpudoctor_checks.training.preference_stuck import PreferenceStuckDetail
 from gpudoctor_rules.remedies import remedy
@@ -44,7 +40,7 @@ def preference_stuck(finding: Finding) -> Iterator[Remedy]:
     yield from _by_how(finding, finding.detail_of(PreferenceStuckDetail).how, _STUCK)
 
 
-_UNTRAINED = {
+_DATA = {
     "cut": (
         say("cut the prompt and not the answer, raise the maximum length, or drop such rows"),
         "ids = prompt[-(max_length - len(answer)):] + answer",
@@ -63,8 +59,6 @@ _UNTRAINED = {
         say("end each text with the end token, and train it"),
         "text + tokenizer.eos_token   # and labels of the answer up to and with it",
     ),
-}
-_MISPLACED = {
     "twice": (
         say("give the model labels = input_ids: it shifts them itself"),
         "return {'input_ids': ids, 'labels': ids.clone()}",
@@ -74,24 +68,21 @@ _MISPLACED = {
         "loss = F.cross_entropy(logits[:, :-1].flatten(0, 1), ids[:, 1:].flatten())",
     ),
     "padding": (say("set the labels of padding to -100"), "labels = input_ids.masked_fill(attention_mask == 0, -100)"),
-    "mask": (
-        say("set the labels to -100 where the mask is 0"),
-        "labels = labels.masked_fill(completion_mask == 0, -100)",
+    "prompt": (
+        say("mask the prompt from where the text begins, or pad at the right"),
+        "start = attention_mask[i].argmax(); labels[i, : start + n_prompt] = -100",
     ),
-}
-_UNLIKE = {
     "pixels": (
         say("scale the pixels as the model expects them"),
         "image = (image / 255 - mean) / std   # of ImageNet: 0.485 0.456 0.406, 0.229 0.224 0.225",
     ),
-    "dark": (say("divide the pixels by 255 once: ToTensor has done it"),),
     "last": (say("permute the images to channels first"), "images = images.permute(0, 3, 1, 2).contiguous()"),
     "unreal": (
         say("find the samples that are not finite, and mend or drop them"),
         "bad = [i for i in range(len(dataset)) if not torch.isfinite(dataset[i][0]).all()]",
     ),
     "constant": (say("print some samples: a scaler, an integer division or a join has lost the values"),),
-    "padding": (
+    "attended": (
         say("give the model a mask that is 0 at padding"),
         "attention_mask = (input_ids != pad_token_id).long()",
         "src_key_padding_mask = input_ids == pad_token_id   # of torch.nn.Transformer",
@@ -101,43 +92,24 @@ _UNLIKE = {
         "position_ids = torch.cat([torch.arange(n) for n in lengths])",
     ),
     "repeated": (say("look for the samples that are in the set twice, and drop them"),),
-}
-_OVERLAP = {
     "samples": (
         say("split the samples once, by a fixed seed, and check that both parts are disjoint"),
         "train, valid = torch.utils.data.random_split(dataset, [0.9, 0.1], torch.Generator().manual_seed(0))",
     ),
-    "padding": _MISPLACED["padding"],
 }
+"""Title and steps, by what was seen."""
+
+
+@answers("TRAIN001", "TRAIN002", "TRAIN003", "TRAIN004")
+def training_data(finding: Finding) -> Iterator[Remedy]:
+    """By the first word of the finding's subject."""
+    how = finding.subject.split()[0]
+    yield from _by_how(finding, how, _DATA)
 
 
 def _by_how(finding: Finding, how: str, texts: Mapping[str, Sequence[str]]) -> Iterator[Remedy]:
     title, *steps = texts[how]
     yield remedy(f"{finding.code}-{how}", title, *(steps or (title,)))
-
-
-@answers("TRAIN001")
-def labels_untrained(finding: Finding) -> Iterator[Remedy]:
-    """By the finding's `how`."""
-    yield from _by_how(finding, finding.detail_of(LabelsUntrainedDetail).how, _UNTRAINED)
-
-
-@answers("TRAIN002")
-def labels_misplaced(finding: Finding) -> Iterator[Remedy]:
-    """By the finding's `how`."""
-    yield from _by_how(finding, finding.detail_of(LabelsMisplacedDetail).how, _MISPLACED)
-
-
-@answers("TRAIN003")
-def inputs_unlike(finding: Finding) -> Iterator[Remedy]:
-    """By the finding's `how`."""
-    yield from _by_how(finding, finding.detail_of(InputsUnlikeDetail).how, _UNLIKE)
-
-
-@answers("TRAIN004")
-def evaluation_overlap(finding: Finding) -> Iterator[Remedy]:
-    """By the finding's `how`."""
-    yield from _by_how(finding, finding.detail_of(EvaluationOverlapDetail).how, _OVERLAP)
 
 
 _PARAMETERS = {

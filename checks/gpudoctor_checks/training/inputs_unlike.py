@@ -2,28 +2,23 @@
 
 from collections.abc import Iterator, Sequence
 
-from gpudoctor.analysis.observation import confirmed
-from gpudoctor.analysis.run.steady_run import measured
 from gpudoctor.analysis.run.training import data
 from gpudoctor.lang import say
-from gpudoctor.model import Check, Code, Cost, Detail, Finding, Patient, Reads, Severity, Threshold
-from gpudoctor.model.records import frozen
+from gpudoctor.model import Check, Code, Finding, Patient, Reads, Severity, Threshold
 from gpudoctor.model.signs.recording import Record
 from gpudoctor.model.unavailable import Unavailable
 from gpudoctor.text import number, percent
 
 _IMAGE = (1, 3, 4)
 """Channels of an image."""
-_SMALL, _BRIGHT, _DARK = 8, 100.0, 0.0079
-"""Pixels of a side at least, the greatest value of raw pixels at least, and of pixels that were divided twice."""
+_SMALL, _BRIGHT, _SOME = 8, 100.0, 8
+"""Pixels of a side at least, the greatest value of raw pixels at least, rows of a batch that are compared."""
+_LEAST, _CONSTANT, _REPEATED = 32, 0.95, 0.05
+"""Samples that are compared at least; share of numbers that are the same in all of them: borders of MNIST are a third;
+share of samples that come again: public sets have up to 3 %.
+"""
 
-
-@frozen
-class InputsUnlikeDetail(Detail):
-    """What the rule reads."""
-
-    how: str
-    """One of `pixels`, `dark`, `last`, `unreal`, `constant`, `padding`, `positions`, `repeated`."""
+_RANGE = ((min, "least"), (max, "most"))
 
 
 class InputsUnlike(Check):
@@ -31,7 +26,7 @@ class InputsUnlike(Check):
 
     What it finds:
         In a recording, at the first layer, the model's call or the loader:
-        - pixels from 0 to 255, or divided by 255 twice
+        - pixels from 0 to 255
         - images with channels last in a convolution
         - features that are constant, or not finite
         - padding that attention sees
@@ -41,7 +36,7 @@ class InputsUnlike(Check):
         Nothing raises. Such a model trains slowly, or to a worse end.
     How it knows:
         From a recording: range and shape of what the first layer with weights is given. Padding, mask and
-        positions of the model's call; hashes of samples.
+        positions of the loader's batches, and whether the call has a mask; hashes of samples.
     False alarms:
         Normalisation after the first layer cancels the scale: that is a note. Samples repeated on purpose.
         Without a known padding token no padding is judged.
@@ -64,82 +59,47 @@ class InputsUnlike(Check):
             source="convention",
             meaning="Less padding in sight of the attention, by tokens, is not reported.",
         ),
-        Threshold(
-            name="constant_share",
-            default=0.95,
-            unit="1",
-            source="black borders of MNIST are a third of the pixels",
-            meaning="If at least this share of features is the same in all samples, the input is broken.",
-        ),
-        Threshold(
-            name="repeated_share",
-            default=0.05,
-            unit="1",
-            source="convention: public sets have up to 3 % duplicates (CIFAR-100)",
-            meaning="Fewer samples that come again within an epoch are not reported.",
-        ),
-        Threshold(
-            name="rows",
-            default=32,
-            unit="1",
-            source="convention: one usual batch",
-            meaning="Fewer samples are not compared.",
-        ),
     )
 
     def examine(self, patient: Patient) -> Iterator[Finding]:
         recording = patient.recording
         seen, calls = data.looks(recording).get(data.TRAINING), data.calls(recording)
-        if seen is None and not any(calls.values()):
+        if seen is None and not calls["layer"]:
             raise Unavailable(say("no batch was seen in the recording"))
-        yield from self._layer(patient, calls["layer"])
-        yield from self._attention(patient, calls["ids"])
-        yield from self._positions(patient, [item for item in calls["ids"] if item.get("jumps") is not None])
+        if calls["layer"]:
+            yield from self._layer(patient, calls["layer"])
+        if seen is not None and calls["ids"]:
+            yield from self._attention(patient, seen, calls["ids"])
         if seen is not None:
-            yield from self._features(patient, seen)
-            yield from self._repeated(patient, seen)
+            yield from self._rows(patient, seen)
 
     def _layer(self, patient: Patient, layers: Sequence[Record]) -> Iterator[Finding]:
         """What the first layer with weights is given."""
-        if not layers:
-            return
-        last = layers[-1]
-        shape, convolves = [int(size) for size in last.get("shape") or ()], int(last.get("dims") or 0) >= 4
-        name = str(last.get("layer"))
-        bad = sum(int(item.get("of") or 0) - int(item.get("finite") or 0) for item in layers)
-        if bad:
-            of = sum(int(item.get("of") or 0) for item in layers)
+        last, of = layers[-1], sum(int(item.get("of") or 0) for item in layers)
+        layer, shape = str(last.get("layer")), [int(size) for size in last.get("shape") or ()]
+        if bad := of - sum(int(item.get("finite") or 0) for item in layers):
             message = say(
                 "The first layer ({layer}) is given {bad:,} values that are not finite, of {of:,} looked at.",
-                layer=name,
+                layer=layer,
                 bad=bad,
                 of=of,
             )
             breaks = say("the outputs are no numbers")
-            yield self._found(patient, "unreal", message, bad / of, Severity.ERROR, breaks)
+            yield data.shown(self, patient, "unreal", message, bad / of, Severity.ERROR, breaks=breaks)
             return
-        least = min(float(item.get("least") or 0.0) for item in layers)
-        most = max(float(item.get("most") or 0.0) for item in layers)
-        mean, whole = float(last.get("mean") or 0.0), last.get("rounded") == last.get("of")
-        many = len(shape) > 1 and (shape[1] in _IMAGE if convolves else shape[-1] >= 256 and whole)
-        bright, usual = (_BRIGHT, 1.0) if whole else (200.0, 20.0)
-        if many and least >= 0.0 and bright <= most <= 255.5 and mean > usual:
+        least, most = (end(float(item.get(name) or 0.0) for item in layers) for end, name in _RANGE)
+        mean, convolves = float(last.get("mean") or 0.0), int(last.get("dims") or 0) >= 4
+        pixels = last.get("rounded") == last.get("of") and least >= 0.0 and _BRIGHT <= most <= 255.0 and mean > 1.0
+        if pixels and (shape[1] in _IMAGE if convolves else shape[-1] >= 256):
             message = say(
                 "The first layer ({layer}) is given raw pixels: {least} to {most}, on average {mean}.",
-                layer=name,
+                layer=layer,
                 least=number(least),
                 most=number(most),
                 mean=number(round(mean)),
             )
-            norm = "Norm" in str(last.get("next")) or "Norm" in name
-            yield self._found(patient, "pixels", message, most, Severity.NOTE if norm else Severity.WARNING)
-        elif convolves and many and least >= 0.0 and 0.0 < most <= _DARK:
-            message = say(
-                "The first layer ({layer}) is given pixels of at most {most}: they were divided by 255 twice.",
-                layer=name,
-                most=number(most),
-            )
-            yield self._found(patient, "dark", message, most, Severity.WARNING)
+            norm = "Norm" in f"{layer} {last.get('next')}"
+            yield data.shown(self, patient, "pixels", message, most, Severity.NOTE if norm else Severity.WARNING)
         square = len(shape) == 4 and shape[1] == shape[2]
         if convolves and len(shape) == 4 and shape[3] in _IMAGE[not square :] and min(shape[1:3]) >= _SMALL:
             message = say(
@@ -148,109 +108,68 @@ class InputsUnlike(Check):
                 shape=" x ".join(map(number, shape)),
                 channels=shape[1],
             )
-            slides = say("the convolution slides over columns and channels") if square else None
-            yield self._found(
-                patient, "last", message, shape[3], Severity.ERROR if square else Severity.WARNING, slides
-            )
+            severity = Severity.ERROR if square else Severity.WARNING
+            breaks = say("the convolution slides over columns and channels")
+            yield data.shown(self, patient, "last", message, shape[3], severity, breaks=breaks if square else None)
+        yield from self._constant(patient, [item for item in layers if int(item.get("rows") or 0) >= _SOME])
 
-    def _attention(self, patient: Patient, calls: Sequence[Record]) -> Iterator[Finding]:
-        """Padding that no mask hides; a causal model sees none that comes after the text."""
-        unmasked = [item.get("takes_mask") or item.get("attention") is False for item in calls]
-        shown = [
-            item
-            for item, bare in zip(calls, unmasked, strict=True)
-            if item.get("whole") or (bare and not item.get("given"))
-        ]
-        tokens = sum(item.get("shape")[0] * item.get("shape")[1] for item in shown if item.get("shape"))
-        seen = sum(
-            int(item.get("seen_before") or 0) + (not item.get("causal")) * int(item.get("seen_after") or 0)
-            for item in shown
-        )
-        if not seen or seen < self.limit("padding_share") * tokens:
+    def _constant(self, patient: Patient, layers: Sequence[Record]) -> Iterator[Finding]:
+        """Numbers that are the same in all samples of a batch. Zeros are rare words, or borders, if others differ."""
+        rows, shares = sum(int(item.get("rows")) for item in layers), list[float]()
+        for item in layers:
+            features = int(item.get("of")) // int(item.get("rows"))
+            alike = int(item.get("alike") or 0)
+            shares.append((alike if alike == features else int(item.get("constant") or 0)) / features)
+        share = min(shares, default=0.0)
+        if rows < _LEAST or share < _CONSTANT:
             return
-        how = say("its mask hides none of it") if shown[-1].get("given") else say("it is given no mask")
+        message = say(
+            "{share} of what the first layer is given is the same in all samples of a batch ({rows:,} looked at).",
+            share=percent(share),
+            rows=rows,
+        )
+        breaks = say("all samples are alike to the model") if share == 1.0 else None
+        severity = Severity.ERROR if breaks else Severity.WARNING
+        yield data.shown(self, patient, "constant", message, share, severity, breaks=breaks)
+
+    def _attention(self, patient: Patient, seen: data.Looks, calls: Sequence[Record]) -> Iterator[Finding]:
+        """Padding that no mask hides; a causal model sees none that comes after the text."""
+        last, unmasked = calls[-1], any(item.get("attention") is False for item in calls)
+        given = last.get("mask") == "attention_mask" and seen.records[-1].get("masked")
+        if not given and (last.get("mask") or not (last.get("takes_mask") or unmasked)):
+            return
+        sides = ("before",) if last.get("causal") else ("before", "after")
+        pads = sum(seen.total(f"seen_{side}" if given else side) for side in sides)
+        share = pads / max(1, seen.total("tokens"))
+        if not pads or share < self.limit("padding_share"):
+            return
         message = say(
             "Attention sees {seen:,} padding tokens, {share} of all: {how}.",
-            seen=seen,
-            share=percent(seen / tokens),
-            how=how,
+            seen=pads,
+            share=percent(share),
+            how=say("its mask does not hide them") if given else say("it is given no mask"),
         )
-        yield self._found(patient, "padding", message, seen / tokens, Severity.WARNING)
+        yield data.shown(self, patient, "attended", message, share, Severity.WARNING)
 
-    def _positions(self, patient: Patient, calls: Sequence[Record]) -> Iterator[Finding]:
-        tokens = sum(item.get("shape")[0] * item.get("shape")[1] for item in calls)
-        jumps, starts, right, ends = (
-            sum(int(item.get(name) or 0) for item in calls)
-            for name in ("jumps", "starts", "starts_after_end", "ends_inside")
-        )
-        if tokens and jumps >= 0.01 * tokens:
+    def _rows(self, patient: Patient, seen: data.Looks) -> Iterator[Finding]:
+        """Positions, and samples that come again within an epoch of a sampler that draws each once."""
+        jumps, tokens = seen.total("jumps"), seen.total("tokens")
+        if jumps > 0.01 * tokens:
             message = say(
-                "Position ids jump {jumps:,} times in {tokens:,} tokens without starting again at 0.",
+                "Position ids break off {jumps:,} times in {tokens:,} tokens where no text begins.",
                 jumps=jumps,
                 tokens=tokens,
             )
-            yield self._found(patient, "positions", message, jumps / tokens, Severity.WARNING)
-        elif tokens and (starts > 0.5 * tokens or (min(starts, ends) > 2 and right < 0.5 * min(starts, ends))):
-            message = say(
-                "Position ids start again {starts:,} times, {right:,} of these after an end token; {ends:,} texts end.",
-                starts=starts,
-                right=right,
-                ends=ends,
-            )
-            yield self._found(patient, "positions", message, right / starts, Severity.WARNING)
-
-    def _features(self, patient: Patient, seen: data.Looks) -> Iterator[Finding]:
-        last = seen.records[-1]
-        features, constant, zero = (int(last.get(name) or 0) for name in ("features", "constant", "zero"))
-        if constant + zero == features:  # else zeros are rare words, or borders
-            constant = features
-        unreal = seen.total("unreal")
-        if unreal and not data.calls(patient.recording)["layer"]:
-            message = say("{unreal:,} numbers of the batches are not finite.", unreal=unreal)
-            yield self._found(patient, "unreal", message, unreal, Severity.WARNING)
-        if int(last.get("seen") or 0) < self.limit("rows") or features < 2 or not constant:
-            return
-        share = constant / features
-        message = say(
-            "{constant:,} of {features:,} features are the same in all {rows:,} samples looked at.",
-            constant=constant,
-            features=features,
-            rows=int(last.get("seen")),
-        )
-        if share >= self.limit("constant_share"):
-            breaks = say("all samples are alike to the model") if constant == features else None
-            yield self._found(
-                patient, "constant", message, share, Severity.ERROR if breaks else Severity.WARNING, breaks
-            )
-        elif share >= 0.25 and max((len(shape) for _, _, shape in last.get("shapes")), default=0) == 2:
-            yield self._found(patient, "constant", message, share, Severity.NOTE)
-
-    def _repeated(self, patient: Patient, seen: data.Looks) -> Iterator[Finding]:
-        """Samples that come again within an epoch, of a sampler that draws each once."""
+            yield data.shown(self, patient, "positions", message, jumps / tokens, Severity.WARNING)
         found, loader = data.overlap(patient.recording), seen.records[-1].get("loader")
         records = [item for rank in patient.recording.ranks for item in rank.of("loader") if item.get("id") == loader]
-        if not records or not (records[-1].get("order") or records[-1].get("iterable")):
-            return
+        once = bool(records) and (records[-1].get("order") or records[-1].get("iterable"))
         share = found.repeated / max(1, found.rows)
-        if found.rows < self.limit("rows") or found.width < 16 or share < self.limit("repeated_share"):
-            return
-        message = say(
-            "{repeated} of {rows} samples of one epoch that were looked at came twice or more.",
-            repeated=found.repeated,
-            rows=found.rows,
-        )
-        yield self._found(patient, "repeated", message, share, Severity.WARNING if share >= 0.2 else Severity.NOTE)
-
-    def _found(
-        self, patient: Patient, how: str, message: str, value: float, severity: Severity, breaks: str | None = None
-    ) -> Finding:
-        return confirmed(
-            self,
-            (),
-            message,
-            evidence=(*data.made_at(patient), measured(f"inputs_{how}", value, "1", patient.recording)),
-            severity=severity,
-            cost=Cost(breaks=breaks),
-            subject=how,
-            detail=InputsUnlikeDetail(how=how),
-        )
+        if once and found.rows >= _LEAST and found.width >= 16 and share >= _REPEATED:
+            message = say(
+                "{repeated} of {rows} samples of one epoch that were looked at came twice or more.",
+                repeated=found.repeated,
+                rows=found.rows,
+            )
+            severity = Severity.WARNING if share >= 0.2 else Severity.NOTE
+            yield data.shown(self, patient, "repeated", message, share, severity)

@@ -24,8 +24,9 @@ _FIRST = 3
 _MODELS = 32
 _ROWS, _COLUMNS, _NUMBERS = 64, 8192, 1024
 """Rows of a batch that are looked at, tokens and numbers of each."""
-_LOSSES, _OFFSETS = 4, 3
-"""Losses of a graph that are compared with the tokens, and by how many places they may be shifted."""
+_OFFSETS = 3
+"""By how many places less one the targets of a loss may be shifted against the tokens."""
+_LOSS = "NllLossBackward0"
 _NO_MASK = ("labels", "token_type_ids", "position_ids", "targets", "target", "y")
 _NO_TOKENS = (*_NO_MASK, "attention_mask", "mask", "decoder_attention_mask")
 
@@ -48,22 +49,16 @@ class Known:
         self.causal = any(part.__dict__.get("is_causal") is True for part in every.values())
         self.pad = next((part.padding_idx for part in every.values() if isinstance(part, torch.nn.Embedding)), None)
         self.attention = next((p for p in every.values() if isinstance(p, torch.nn.MultiheadAttention)), None)
-        leaves = [(path, part) for path, part in every.items() if not part._modules and part.__dict__]
-        weighed = [
-            (path, part) for path, part in leaves if _weight(part) is not None or "running_mean" in part._buffers
-        ]
-        path, first = weighed[0] if weighed else ("", None)
-        weight = _weight(first)
+        leaves = [part for part in every.values() if not part._modules and part.__dict__]
+        weighed = [part for part in leaves if _weight(part) is not None or "running_mean" in part._buffers]
+        self.first = weighed[0] if weighed and not isinstance(weighed[0], torch.nn.Embedding) else None
+        """The first layer with weights, where it takes numbers."""
+        weight = _weight(self.first)
         self.lazy = weight is not None and torch.nn.parameter.is_lazy(weight)
-        weight = None if self.lazy else weight
-        dims = weight.dim() if weight is not None else 0
-        wide = dims > 1 and not isinstance(first, torch.nn.Embedding)
-        self.first = first if wide else None
         self.layer = {
-            "layer": type(first).__name__,
-            "path_in": path,
-            "dims": dims if wide else None,
-            "next": type(weighed[1][1]).__name__ if len(weighed) > 1 else None,
+            "layer": type(self.first).__name__,
+            "dims": weight.dim() if weight is not None and not self.lazy else None,
+            "next": type(weighed[1]).__name__ if len(weighed) > 1 else None,
         }
 
 
@@ -82,19 +77,22 @@ class Arguments:
         self._budget = Budget(_SHARE)
         self._known: dict[int, Known] = {}
         self._hooks: list[Any] = []
-        self._pending: tuple[Any, list[str], dict[str, Any]] | None = None
+        self._pending: dict[str, Any] | None = None
         """What was found of the arguments of the call that is going on."""
         self._masked: bool | None = None
         self._tokens: Any = None
         """The tokens of the last look, until its backward pass; the model's name, whether it had several."""
-        self._matched: dict[str, list[list[int]]] = {}
-        """By model: labels that are the token so many places on, and labels that could be; labels, padding, tokens."""
+        self._sums: dict[str, list[float]] = {}
+        """By model: labels, padding among them; labels that are the token so many places on, and that could be."""
 
     def tell(self) -> None:
         """Each look has been told."""
 
     def begins(self, module: Any, args: Any, kwargs: Any, grad: bool) -> None:
         """The outermost module is called."""
+        self._tokens = None
+        if not (grad and module.training):
+            return
         known = self._known.get(id(module))
         if known is None or known.module() is not module:
             if len(self._known) >= _MODELS or isinstance(module, self._torch.jit.ScriptModule):
@@ -110,12 +108,11 @@ class Arguments:
                 words.pad = known.pad
         known.looks += 1
         looks = known.looks
-        self._tokens = None
         if looks > _FIRST and looks & (looks - 1) and (looks & 15 or not self._budget.due()):
             return
         began = perf_counter()
         named = {name: value for name, value in zip(known.names, args) if name not in kwargs} | kwargs
-        self._look(known, named, grad and module.training)
+        self._look(known, named)
         self._spend(perf_counter() - began)
 
     def _spend(self, took: float) -> None:
@@ -129,40 +126,36 @@ class Arguments:
             hook.remove()
         pending, self._pending = self._pending, None
         if pending is not None:
-            vector, names, fields = pending
-            fields["attention"] = self._masked
+            self._probe.record("call", {**pending, "attention": self._masked})
 
-            def note(values: list[float]) -> None:
-                self._probe.record("call", {**fields, **{name: int(value) for name, value in zip(names, values)}})
-
-            self._probe.numerics.read_all(vector, note)
-
-    def _look(self, known: Known, named: dict[str, Any], training: bool) -> None:
+    def _look(self, known: Known, named: dict[str, Any]) -> None:
         torch = self._torch
         tensors = {name: value for name, value in named.items() if type(value) is torch.Tensor}
         first = next(iter(tensors.values()), None)
         if first is None or capturing(torch, first.device):
             return
         self._masked = None
-        if training and self._steps() and not self._compiled():
+        compiled = getattr(sys.modules.get("torch._dynamo.utils"), "counters", None)
+        # What is compiled in the first step must not see hooks of ours.
+        if self._probe.steps.index > 0 and not (compiled and compiled.get("frames")):
             self._hook(known)
         asked = [value for name, value in tensors.items() if name not in _NO_TOKENS and _tokens(torch, value)]
-        if not asked:
+        ids = tensors.get("input_ids", asked[0] if asked else None)
+        if ids is None or not _tokens(torch, ids):
             return
-        ids = tensors.get("input_ids", asked[0])
-        if _tokens(torch, ids):
-            if training:
-                several = len(asked) > 1 or bool(getattr(known.config, "is_encoder_decoder", False))
-                self._tokens = tensors.get("decoder_input_ids", ids), known.name, several
-            self._ids(known, ids[:_ROWS, :_COLUMNS], tensors, training)
-
-    def _steps(self) -> bool:
-        """Whether a step has ended: what is compiled in the first one must not see hooks of ours."""
-        return self._probe.steps.index > 0
-
-    def _compiled(self) -> bool:
-        counters = getattr(sys.modules.get("torch._dynamo.utils"), "counters", None)
-        return bool(counters and counters.get("frames"))
+        several = len(asked) > 1 or bool(getattr(known.config, "is_encoder_decoder", False))
+        self._tokens = tensors.get("decoder_input_ids", ids), known.name, several
+        alike = {name for name, value in tensors.items() if value is not ids and value.shape == ids.shape}
+        masks = [name for name in named if name not in _NO_MASK and ("mask" in name or name in alike)]
+        self._pending = {
+            "kind": "ids",
+            "model": known.name,
+            "step": self._probe.steps.index,
+            "causal": known.causal,
+            "takes_mask": "attention_mask" in known.names,
+            "mask": next((name for name in masks if named[name] is not None), ""),
+            "shape": list(ids.shape),
+        }
 
     def _hook(self, known: Known) -> None:
         # A transformer's fast path, in eval mode, is not taken where a part of it has a hook.
@@ -182,8 +175,10 @@ class Arguments:
             return
         part = value[:_ROWS].detach().flatten(1)
         part = part[:, :: max(1, -(-part.shape[1] // _NUMBERS))].to(torch.float32)
-        whole = (part == part.round()).sum().to(torch.float32)
-        vector = torch.stack([part.amin(), part.amax(), part.mean(), whole, torch.isfinite(part).sum().to(whole.dtype)])
+        low, high = part.amin(0), part.amax(0)
+        alike, whole, finite = low == high, part == part.round(), torch.isfinite(part)
+        counts = [whole.sum(), finite.sum(), alike.sum(), (alike & (low != 0)).sum()]
+        vector = torch.stack([low.amin(), high.amax(), part.mean(), *(count.to(part.dtype) for count in counts)])
         fields = {
             **known.layer,
             "kind": "layer",
@@ -191,11 +186,13 @@ class Arguments:
             "step": self._probe.steps.index,
             "shape": list(value.shape),
             "of": part.numel(),
+            "rows": len(part),
         }
 
         def note(values: list[float]) -> None:
             more = {name: value for name, value in zip(("least", "most", "mean"), values) if value - value == 0.0}
-            self._probe.record("call", {**fields, **more, "rounded": int(values[3]), "finite": int(values[4])})
+            sums = zip(("rounded", "finite", "alike", "constant"), map(int, values[3:]))
+            self._probe.record("call", {**fields, **more, **dict(sums)})
 
         self._probe.numerics.read_all(vector, note)
 
@@ -203,71 +200,6 @@ class Arguments:
         """Whether the first attention is given a mask."""
         masks = [kwargs.get(name) for name in ("key_padding_mask", "attn_mask")] + [*args[3:4], *args[5:6]]
         self._masked = any(mask is not None for mask in masks) or bool(kwargs.get("is_causal"))
-
-    # -- tokens
-
-    def _ids(self, known: Known, ids: Any, tensors: dict[str, Any], training: bool) -> None:
-        """Padding that no mask hides, and positions."""
-        torch, words = self._torch, self._probe.training["batches"].words
-        wide = torch.arange(ids.shape[1], device=ids.device)
-        mask, positions = tensors.get("attention_mask"), tensors.get("position_ids")
-        if mask is None:
-            others = (value for name, value in tensors.items() if name not in _NO_MASK and value is not ids)
-            mask = next(
-                (other for other in others if other.shape == ids.shape and other.data_ptr() != ids.data_ptr()), None
-            )
-        cut = mask[:_ROWS, :_COLUMNS] if mask is not None and mask.dim() == 2 else None
-        cut = cut if cut is not None and cut.shape == ids.shape else None
-        numbers: list[Any] = []
-        names: list[str] = []
-        if words.pad is not None:
-            real = ids != words.pad
-            last = torch.where(real, wide, -1).amax(1, keepdim=True)
-            first = torch.where(real, wide, ids.shape[1]).amin(1, keepdim=True)
-            # One of them may be the end token, or the first one, of the same number.
-            after, before = (wide > last + 1) & (last >= 0), (wide < first - 1) & (last >= 0)
-            if cut is not None:
-                as_real = cut == cut.gather(1, first.clamp(max=ids.shape[1] - 1))
-                seen_after, seen_before = after & as_real, before & as_real
-            else:
-                seen_after, seen_before = after, before
-            names += ["after", "before", "seen_after", "seen_before"]
-            numbers += [after.sum(), before.sum(), seen_after.sum(), seen_before.sum()]
-        if (
-            positions is not None
-            and positions.shape[-2:] == ids.shape[-2:]
-            and positions.dim() == 2
-            and ids.shape[1] > 2
-        ):
-            places = positions[:_ROWS, :_COLUMNS]
-            shown = cut[:, 1:] != 0 if cut is not None else torch.ones_like(places[:, 1:], dtype=torch.bool)
-            starts = (places[:, 1:] == 0) & shown
-            ended = torch.zeros_like(ids[:, :-1], dtype=torch.bool)
-            for end in words.ends:
-                ended |= ids[:, :-1] == end
-            names += ["jumps", "starts", "starts_after_end", "ends_inside"]
-            jumps = shown & ~starts & (places[:, 1:] != places[:, :-1] + 1)
-            numbers += [jumps.sum(), starts.sum(), (starts & ended).sum(), (ended & shown).sum()]
-        labels = tensors.get("labels")
-        if labels is not None and labels.shape == tensors.get("input_ids", labels).shape and cut is not None:
-            trained = labels[:_ROWS, :_COLUMNS] >= 0
-            names += ["labels", "labels_at_padding"]
-            numbers += [trained.sum(), (trained & (cut == 0)).sum()]
-        if not numbers:
-            return
-        fields = {
-            "kind": "ids",
-            "model": known.name,
-            "step": self._probe.steps.index,
-            "causal": known.causal,
-            "takes_mask": "attention_mask" in known.names,
-            "given": mask is not None,
-            "whole": cut is not None,
-            "shape": list(ids.shape),
-            "training": training,
-        }
-
-        self._pending = torch.stack(numbers).to(torch.float32), names, fields
 
     # -- the loss
 
@@ -278,14 +210,11 @@ class Arguments:
             return
         ids, model, several = tokens
         began = perf_counter()
-        vectors: list[Any] = []
-        for node in behind(root.grad_fn, ("NllLossBackward0",)):
-            if type(node).__name__ == "NllLossBackward0" and len(vectors) < _LOSSES:
-                vector = self._compared(node, ids)
-                vectors += [vector] if vector is not None else []
-        if vectors:
+        nodes = [node for node in behind(root.grad_fn, (_LOSS,)) if type(node).__name__ == _LOSS]
+        vectors = [vector for node in nodes if (vector := self._compared(node, ids)) is not None]
+        if len(vectors) == 1:  # heads that predict further tokens have a loss each
             self._probe.numerics.read_all(
-                self._torch.cat(vectors).to(self._torch.float64), lambda values: self._note(model, several, values)
+                vectors[0].to(self._torch.float64), lambda values: self._note(model, several, values)
             )
         self._spend(perf_counter() - began)
 
@@ -306,7 +235,7 @@ class Arguments:
         ignored, pad = node._saved_ignore_index, self._probe.training["batches"].words.pad
         counted = (labels >= 0) & (labels != ignored)
         twice = counted[:, 1:] & (labels[:, 1:] == pad) & (labels[:, :-1] == pad) if pad is not None else counted[:, :0]
-        counts = [counted.sum(), twice.sum(), counted.sum() * 0 + ids.numel()]
+        counts = [counted.sum(), twice.sum()]
         for offset in range(_OFFSETS):
             width = min(labels.shape[1], ids.shape[1] - offset)
             own, valid = labels[:, :width], counted[:, :width]
@@ -314,20 +243,11 @@ class Arguments:
         return torch.stack(counts)
 
     def _note(self, model: str, several: bool, values: list[float]) -> None:
-        """Of several losses the one that is nearest to the tokens, offset by offset."""
-        size = 3 + 2 * _OFFSETS
-        losses = [values[start : start + size] for start in range(0, len(values), size)]
-        found = self._matched.setdefault(model, [[0] * _OFFSETS, [0] * _OFFSETS, [0] * 3])
-        for offset in range(_OFFSETS):
-            pairs = [loss[3 + 2 * offset : 5 + 2 * offset] for loss in losses]
-            hits, of = max(pairs, key=lambda pair: pair[0] / (pair[1] or 1))
-            found[0][offset] += int(hits)
-            found[1][offset] += int(of)
-        for place in range(3):
-            found[2][place] += int(losses[0][place])
-        fields = {"kind": "targets", "model": model, "step": self._probe.steps.index, "losses": len(losses)}
-        fields |= dict(zip(("labels", "pads", "tokens"), found[2]))
-        self._probe.record("call", {**fields, "several": several, "hits": found[0], "counted": found[1]})
+        sums = self._sums[model] = [old + new for old, new in zip(self._sums.get(model, [0.0] * len(values)), values)]
+        labels, pads, *pairs = map(int, sums)
+        fields = {"kind": "targets", "model": model, "step": self._probe.steps.index, "several": several}
+        more = {"labels": labels, "pads": pads, "hits": pairs[::2], "counted": pairs[1::2]}
+        self._probe.record("call", {**fields, **more})
 
 
 def _tokens(torch: Any, value: Any) -> bool:

@@ -12,9 +12,7 @@ from gpudoctor.vitals.recording.opening import open_recording
 from gpudoctor_checks.numerics.nan_loss import NanLoss
 from gpudoctor_checks.training.labels_misplaced import LabelsMisplaced
 from gpudoctor_checks.training.labels_untrained import LabelsUntrained
-from gpudoctor_rules.training import labels_misplaced, labels_untrained
-
-RULES = {"TRAIN001": labels_untrained, "TRAIN002": labels_misplaced}
+from gpudoctor_rules.training import training_data
 
 MODEL = """
 class Config:
@@ -33,10 +31,20 @@ def collate(rows):
     wide = max(map(len, rows))
     ids = torch.tensor([[*row, *[PAD] * (wide - len(row))] for row in rows])
     mask = torch.tensor([[1] * len(row) + [0] * (wide - len(row)) for row in rows])
-    return {"input_ids": ids, "attention_mask": mask, "labels": make(ids, mask), **more(ids)}
+    return {"input_ids": ids, "attention_mask": mask, "labels": make(ids, mask)}
 
-def more(ids):
-    return {}
+def at_the_left(rows):
+    wide = max(map(len, rows))
+    ids = torch.tensor([[*[PAD] * (wide - len(row)), *row] for row in rows])
+    mask = (ids != PAD) * 1
+    labels = ids.masked_fill((mask == 0) | (torch.arange(wide) < 4), -100)
+    return {"input_ids": ids, "attention_mask": mask, "labels": labels}
+
+def masked(ids, mask):
+    hidden = (torch.rand(ids.shape) < 0.2) & (mask == 1)
+    labels = ids.masked_fill(~hidden, -100)
+    ids[hidden] = 2
+    return labels
 
 def text():
     start = torch.randint(3, 30, ()).item()
@@ -56,14 +64,13 @@ CASES = {
     "healthy": TEXT,
     "padding is the end": "make = lambda ids, mask: ids.masked_fill(ids == PAD, -100)\nPAD = Config.pad_token_id = 1",
     "own padding": TEXT + "\nPAD = Config.pad_token_id = 1",
-    "masked": "make = lambda ids, mask: ids.masked_fill((torch.rand(ids.shape) > 0.2) | (mask == 0), -100)",
+    "masked": "make = masked",
     "prompts": "make = lambda ids, mask: ids.masked_fill((torch.rand(len(ids), 1) < 0.3) | (mask == 0), -100)",
     "twice": "make = lambda ids, mask: F.pad(TEXT(ids, mask)[:, 1:], (0, 1), value=-100)",
     "copy": TEXT + "\nFIRST, LAST = 0, None",
     "shifted outside": "make = lambda ids, mask: F.pad(TEXT(ids, mask)[:, 1:], (0, 1), value=-100)\nFIRST, LAST = 0, None",
     "padding": "make = lambda ids, mask: ids",
-    "against": TEXT
-    + "\nmore = lambda ids: {'completion_mask': (torch.arange(ids.shape[1]) > 5).expand(ids.shape) * 1}",
+    "prompt at the left": "collate = at_the_left\n" + TEXT,
 }
 _runs = {}
 
@@ -86,24 +93,24 @@ def patient(tmp_path_factory, case):
 def test_labels_that_are_missing(tmp_path_factory, case, how):
     seen = patient(tmp_path_factory, case)
     found = examine(LabelsUntrained, seen)
-    assert [item.detail.how for item in found] == ([how] if how else [])
+    assert [item.subject.split()[0] for item in found] == ([how] if how else [])
     for item in found:
         assert item.severity is Severity.WARNING and item.span.line, "the line of the collate function"
-        assert prescribe(RULES[item.code], item, seen)
+        assert prescribe(training_data, item, seen)
 
 
 @pytest.mark.parametrize(
     ("case", "how"),
     [("healthy", None), ("twice", "twice"), ("copy", "copy"), ("shifted outside", None), ("padding", "padding"),
-     ("masked", None), ("against", "mask")],
+     ("masked", None), ("prompt at the left", "prompt")],
 )  # fmt: skip
 def test_labels_at_a_wrong_place(tmp_path_factory, case, how):
     seen = patient(tmp_path_factory, case)
     found = examine(LabelsMisplaced, seen)
-    assert [item.detail.how for item in found] == ([how] if how else [])
+    assert [item.subject.split()[0] for item in found] == ([how] if how else [])
     for item in found:
         assert (item.severity is Severity.ERROR) is (how == "twice")
-        assert prescribe(RULES[item.code], item, seen)
+        assert prescribe(training_data, item, seen)
 
 
 def test_the_card_says_what_is_trained(tmp_path_factory):
@@ -115,7 +122,7 @@ def test_the_card_says_what_is_trained(tmp_path_factory):
 
 
 def looked(role="training", **fields):
-    usual = {"rows": 8, "width": 32, "tokens": 256, "padding": 0, "full": 8, "labels": 64, "same": 64, "chance": 0.0}
+    usual = {"rows": 8, "width": 32, "tokens": 256, "padding": 0, "full": 8, "labels": 64, "same": 64}
     loader = record("loader", id=0, role=role, path="/job/train.py", line=3)
     return [loader, record("batch", loader=0, draw=1, shapes=[["input_ids", "int64", [8, 32]]], **usual | fields)]
 
@@ -129,15 +136,16 @@ def test_an_evaluation_without_a_label():
     [found] = untrained(role="evaluation", labels=0, unlabelled=8, unlabelled_full=8)
     assert found.severity is Severity.ERROR and "0 / 0" in found.message and "all 32 tokens" in found.message
     [found] = untrained(unlabelled=3)
-    assert found.severity is Severity.WARNING and found.detail.how == "rows"
-    assert not untrained(unlabelled=3, chance=2.0), "a masked language model's short rows"
+    assert found.severity is Severity.WARNING and found.subject.split()[0] == "rows"
+    assert not untrained(unlabelled=3, same=7), "a masked language model's short rows"
     assert not untrained(unlabelled=2) and not untrained(rows=200, unlabelled=3)
 
 
-def test_an_end_that_only_padding_shows_is_a_note():
+def test_limits_of_an_end():
     [found] = untrained(unended=8, ends=8, eos=[2], pad=2)
-    assert found.severity is Severity.NOTE and found.cost.breaks is None
-    assert not untrained(unended=8, ends=8, eos=[2], trained_ends=1) and not untrained(unended=2, ends=8, eos=[2])
+    assert found.severity is Severity.WARNING and found.subject == "pad training"
+    assert untrained(unended=4, ends=8, eos=[2]) and not untrained(unended=3, ends=8, eos=[2])
+    assert not untrained(unended=8, ends=8, eos=[2], trained_ends=1)
     with pytest.raises(Unavailable):
         examine(LabelsUntrained, make_patient(recording=make_recording(make_process(make_steps(40)))))
 
@@ -152,10 +160,10 @@ def test_a_loss_of_nothing_comes_before_its_nan():
 
 
 def misplaced(**fields):
-    targets = {"hits": [0, 64, 0], "counted": [64, 64, 60], "labels": 64, "tokens": 64, "pads": 0, "several": False}
+    targets = {"hits": [0, 64, 0], "counted": [64, 64, 60], "labels": 64, "pads": 0, "several": False}
     item = record("call", kind="targets", model="Reader", **targets | fields)
     run = make_recording(make_process(make_steps(40), records=[item]))
-    return [found.detail.how for found in examine(LabelsMisplaced, make_patient(recording=run))]
+    return [found.subject.split()[0] for found in examine(LabelsMisplaced, make_patient(recording=run))]
 
 
 def test_limits_of_misplaced_labels():
@@ -172,4 +180,4 @@ def test_limits_of_misplaced_labels():
 
 def test_healthy_classes_that_have_the_number_of_padding_and_sick_padding():
     assert misplaced(hits=[3, 4, 3], pads=8) == [], "classes of tokens are no tokens"
-    assert misplaced(pads=32) == ["padding"] and untrained(unlabelled=8)[0].detail.how == "rows"
+    assert misplaced(pads=32) == ["padding"] and untrained(unlabelled=8)[0].subject.split()[0] == "rows"

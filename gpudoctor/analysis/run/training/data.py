@@ -6,15 +6,15 @@ from statistics import median
 from typing import Any
 
 from gpudoctor.analysis.memo import once
+from gpudoctor.analysis.observation import confirmed
 from gpudoctor.analysis.run.line_costs import place_of
-from gpudoctor.analysis.run.steady_run import spots
+from gpudoctor.analysis.run.steady_run import measured, spots
 from gpudoctor.lang import say
 from gpudoctor.lang.message import concatenated
-from gpudoctor.model import Patient
-from gpudoctor.model.evidence import SourceSpan
+from gpudoctor.model import Check, Cost, Finding, Patient, Severity
 from gpudoctor.model.records import frozen, replace
 from gpudoctor.model.run import CardLine
-from gpudoctor.model.signs.recording import Process, Record, Recording
+from gpudoctor.model.signs.recording import Record, Recording
 from gpudoctor.text import count, figure, number, percent
 
 TRAINING, EVALUATION = "training", "evaluation"
@@ -31,16 +31,15 @@ class Looks:
     records: tuple[Record, ...]
     place: Record | None
     """The record that tells where the batches are made."""
-    bare: int = 0
-    """Batches without a label, found beside those that were looked at."""
 
     def total(self, name: str) -> int:
         """The sum of a field."""
         return sum(int(record.get(name) or 0) for record in self.records)
 
-    def with_labels(self) -> "Looks":
-        """Those with a label a token."""
-        return replace(self, records=tuple(item for item in self.records if item.get("labels") is not None))
+    def holding(self, name: str) -> "Looks | None":
+        """Those with something in a field; None where none has."""
+        records = tuple(item for item in self.records if item.get(name) not in (None, []))
+        return replace(self, records=records) if records else None
 
 
 @once
@@ -50,12 +49,10 @@ def looks(recording: Recording) -> Mapping[str, Looks]:
     for process in recording.ranks:
         roles = {item.get("id"): item for item in process.of("loader")}
         for role in (TRAINING, EVALUATION):
-            every = [item for item in process.of("batch") if _role(item, roles) == role]
-            records = tuple(item for item in every if item.get("kind") is None)
+            records = tuple(item for item in process.of("batch") if _role(item, roles) == role)
             if records and role not in found:
                 place = next((item for item in records if item.get("path")), roles.get(records[0].get("loader")))
-                bare = sum(item.get("kind") == "bare" for item in every)
-                found[role] = Looks(records=records, place=place, bare=bare)
+                found[role] = Looks(records=records, place=place)
     return found
 
 
@@ -64,10 +61,29 @@ def _role(item: Record, roles: Mapping[Any, Record]) -> str:
     return str((known.get("role") if known is not None else None) or item.get("role") or "")
 
 
-def made_at(patient: Patient, role: str = TRAINING) -> list[SourceSpan]:
-    """Where the program makes the batches of a role."""
+def shown(
+    check: Check,
+    patient: Patient,
+    how: str,
+    message: str,
+    share: float,
+    severity: Severity,
+    *,
+    role: str = TRAINING,
+    breaks: str | None = None,
+) -> Finding:
+    """The finding of what batches show, at the line that makes them; the rule reads `how`, its subject's first word."""
     found = looks(patient.recording).get(role)
-    return spots(patient, place_of(found.place) if found is not None and found.place is not None else None)
+    spans = spots(patient, place_of(found.place) if found is not None and found.place is not None else None)
+    return confirmed(
+        check,
+        (),
+        message,
+        evidence=(*spans, measured(f"{role}_{how}", share, "1", patient.recording)),
+        severity=severity,
+        cost=Cost(breaks=breaks),
+        subject=f"{how} {role}",
+    )
 
 
 @once
@@ -128,7 +144,7 @@ def overlap(recording: Recording) -> Overlap:
 
 def unlabelled(found: Looks) -> int:
     """Batches without any label."""
-    return found.bare + sum(1 for item in found.records if item.get("labels") == 0)
+    return sum(item.get("labels") == 0 for item in found.records)
 
 
 def labels_copied(found: Looks) -> bool:
@@ -203,8 +219,8 @@ def _size(shape: Sequence[int], found: Looks | None) -> str:
 def labels(recording: Recording) -> CardLine | None:
     """What share of the tokens is trained, and rows without a label; of classes how many there are."""
     whole = looks(recording).get(TRAINING)
-    found = whole.with_labels() if whole is not None else None
-    if whole is None or found is None or not found.records:
+    found = whole.holding("labels") if whole is not None else None
+    if found is None:
         return _classes(recording, whole)
     rows, none, trained = found.total("rows"), found.total("unlabelled"), found.total("labels")
     share = trained / max(1, found.total("tokens") - found.total("padding"))
@@ -252,7 +268,9 @@ def evaluation(recording: Recording) -> CardLine | None:
     if between:
         facts["every"] = int(median(between))
         parts.append(say("every {steps} steps", steps=number(facts["every"])))
-    if samples := _evaluated(process):
+    tested = looks(recording).get(EVALUATION)
+    sizes = {item.get("loader"): int(item.get("samples") or 0) for item in (tested.records if tested else ())}
+    if samples := sum(sizes.values()):
         facts["samples"] = samples
         parts.append(say("on {samples} samples", samples=number(samples)))
     seen = overlap(recording)
@@ -267,15 +285,3 @@ def evaluation(recording: Recording) -> CardLine | None:
         facts["mode"] = "train"
         parts.append(say("model in train mode"))
     return CardLine(name="evaluation", text=concatenated(", ", parts), facts=facts) if parts else None
-
-
-def _evaluated(process: Process) -> int:
-    """Samples of an evaluation, about: the batches that its loader gave each time."""
-    sizes = {item.get("id"): item for item in process.of("loader") if item.get("role") == EVALUATION}
-    sums = {item.get("loader"): item for item in process.of("batch") if item.get("kind") == "sum"}
-    most = 0
-    for key, loader in sizes.items():
-        rows = max((int(item.get("rows") or 0) for item in process.of("batch") if item.get("loader") == key), default=0)
-        told = sums.get(key)
-        most += int((told.get("batches") if told is not None else 0) or 0) * (loader.get("batch_size") or rows)
-    return most
