@@ -13,9 +13,9 @@ _IMAGE = (1, 3, 4)
 """Channels of an image."""
 _SMALL, _BRIGHT, _SOME = 8, 100.0, 8
 """Pixels of a side at least, the greatest value of raw pixels at least, rows of a batch that are compared."""
-_LEAST, _CONSTANT, _REPEATED = 32, 0.95, 0.05
+_LEAST, _CONSTANT, _REPEATED = 32, 0.95, 0.2
 """Samples that are compared at least; share of numbers that are the same in all of them: borders of MNIST are a third;
-share of samples that come again: public sets have up to 3 %.
+share of samples that come again: made-up texts do, too.
 """
 
 _RANGE = ((min, "least"), (max, "most"))
@@ -100,17 +100,15 @@ class InputsUnlike(Check):
             )
             norm = "Norm" in f"{layer} {last.get('next')}"
             yield data.shown(self, patient, "pixels", message, most, Severity.NOTE if norm else Severity.WARNING)
-        square = len(shape) == 4 and shape[1] == shape[2]
-        if convolves and len(shape) == 4 and shape[3] in _IMAGE[not square :] and min(shape[1:3]) >= _SMALL:
+        if convolves and len(shape) == 4 and shape[3] in _IMAGE and shape[1] == shape[2] >= _SMALL:
             message = say(
                 "The first convolution is given {shape}. The channels are last, so it takes {channels} rows of the "
                 "image for channels.",
                 shape=" x ".join(map(number, shape)),
                 channels=shape[1],
             )
-            severity = Severity.ERROR if square else Severity.WARNING
             breaks = say("the convolution slides over columns and channels")
-            yield data.shown(self, patient, "last", message, shape[3], severity, breaks=breaks if square else None)
+            yield data.shown(self, patient, "last", message, shape[3], Severity.ERROR, breaks=breaks)
         yield from self._constant(patient, [item for item in layers if int(item.get("rows") or 0) >= _SOME])
 
     def _constant(self, patient: Patient, layers: Sequence[Record]) -> Iterator[Finding]:
@@ -171,5 +169,4 @@ class InputsUnlike(Check):
                 repeated=found.repeated,
                 rows=found.rows,
             )
-            severity = Severity.WARNING if share >= 0.2 else Severity.NOTE
-            yield data.shown(self, patient, "repeated", message, share, severity)
+            yield data.shown(self, patient, "repeated", message, share, Severity.WARNING)

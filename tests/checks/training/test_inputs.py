@@ -153,15 +153,15 @@ def test_limits_of_what_the_first_layer_is_given():
     assert given() == [("pixels", Severity.WARNING)] and given(rounded=799) == []
     assert given(most=99.0) == [] and given(mean=1.0) == [], "few of them are bright"
     assert given(rounded=0, shape=[8, 64, 100, 1]) == [], "channels of a series of times"
-    assert given(rounded=0, shape=[8, 64, 100, 3]) == [("last", Severity.WARNING)]
+    assert given(rounded=0, shape=[8, 8, 8, 3]) == [("last", Severity.ERROR)] and given(shape=[8, 7, 7, 3]) == []
     assert given(rounded=0, alike=24, constant=24) == [("constant", Severity.WARNING)]
     assert given(rounded=0, alike=24) == [], "zeros may be rare words"
     assert given(rounded=0, alike=25) == [("constant", Severity.ERROR)] and given(rounded=0, rows=7, alike=114) == []
 
 
 def test_limits_of_samples():
-    assert inputs(*drawn(hashes=[*range(61), 0, 1, 2])) == []
-    assert inputs(*drawn(hashes=[*range(60), 0, 1, 2, 3])) == [("repeated", Severity.NOTE)]
+    assert inputs(*drawn(hashes=[*range(52), *range(12)])) == []
+    assert inputs(*drawn(hashes=[*range(51), *range(13)])) == [("repeated", Severity.WARNING)]
     assert inputs(*drawn(hashes=[0] * 31)) == [] and inputs(*drawn(hashes=[0] * 64, width=15)) == []
     with pytest.raises(Unavailable):
         inputs()

@@ -98,16 +98,14 @@ def calls(recording: Recording) -> Mapping[str, tuple[Record, ...]]:
 
 @frozen
 class Overlap:
-    """Samples of the evaluation that the training has, too."""
+    """Samples of the evaluation that the training has, too; samples of an epoch that came again."""
 
     common: int
     evaluated: int
-    """Different samples of the evaluation that were looked at."""
     trained: int
     repeated: int
-    """Samples of the training that came again within an epoch."""
     rows: int
-    """Samples of the training that were looked at in that epoch."""
+    """Samples of the epoch, as all of these among those that were looked at."""
     width: int
     """Numbers of a sample, at least."""
 
@@ -115,31 +113,31 @@ class Overlap:
 @once
 def overlap(recording: Recording) -> Overlap:
     """By the hashes of the samples."""
-    found = looks(recording)
-    training, evaluation = (found[role].records if role in found else () for role in (TRAINING, EVALUATION))
-    # An evaluation on the training samples beside one on others is there on purpose.
-    by_loader: dict[object, set[int]] = {}
-    for item in evaluation:
-        by_loader.setdefault(item.get("loader"), set()).update(item.get("hashes") or ())
-    trained = {one for item in training for one in item.get("hashes") or ()}
-    common, evaluated = min(
-        ((len(seen & trained), len(seen)) for seen in by_loader.values() if seen),
-        key=lambda pair: pair[0] / pair[1],
-        default=(0, 0),
+    training, evaluation = (
+        _hashes(looks(recording).get(role), *keys)
+        for role, *keys in ((TRAINING, "loader", "epoch"), (EVALUATION, "loader"))
     )
-    epochs: dict[tuple[object, object], list[int]] = {}
-    for item in training:
-        epochs.setdefault((item.get("loader"), item.get("epoch")), []).extend(item.get("hashes") or ())
-    fullest = max(epochs.values(), key=len, default=[])
-    widths = [int(item.get("width") or 0) for item in training]
+    trained, fullest = set().union(*training), max(training, key=len, default=[])
+    # An evaluation on the training samples beside one on others is there on purpose.
+    pairs = [(len(trained.intersection(seen)), len(set(seen))) for seen in evaluation]
+    common, evaluated = min(pairs, key=lambda pair: pair[0] / pair[1], default=(0, 0))
+    seen = looks(recording).get(TRAINING)
     return Overlap(
         common=common,
         evaluated=evaluated,
         trained=len(trained),
         repeated=len(fullest) - len(set(fullest)),
         rows=len(fullest),
-        width=min(widths, default=0),
+        width=min((int(item.get("width") or 0) for item in seen.records), default=0) if seen is not None else 0,
     )
+
+
+def _hashes(found: Looks | None, *keys: str) -> list[list[int]]:
+    """Those of the samples, by some fields of their batches."""
+    groups: dict[tuple[Any, ...], list[int]] = {}
+    for item in found.records if found is not None else ():
+        groups.setdefault(tuple(map(item.get, keys)), []).extend(item.get("hashes") or ())
+    return [group for group in groups.values() if group]
 
 
 def unlabelled(found: Looks) -> int:
@@ -159,45 +157,43 @@ def labels_copied(found: Looks) -> bool:
 def batch(recording: Recording) -> CardLine | None:
     """Rows and tokens of a step, padding, rows that were cut."""
     found = looks(recording).get(TRAINING)
-    shape = _shape(recording, found)
+    shape, tokens = _shape(recording, found), found is None or found.records[-1].get("tokens") is not None
     if not shape:
         return None
-    steps = recording.ranks[0].steps
+    steps, ranks = recording.ranks[0].steps, len(recording.ranks)
     of, drawn = sum(steps.column("count")), sum(value for value in steps.column("batches") if value == value)
     accumulated = max(1, round(drawn / of)) if of else 1
-    ranks = len(recording.ranks)
-    text, kind = _size(shape, found), say("tokens") if _is_text(found) else say("samples")
-    a_step = shape[0] * accumulated * ranks * (shape[1] if _is_text(found) else 1)
+    a_step = shape[0] * accumulated * ranks * (shape[1] if tokens else 1)
     facts: dict[str, Any] = {"shape": list(shape), "accumulated": accumulated, "ranks": ranks, "a_step": a_step}
+    rows, kind = number(shape[0]), say("tokens") if tokens else say("samples")
+    text = (
+        say("{rows} x {tokens} tokens", rows=rows, tokens=number(shape[1]))
+        if tokens
+        else say("{rows} samples", rows=rows)
+    )
     if accumulated > 1:
         text = say("{batch} x {accumulated} accumulated", batch=text, accumulated=accumulated)
     if ranks > 1:
         text = say("{batch} x {ranks} ranks", batch=text, ranks=ranks)
-    plain = accumulated == ranks == 1 and not _is_text(found)
-    sums = say("{batch} = {total} {kind} a step", batch=text, total=number(a_step), kind=kind)
-    parts = [say("{batch} a step", batch=text) if plain else sums]
-    if found is not None and _is_text(found):
-        padding = found.total("padding") / max(1, found.total("tokens"))
-        facts["padding"] = padding
-        parts.append(say("{share} padding", share=percent(padding)))
-        rows, widest = found.total("rows"), max(int(item.get("width") or 0) for item in found.records)
+    parts = [say("{batch} = {total} {kind} a step", batch=text, total=number(a_step), kind=kind)]
+    if a_step == shape[0]:
+        parts = [say("{batch} a step", batch=text)]
+    if found is not None and tokens:
+        facts["padding"] = found.total("padding") / max(1, found.total("tokens"))
+        parts.append(say("{share} padding", share=percent(facts["padding"])))
+        held, widest = found.total("rows"), max(int(item.get("width") or 0) for item in found.records)
         widely = [int(item.get("cut") or 0) for item in found.records if item.get("width") == widest]
         # Texts of any length seldom have the same greatest one in most batches, and a round one.
         limit = len(widely) > max(1, _AT_LIMIT * len(found.records)) and not (widest % 8 and widest % 50)
-        cut = sum(widely) / max(1, rows)
-        if limit and cut and found.total("full") < _PACKED * rows:
-            facts |= {"cut": cut, "width": widest}
-            parts.append(say("{share} of the rows cut at {width}", share=percent(cut), width=number(widest)))
+        if limit and sum(widely) and found.total("full") < _PACKED * held:
+            facts |= {"cut": sum(widely) / held, "width": widest}
+            parts.append(say("{share} of the rows cut at {width}", share=percent(facts["cut"]), width=number(widest)))
     elif found is not None and (last := found.records[-1]).get("most") is not None:
         facts |= {"least": last.get("least"), "most": last.get("most")}
         least, most = figure(float(last.get("least"))), figure(float(last.get("most")))
         each = " x ".join(map(number, shape[1:])) if len(shape) > 2 else count(shape[-1] if shape[1:] else 1, "number")
         parts.append(say("each {shape}, {least} to {most}", shape=each, least=least, most=most))
     return CardLine(name="batch", text=concatenated("; ", parts), facts=facts)
-
-
-def _is_text(found: Looks | None) -> bool:
-    return found is None or found.records[-1].get("tokens") is not None
 
 
 def _shape(recording: Recording, found: Looks | None) -> Sequence[int]:
@@ -208,12 +204,6 @@ def _shape(recording: Recording, found: Looks | None) -> Sequence[int]:
     largest = max(found.records, key=lambda item: max((shape[2][:1] for shape in item.get("shapes")), default=[0]))
     shapes = {name: shape for name, _, shape in largest.get("shapes") if shape}
     return shapes.get("input_ids") or next(iter(shapes.values()), [])
-
-
-def _size(shape: Sequence[int], found: Looks | None) -> str:
-    if _is_text(found):
-        return say("{rows} x {tokens} tokens", rows=number(shape[0]), tokens=number(shape[1]))
-    return say("{rows} samples", rows=number(shape[0]))
 
 
 def labels(recording: Recording) -> CardLine | None:
@@ -236,21 +226,16 @@ def labels(recording: Recording) -> CardLine | None:
 
 def _classes(recording: Recording, found: Looks | None) -> CardLine | None:
     seen = [item for process in recording.ranks[:1] for item in process.of("numeric") if item.get("kind") == "labels"]
-    classes = int(seen[-1].get("classes") or 0) if seen else 0
-    if classes:
-        return CardLine(
-            name="labels", text=say("one of {classes} classes a sample", classes=classes), facts={"classes": classes}
-        )
+    if classes := int(seen[-1].get("classes") or 0) if seen else 0:
+        text = say("one of {classes} classes a sample", classes=classes)
+        return CardLine(name="labels", text=text, facts={"classes": classes})
     shapes: Sequence[Any] = found.records[-1].get("shapes") if found is not None else ()
     if len(shapes) < 2:
         return None
     name, kind, shape = next((item for item in shapes if item[0] in ("labels", "label", "targets", "y")), shapes[-1])
     if "mask" in name or name.endswith("ids"):  # what is trained of these the model's call or loss decides
         return None
-    size = " x ".join(map(number, shape[1:]))
-    text = (
-        say("{shape} numbers a sample ({type})", shape=size, type=kind) if size else say("{type} a sample", type=kind)
-    )
+    text = say("{shape} {type} a sample", shape=" x ".join(map(number, shape[1:])) or "1", type=kind)
     return CardLine(name="labels", text=text, facts={"name": name, "type": kind, "shape": list(shape)})
 
 
@@ -259,29 +244,24 @@ def evaluation(recording: Recording) -> CardLine | None:
     if not recording.ranks:
         return None
     process = recording.ranks[0]
-    column, indices = process.steps.column("evaluation"), process.steps.column("index")
-    at = [int(index) for index, seconds in zip(indices, column, strict=False) if seconds > 0]
-    if not at and EVALUATION not in looks(recording):
+    tested, columns = looks(recording).get(EVALUATION), map(process.steps.column, ("index", "evaluation"))
+    at = [int(index) for index, seconds in zip(*columns, strict=False) if seconds > 0]
+    if not at and tested is None:
         return None
     between = [second - first for first, second in pairwise(at) if second - first > 1]
     parts, facts = [], dict[str, Any]()
     if between:
         facts["every"] = int(median(between))
         parts.append(say("every {steps} steps", steps=number(facts["every"])))
-    tested = looks(recording).get(EVALUATION)
     sizes = {item.get("loader"): int(item.get("samples") or 0) for item in (tested.records if tested else ())}
     if samples := sum(sizes.values()):
         facts["samples"] = samples
         parts.append(say("on {samples} samples", samples=number(samples)))
     seen = overlap(recording)
-    if seen.evaluated:
-        facts |= {"looked_at": seen.evaluated, "common": seen.common}
-        if seen.common:
-            parts.append(
-                say("{common} of {rows} looked at also seen in training", common=seen.common, rows=seen.evaluated)
-            )
-    modes = [item for item in process.of("numeric") if item.get("kind_of") == "train-evaluation"]
-    if modes:
+    facts |= {"looked_at": seen.evaluated, "common": seen.common}
+    if seen.common:
+        parts.append(say("{common} of {rows} looked at also seen in training", common=seen.common, rows=seen.evaluated))
+    if any(item.get("kind_of") == "train-evaluation" for item in process.of("numeric")):
         facts["mode"] = "train"
         parts.append(say("model in train mode"))
     return CardLine(name="evaluation", text=concatenated(", ", parts), facts=facts) if parts else None
