@@ -149,7 +149,7 @@ def given(**fields):
     return inputs(record("call", kind="layer", model="Net", next="ReLU", **usual | fields))
 
 
-def test_limits_of_what_the_first_layer_is_given():
+def test_sick_and_healthy_inputs_of_the_first_layer():
     assert given() == [("pixels", Severity.WARNING)] and given(rounded=799) == []
     assert given(most=99.0) == [] and given(mean=1.0) == [], "few of them are bright"
     assert given(rounded=0, shape=[8, 64, 100, 1]) == [], "channels of a series of times"
