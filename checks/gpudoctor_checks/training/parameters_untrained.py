@@ -10,6 +10,8 @@ from gpudoctor.model import Check, Code, Cost, Detail, Finding, Patient, Reads, 
 from gpudoctor.model.records import frozen
 from gpudoctor.text import joined, number
 
+_NAMED = 64
+"""Parameters in no optimizer that a recording names."""
 _BREAKS = say("what is meant to be trained is not")
 _SAID = {
     "tokens": template(
@@ -73,7 +75,7 @@ class ParametersUntrained(Check):
     def examine(self, patient: Patient) -> Iterator[Finding]:
         run = demanded(patient, 5)
         process = run.lead.process
-        seen = of_run.trained(process)
+        seen = of_run.newest_of(process, "parameters")
         if seen is None:
             return
 
@@ -81,7 +83,8 @@ class ParametersUntrained(Check):
             return int(seen.get(name) or 0)
 
         tables = [str(name).rpartition(".")[2] for name in seen.get("frozen_tables") or ()]
-        left = [str(name) for name in seen.get("left") or () if str(name) not in of_run.missing(process)]
+        known = of_run.missing(process)
+        left = [str(name) for name in seen.get("left") or () if len(known) < _NAMED and str(name) not in known]
         frozen = not size("adapter_trained") and (size("trained") or size("adapter_held"))
         sizes = {
             "tokens": size("new_inputs") if tables else 0,

@@ -1,17 +1,12 @@
 """The card's line on parameters: how many are trained, of which kinds, and in which types."""
 
 from gpudoctor.analysis.run.curves import numerics
+from gpudoctor.analysis.run.training.gradients import newest_of
 from gpudoctor.lang import say
 from gpudoctor.lang.message import concatenated
 from gpudoctor.model.run import CardLine
 from gpudoctor.model.signs.recording import Process, Record, Recording
 from gpudoctor.text import number, percent
-
-
-def trained(process: Process) -> Record | None:
-    """What of the largest model is trained, as it was seen last."""
-    found = process.of("parameters")
-    return found[-1] if found else None
 
 
 def stuck(process: Process) -> Record | None:
@@ -25,7 +20,7 @@ def parameters(recording: Recording) -> CardLine | None:
     process = next(iter(recording.ranks), None)
     models = process.of("model") if process is not None else ()
     model = max(models, key=lambda item: int(item.get("parameters") or 0), default=None)
-    seen = trained(process) if process is not None else None
+    seen = newest_of(process, "parameters") if process is not None else None
     total = int((seen.get("total") if seen else model.get("parameters") if model else 0) or 0)
     if process is None or model is None or not total:
         return None
