@@ -17,6 +17,8 @@ class LeakKind(Enum):
     TENSORS = "tensors"
     CONTAINER = "container"
     OBJECTS = "objects"
+    PREDICTIONS = "predictions"
+    FILES = "files"
 
 
 @frozen

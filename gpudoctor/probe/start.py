@@ -13,7 +13,7 @@ from .compiling import DYNAMO, leave_us_out
 from .deaths import install_exits
 from .hooks import backward, calls, forward, loader, optimizer, reads, streams, windows, workers
 from .probe import Probe
-from .training import arguments, batches, gradients, logged, parameters, ranks, schedules, shown, states
+from .training import arguments, batches, gradients, kept, logged, parameters, ranks, schedules, shown, states
 from .warned import install as install_warned
 
 HOOKS = {
@@ -33,6 +33,7 @@ HOOKS = {
     "warnings": install_warned,
     "arguments": arguments.install,
     "batches": batches.install,
+    "kept": kept.install,
     "logged": logged.install,
     "gradients": gradients.install,
     "parameters": parameters.install,

@@ -30,7 +30,22 @@ def gpu_memory_leak(finding: Finding) -> Iterator[Remedy]:
 @answers("MEM002")
 def host_memory_leak(finding: Finding) -> Iterator[Remedy]:
     """By the kind of leak."""
-    if finding.detail_of(LeakDetail).kind in (LeakKind.WORKERS, LeakKind.PROFILER):
+    kind = finding.detail_of(LeakDetail).kind
+    if kind in (LeakKind.WORKERS, LeakKind.PROFILER):
+        return
+    if kind is LeakKind.PREDICTIONS:
+        yield remedy(
+            "MEM002-predictions",
+            say("keep what the metric needs, not all logits"),
+            "Trainer(..., preprocess_logits_for_metrics=lambda logits, labels: logits.argmax(-1))",
+        )
+        return
+    if kind is LeakKind.FILES:
+        yield remedy(
+            "MEM002-files",
+            say("see what each save adds: a history, a copy of the states, a list that is never emptied"),
+            "print({key: len(pickle.dumps(value)) for key, value in checkpoint.items()})",
+        )
         return
     yield from _let_go(
         finding, say("tracemalloc, or gc.get_objects() counted by type between two epochs, shows what keeps it")

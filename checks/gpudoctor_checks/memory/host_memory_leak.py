@@ -3,7 +3,8 @@
 from collections.abc import Iterator
 
 from gpudoctor.analysis import of_run
-from gpudoctor.analysis.run.steady_run import Run, demanded, spot, watched
+from gpudoctor.analysis.run.steady_run import Run, demanded, measured, spot, spots, watched
+from gpudoctor.analysis.run.training.kept import kept
 from gpudoctor.lang import say
 from gpudoctor.model import Check, Code, Confidence, Cost, Finding, Patient, Reads, Resource, Severity, Threshold, Trait
 from gpudoctor.model.proof import LeakDetail, LeakKind
@@ -32,6 +33,7 @@ class HostMemoryLeak(Check):
         - objects that grew between two steps (graphs, lists)
         - growth in the workers alone (Python objects shared by fork: each reference writes to their page)
         - a profiler that keeps its events
+        - predictions of a whole evaluation, and files that each save makes larger
     False alarms:
         Lazily loaded libraries, caches and memory-mapped files fill up and stop growing. Growth of less than 16
         MiB is not reported. Growth that no object explains is a note, and so are less than 256 MiB of workers.
@@ -70,6 +72,9 @@ class HostMemoryLeak(Check):
         if (window := watched(patient)) is not None:
             yield from self._live(window)
             return
+        if found := list(self._kept(patient)):
+            yield from found
+            return
         run = demanded(patient, 50)
         tree = of_run.tree_growth(run.recording)
         if tree is None and not any(of_run.memory_readings(state.process, "rss") for state in run.states):
@@ -80,6 +85,19 @@ class HostMemoryLeak(Check):
             yield self._found(patient, run, process, own, self._kind(run, process))
         elif tree is not None and run.recording.workers and tree.bytes >= self.limit("grown"):
             yield self._found(patient, run, process, tree, LeakKind.WORKERS)
+
+    def _kept(self, patient: Patient) -> Iterator[Finding]:
+        """What an evaluation or the program's own files keep, whatever the process does."""
+        for kind, text, amount, place in kept(patient.recording):
+            yield self.finding(
+                text,
+                evidence=(*spots(patient, place), measured("kept", float(amount), "B", patient.recording)),
+                confidence=Confidence.CONFIRMED,
+                severity=Severity.WARNING,
+                cost=Cost(bytes=int(amount)),
+                subject=kind.value,
+                detail=LeakDetail(kind=kind),
+            )
 
     def _live(self, window: "of_run.ProcessWindow") -> Iterator[Finding]:
         """In a watched job: resident bytes of a rank and its workers."""

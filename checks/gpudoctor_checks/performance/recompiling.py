@@ -1,14 +1,19 @@
 """PERF004 recompiling."""
 
 import re
-from collections.abc import Iterator
+from collections import defaultdict
+from collections.abc import Iterable, Iterator
 
 from gpudoctor.analysis import of_run
 from gpudoctor.analysis.run.steady_run import demanded, spot
 from gpudoctor.lang import say
 from gpudoctor.model import Check, Code, Finding, Patient, Reads, Severity, Threshold
+from gpudoctor.model.signs.recording import Record
 from gpudoctor.model.unavailable import Unavailable
 from gpudoctor.text import duration, percent
+
+_ONE_GUARD = 5
+"""Compilations that one guard makes, by which it will do so to the limit, which is 8."""
 
 
 class Recompiling(Check):
@@ -16,7 +21,7 @@ class Recompiling(Check):
 
     What it finds:
         Recompilations and graph breaks in steady state: how many, what they cost, their reasons and the
-        function.
+        function. Recompilations that one guard makes again and again count from the first step.
     Why it hurts:
         A compilation takes seconds to minutes; after eight of them for one function torch gives up and runs it
         uncompiled. Each graph break is a return to Python.
@@ -65,6 +70,8 @@ class Recompiling(Check):
             if int(item.get("step") or 0) >= first and item.get("kind") in {"compile", "recompile"}
         ]
         breaks = [item for item in records if item.get("kind") == "graph-break"]
+        again = _again(records)
+        late = late if len(late) >= self.limit("recompiles") else again
         seconds = sum(float(item.get("seconds") or 0.0) for item in late)
         if len(late) < self.limit("recompiles"):
             return
@@ -77,18 +84,29 @@ class Recompiling(Check):
         yield of_run.seen_in_run(run, share, spans).finding(
             self,
             say(
-                "{count} compilations after warm-up took {took}, {share} of the time{breaks}{where}{reason}.",
+                "{count} compilations{when} took {took}{share}{breaks}{where}{reason}.",
                 count=len(late),
                 took=duration(seconds),
-                share=percent(share),
+                when=say(" after warm-up") if late is not again else say(" by one guard"),
+                share=say(", {share} of the time", share=percent(share)) if late is not again else "",
                 breaks=broken,
                 where=of_run.at(spans),
                 reason=why,
             ),
             name="recompile_share",
-            severity=Severity.WARNING if run.worth(share) >= self.limit("share_warned") else Severity.NOTE,
+            severity=Severity.WARNING if again or run.worth(share) >= self.limit("share_warned") else Severity.NOTE,
             numbers=(run.measured("recompilations", len(late), "{times}"),),
         )
+
+
+def _again(records: Iterable[Record]) -> list[Record]:
+    """Those that one guard made, whatever its numbers, if they are more than a dynamic shape needs."""
+    made = defaultdict(list)
+    for item in records:
+        if item.get("kind") == "recompile" and item.get("reason"):
+            made[re.sub(r"\d+", "#", _guard(str(item.get("reason"))))].append(item)
+    most = max(made.values(), key=len, default=[])
+    return most if len(most) >= _ONE_GUARD else []
 
 
 def _guard(reason: str) -> str:

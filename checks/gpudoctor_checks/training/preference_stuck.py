@@ -1,14 +1,15 @@
 """TRAIN012: what a preference or reinforcement training logs shows that it cannot learn."""
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from statistics import median
 
 from gpudoctor.analysis import of_run
 from gpudoctor.analysis.observation import confirmed
+from gpudoctor.analysis.run.curves import loss_curve
 from gpudoctor.analysis.run.steady_run import measured, spots
 from gpudoctor.analysis.run.training import logged_numbers as logged
-from gpudoctor.lang import say
+from gpudoctor.lang import say, template
 from gpudoctor.model import Check, Code, Cost, Detail, Finding, Patient, Reads, Severity, Threshold
 from gpudoctor.model.records import frozen
 from gpudoctor.model.unavailable import Unavailable
@@ -16,8 +17,15 @@ from gpudoctor.text import figure, percent
 
 _CHANCE = math.log(2)
 """Loss of DPO and of every choice between two, as long as nothing is learnt."""
-_NEAR, _NOTHING = 0.002, 1e-6
-"""How near to it a loss stays that does not move; a reward or spread below which there is none."""
+_LOSS = "distance from chance"
+_NOTHING = 1e-6
+"""A margin, a spread, a distance of the loss from it below which there is none."""
+_LOSSES = 20
+"""Losses of single steps that must all be the same."""
+_ALL = 0.99
+"""Share of completions or ratios that is all of them but rounding."""
+_FAR, _MORE = 10.0, 1.2
+"""A KL of the first, and so many times that at the beginning, has run away if it still grows by the second."""
 
 
 @frozen
@@ -25,15 +33,15 @@ class PreferenceStuckDetail(Detail):
     """What the rule reads."""
 
     how: str
-    """One of `reference`, `pairs`, `slow`, `spread`, `drift`, `cut`, `clipped`."""
+    """One of `chance`, `spread`, `drift`, `cut`, `clipped`."""
 
 
 class PreferenceStuck(Check):
     """A preference or reinforcement training logs numbers that show no learning.
 
     What it finds:
-        In what the program logs:
-        - DPO: rewards that stay 0 with the loss at ln 2 = 0.693, or equal rewards of both answers
+        In what the program logs or prints:
+        - DPO: a loss that stays at ln 2 = 0.693: the policy is its own reference, or the pairs are equal
         - GRPO: groups whose rewards are all equal, so that no advantage is left
         - a KL to the reference that runs away
         - completions that are all cut at the length limit
@@ -42,11 +50,12 @@ class PreferenceStuck(Check):
         The loss looks usual and nothing raises. The policy gets no signal, or leaves the reference and speaks
         nonsense that the reward likes.
     How it knows:
-        From a recording: the numbers by name that TRL, a tracker or TensorBoard is given. Each must be so in
-        every log, or at the end.
+        From a recording: the numbers by name that TRL, a tracker or TensorBoard is given, or the program prints,
+        and the loss of each step. Each must be so in every log, or at the end.
     False alarms:
-        A tiny learning rate or a warm-up keeps a DPO loss near 0.693 for many steps; that is a note. A task
-        that is solved has equal rewards in the end; only rewards that are equal from the first log on count.
+        A tiny learning rate keeps a DPO loss near 0.693, but not at it. A task that is solved has equal rewards in
+        the end; only rewards that are equal from the first log on count. The KL of a model without rewards is
+        not judged.
     Remedies:
         Give the trainer a reference of its own, check pairs and rewards, allow longer completions, or lower the
         learning rate.
@@ -67,107 +76,64 @@ class PreferenceStuck(Check):
             source="convention: a first log and a warm-up make three",
             meaning="Fewer logs of a number are not judged.",
         ),
-        Threshold(
-            name="full_share",
-            default=0.99,
-            unit="1",
-            source="convention: all but rounding",
-            meaning="Completions cut, or ratios clipped, in at least this share of every log are a warning.",
-        ),
-        Threshold(
-            name="drift",
-            default=10.0,
-            unit="1",
-            source="TRL's usual KL is below 1 a token; 10 is another language",
-            meaning="A KL of this at the end, and this many times that at the beginning, has run away.",
-        ),
     )
 
     def examine(self, patient: Patient) -> Iterator[Finding]:
-        known = logged.series(patient.recording)
-        if not known:
+        recording = patient.recording
+        known = logged.series(recording)
+        losses = max((loss_curve(process).values for process in recording.ranks), key=len, default=())
+        if not known and not losses:
             raise Unavailable(say("the program logs no number that gpudoctor knows"))
-        yield from self._pairs(patient, known)
         values = {what: [value for _, value in points] for what, points in known.items()}
         enough = {what: found for what, found in values.items() if len(found) >= self.limit("logs")}
-        least = self.limit("full_share")
-        same = min(enough.get(logged.SAME) or [0.0])
-        if same >= least or max(enough.get(logged.SPREAD) or [1.0]) < _NOTHING:
-            steps = known[logged.SAME if same >= least else logged.SPREAD]
-            message = say(
-                "All rewards are equal in each of {logs} logs (from step {first:,} to {last:,}), so no answer is "
-                "better than another: the rewards train nothing.",
-                logs=len(steps),
-                first=steps[0][0],
-                last=steps[-1][0],
-            )
-            yield self._found(patient, "spread", message, max(same, 0.0), Severity.ERROR)
-        drift = enough.get(logged.KL) or [0.0]
-        part = max(1, len(drift) // 4)
-        begin, end = median(drift[:part]), median(drift[-part:])
-        if end >= self.limit("drift") * max(1.0, begin):
-            message = say(
-                "The KL to the reference went from {first} to {last}: the policy runs away from it.",
-                first=figure(begin),
-                last=figure(end),
-            )
-            yield self._found(patient, "drift", message, end, Severity.WARNING)
-        cut = min(enough.get(logged.CUT) or [0.0])
-        if cut >= least:
-            message = say(
-                "{share} of the completions are cut at the length limit in each of {logs} logs: the rewards judge "
-                "answers without an end.",
-                share=percent(cut),
-                logs=len(enough[logged.CUT]),
-            )
-            yield self._found(patient, "cut", message, cut, Severity.WARNING)
-        clipped = median(enough.get(logged.CLIPPED) or [0.0])
-        if clipped >= least:
-            message = say(
-                "{share} of the ratios are clipped: the policy gets next to no gradient.", share=percent(clipped)
-            )
-            yield self._found(patient, "clipped", message, clipped, Severity.WARNING)
+        if len(losses) >= _LOSSES:
+            enough[_LOSS] = [value - _CHANCE for value in losses]
+        for how, message, value in _signs(enough):
+            yield self._found(patient, how, message, value)
 
-    def _pairs(self, patient: Patient, known: "logged.Series") -> Iterator[Finding]:
-        """DPO and its kin: the margin between both answers, the chosen one's reward, the loss."""
-        margins = known.get(logged.MARGIN, ())
-        if len(margins) < self.limit("logs"):
-            return
-        span = {"first": margins[0][0], "last": margins[-1][0], "logs": len(margins)}
-        chosen = max((abs(value) for _, value in known.get(logged.CHOSEN, ())), default=0.0)
-        widest = max(abs(value) for _, value in margins)
-        if widest < _NOTHING and chosen < _NOTHING:
-            message = say(
-                "The rewards of both answers are 0 in each of {logs} logs, from step {first:,} to {last:,}: the policy "
-                "never differs from the reference, and the loss stays at ln 2 = 0.693.",
-                **span,
-            )
-            yield self._found(patient, "reference", message, widest, Severity.ERROR)
-        elif widest < _NOTHING:
-            message = say(
-                "Chosen and rejected answers have the same reward in each of {logs} logs, from step {first:,} to "
-                "{last:,}: the pairs are equal, and the loss stays at ln 2 = 0.693.",
-                **span,
-            )
-            yield self._found(patient, "pairs", message, widest, Severity.ERROR)
-        elif len(margins) >= 2 * self.limit("logs") and all(
-            abs(value - _CHANCE) < _NEAR for _, value in known.get(logged.LOSS, ((0, 0.0),))
-        ):
-            message = say(
-                "The loss stays at ln 2 = 0.693 in all {logs} logs, to step {last:,}: so far nothing is learnt.", **span
-            )
-            yield self._found(patient, "slow", message, _CHANCE, Severity.NOTE)
-
-    def _found(self, patient: Patient, how: str, message: str, value: float, severity: Severity) -> Finding:
+    def _found(self, patient: Patient, how: str, message: str, value: float) -> Finding:
         item = logged.logged(patient.recording)
         place = of_run.place_of(item) if item is not None else None
+        surely = how in ("chance", "spread")
         return confirmed(
             self,
             (),
             message,
             evidence=(*spots(patient, place), measured(f"logged_{how}", value, "1", patient.recording)),
-            severity=severity,
-            cost=Cost(breaks=say("the policy does not learn") if severity is Severity.ERROR else None),
+            severity=Severity.ERROR if surely else Severity.WARNING,
+            cost=Cost(breaks=say("the policy does not learn") if surely else None),
             subject=how,
             detail=PreferenceStuckDetail(how=how),
         )
+
+
+def _signs(known: Mapping[str, Sequence[float]]) -> Iterator[tuple[str, str, float]]:
+    """What is wrong, a sentence on it, and the number that shows it."""
+    still = [what for what in (_LOSS, logged.MARGIN) if max(map(abs, known.get(what) or [1.0])) < _NOTHING]
+    if still:
+        why = say("the policy never differs from the reference, or both answers of a pair are equal")
+        if max(map(abs, known.get(logged.CHOSEN, ())), default=0.0) >= _NOTHING:
+            why = say("both answers of a pair are equal")
+        text = template("The loss is ln 2 = 0.693 in each of {times:,} readings: {why}.")
+        yield "chance", say(text, times=len(known[still[0]]), why=why), 0.0
+    same, spread = min(known.get(logged.SAME) or [0.0]), known.get(logged.SPREAD) or [1.0]
+    if same >= _ALL or max(spread) < _NOTHING:
+        text = template(
+            "All rewards are equal in each of {times:,} logs, so no answer is better than another: they train nothing."
+        )
+        yield "spread", say(text, times=len(known.get(logged.SAME) or spread)), max(spread)
+    kl = known.get(logged.KL) or [0.0]
+    part = max(1, len(kl) // 4)
+    begin, before, end = median(kl[:part]), median(kl[-2 * part : -part] or kl), median(kl[-part:])
+    if logged.REWARD in known and end >= _FAR * max(1.0, begin) and end >= _MORE * before:
+        text = template("The KL to the reference went from {first} to {last}: the policy runs away from it.")
+        yield "drift", say(text, first=figure(begin), last=figure(end)), end
+    cut, clipped = min(known.get(logged.CUT) or [0.0]), median(known.get(logged.CLIPPED) or [0.0])
+    if cut >= _ALL:
+        text = template(
+            "{share} of the completions are cut at the length limit: the rewards judge answers without an end."
+        )
+        yield "cut", say(text, share=percent(cut)), cut
+    if clipped >= _ALL:
+        text = template("{share} of the ratios are clipped: the policy gets next to no gradient.")
+        yield "clipped", say(text, share=percent(clipped)), clipped

@@ -1,7 +1,8 @@
-"""What the program logs itself: names and numbers, as it hands them to its tracker."""
+"""What the program logs itself: names and numbers, as it hands them to its tracker, or prints them."""
 
 from __future__ import annotations
 
+import re
 import sys
 from collections.abc import Iterator
 from functools import partial
@@ -23,6 +24,12 @@ _NAMES, _LONGEST, _POINTS = 64, 64, 32
 """Names that are kept, characters of one, and points of one: of more every second one goes."""
 _FIRST = 16
 """Calls that are read whatever they cost."""
+_PRINT, _LINE = "print", 400
+"""Characters of a printed line that are read."""
+_PRINTED = re.compile(
+    r"\b(loss|kl|scores?|rewards?|entropy|clip_?frac)\b['\"]?[ =:]+(-?\d+(?:\.\d+)?(?:e-?\d+)?)", re.I
+)
+"""The numbers of a printed line that are read. Other words may be data."""
 _LIGHTNING = "trainer.connectors.logger_connector.logger_connector"
 CALLS = (
     ("transformers.trainer", "Trainer", "log", 1),
@@ -30,14 +37,13 @@ CALLS = (
     (f"lightning.pytorch.{_LIGHTNING}", "_LoggerConnector", "log_metrics", 1),
     (f"pytorch_lightning.{_LIGHTNING}", "_LoggerConnector", "log_metrics", 1),
     ("torch.utils.tensorboard.writer", "SummaryWriter", "add_scalar", 1),
-    ("torch.utils.tensorboard.writer", "SummaryWriter", "add_scalars", 2),
     ("tensorboardX.writer", "SummaryWriter", "add_scalar", 1),
-    ("tensorboardX.writer", "SummaryWriter", "add_scalars", 2),
     ("wandb.sdk.wandb_run", "Run", "log", 1),
     ("mlflow", "", "log_metrics", 0),
     ("mlflow", "", "log_metric", 0),
     ("swanlab", "", "log", 0),
     ("trackio", "", "log", 0),
+    ("builtins", "", _PRINT, 0),
 )
 """Module, owner, function, and which of its arguments holds the numbers by name, or the name before its number."""
 
@@ -54,7 +60,7 @@ class Logged:
         """For a new recording nothing has been logged."""
         self._budget = Budget(_SHARE)
         self._inside = False
-        self._series: dict[str, _Series] = {}
+        self._series: dict[str, list[Any]] = {}
         self._by = ""
         self._place: Place = (None, None, None)
 
@@ -72,20 +78,36 @@ class Logged:
         self._inside = False
 
     def _read(self, by: str, given: tuple[Any, ...]) -> None:
-        step = self._probe.steps.index
-        for name, value in self._numbers(given):
-            series = self._series.get(name)
-            if series is None:
-                if len(self._series) >= _NAMES:
-                    continue
-                series = self._series[name] = _Series(mask_cut(name, _LONGEST))
-            series.add(step, value)
-        if not self._by:
+        if by == _PRINT and self._by not in ("", _PRINT):
+            return  # a tracker is told the same
+        numbers = list(self._printed(given) if by == _PRINT else self._numbers(given))
+        if numbers and (not self._by or self._by == _PRINT != by):
+            self._series.clear()
             self._by = by
             self._place = where(self._probe.places.user_frame(sys._getframe(1)))
+        for name, value in numbers:
+            self._add(name, value)
         count = self._budget.count + 1
         if not count & (count - 1):
             self.tell()
+
+    def _add(self, name: str, value: float) -> None:
+        one = self._series.get(name)
+        if one is None:
+            if len(self._series) >= _NAMES:
+                return
+            one = self._series[name] = [mask_cut(name, _LONGEST), 0, [], 1]
+        _, count, points, stride = one
+        one[1] += 1
+        if count % stride == 0:
+            points.append((self._probe.steps.index, value))
+            if len(points) >= _POINTS:
+                one[2:] = points[::2], 2 * stride
+
+    def _printed(self, given: tuple[Any, ...]) -> Iterator[tuple[str, float]]:
+        line = " ".join(str(part) for part in given if type(part) in (str, int, float))
+        for name, value in _PRINTED.findall(line[:_LINE]):
+            yield name.lower(), float(value)
 
     def _numbers(self, given: tuple[Any, ...]) -> Iterator[tuple[str, float]]:
         first = given[0] if given else None
@@ -99,43 +121,18 @@ class Logged:
     def _number(self, value: Any) -> float | None:
         """A number of the host's; a device's is not waited for."""
         kind = type(value)
-        if kind is float or kind is int:
-            return float(value)
         if kind is self._probe.torch.Tensor:
             return float(value.detach()) if value.is_cpu and value.numel() == 1 and not value.is_complex() else None
-        if kind.__module__ == "numpy" and getattr(value, "ndim", 1) == 0 and value.dtype.kind in "fiu":
-            return float(value)
-        return None
+        is_numpy = kind.__module__ == "numpy" and getattr(value, "ndim", 1) == 0 and value.dtype.kind in "fiu"
+        return float(value) if is_numpy or kind in (int, float) else None
 
     def tell(self) -> None:
         """Write what is known by now."""
-        if not self._series:
-            return
-        path, line, _ = self._place
-        series = [[one.name, one.count, one.points] for one in self._series.values()]
-        fields = {"step": self._probe.steps.index, "by": self._by, "series": series, "path": path, "line": line}
-        self._probe.record("logged", fields)
-
-
-class _Series:
-    """What one name was over the steps."""
-
-    __slots__ = ("_stride", "count", "name", "points")
-
-    def __init__(self, name: str) -> None:
-        self.name = name
-        self._stride = 1
-        self.count = 0
-        self.points: list[tuple[int, float]] = []
-
-    def add(self, step: int, value: float) -> None:
-        """One more number."""
-        if self.count % self._stride == 0:
-            self.points.append((step, value))
-            if len(self.points) >= _POINTS:
-                self.points = self.points[::2]
-                self._stride *= 2
-        self.count += 1
+        if self._series:
+            path, line, _ = self._place
+            series = [one[:3] for one in self._series.values()]
+            fields = {"step": self._probe.steps.index, "by": self._by, "series": series, "path": path, "line": line}
+            self._probe.record("logged", fields)
 
 
 def install(probe: Probe) -> None:
@@ -145,7 +142,7 @@ def install(probe: Probe) -> None:
     def hear(owner: str, name: str, at: int, module: Any) -> None:
         where_it_is = getattr(module, owner, None) if owner else module
         if where_it_is is not None:
-            by = f"{owner.strip('_') or module.__name__}.{name}"
+            by = name if name == _PRINT else f"{owner.strip('_') or module.__name__}.{name}"
             probe.guard.surround(HOOK, where_it_is, name, partial(logged.call, by, at))
 
     for module, owner, name, at in CALLS:

@@ -5,10 +5,12 @@ from __future__ import annotations
 import base64
 import sys
 from inspect import CO_OPTIMIZED
+from itertools import groupby
+from operator import itemgetter
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
     from types import FrameType
 
     from ..probe import Probe
@@ -48,25 +50,18 @@ class Shown:
 
     def _text(self, batch: Any) -> dict[str, Any]:
         """The rows in parts of one kind: trained or not."""
-        plain = self._probe.torch.Tensor
-        ids: Any
-        labels: Any
         ids, labels = (batch.get(name) if hasattr(batch, "get") else None for name in ("input_ids", "labels"))
-        if type(ids) is not plain or not ids.is_cpu or ids.dim() != 2:
+        if not all(
+            type(each) is self._probe.torch.Tensor and each.is_cpu and each.dim() == 2 for each in (ids, labels)
+        ):
             return {}
-        known = type(labels) is plain and labels.is_cpu and labels.shape == ids.shape
-        rows = ids[:_ROWS, :_TOKENS].tolist()
-        marks = [[label >= 0 for label in row] for row in labels[:_ROWS, :_TOKENS].tolist()] if known else []
         self._tokenizer = _tokenizer(sys._getframe(1))
-        marks = marks or [[False] * len(row) for row in rows]
-        return {"text": [list(self._parts(*pair)) for pair in zip(rows, marks)]}
+        pairs = zip(ids[:_ROWS, :_TOKENS].tolist(), (labels[:_ROWS, :_TOKENS] >= 0).tolist())
+        return {"text": [list(self._parts(zip(*pair))) for pair in pairs]}
 
-    def _parts(self, row: list[int], trained: list[bool]) -> Iterator[list[Any]]:
-        begin = 0
-        for end in range(1, len(row) + 1):
-            if end == len(row) or trained[end] != trained[begin]:
-                yield [self._words(row[begin:end]), trained[begin]]
-                begin = end
+    def _parts(self, row: Iterable[tuple[int, bool]]) -> Iterator[list[Any]]:
+        for trained, part in groupby(row, key=itemgetter(1)):
+            yield [self._words([token for token, _ in part]), trained]
 
     def _words(self, ids: list[int]) -> str:
         return str(self._tokenizer.decode(ids)) if self._tokenizer is not None else " ".join(map(str, ids))

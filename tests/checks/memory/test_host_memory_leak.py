@@ -79,3 +79,27 @@ def test_what_a_profiler_keeps_is_the_profilers_effect():
     window = record("window", 1.0, what="torch.profiler", begin=0, end=None)
     [finding] = look(leaking(lambda i: 8 * MIB * i, records=[window]))
     assert finding.effect_of == "OBS001" and finding.cost.breaks is None
+
+
+def keeping(kind, *rows):
+    grown = [[*row, "/job/train.py", 41] for row in rows]
+    return make_process(make_steps(200, rss=9e8), records=[record("memory", 5.0, step=80, kind=kind, growth=grown)])
+
+
+def test_sick_an_evaluation_keeps_all_logits():
+    [finding] = look(keeping("predictions", ("256 x 48 x 2000", 2000, 98 << 20)))
+    assert finding.severity is Severity.WARNING and "2,000 for each label" in finding.message
+    assert finding.span.line == 41 and "preprocess_logits_for_metrics" in remedies(finding)
+
+
+def test_sick_files_that_grow():
+    [finding] = look(keeping("saves", *[("last.pt", step, 1000 * (5 + step)) for step in range(8)]))
+    assert "last.pt grows with every save, from 5.86 KiB to 11.7 KiB in 7 saves" in finding.message
+    assert "what each save adds" in remedies(finding)
+
+
+def test_healthy_what_is_kept():
+    assert look(keeping("predictions", ("256 x 48", 1, 98 << 20))) == []  # classes
+    assert look(keeping("predictions", ("4 x 48 x 2000", 2000, 1 << 20))) == []  # few
+    assert look(keeping("saves", *[("last.pt", step, 9000 if step else 3000) for step in range(8)])) == []
+    assert look(keeping("saves", *[("last.pt", step, 9000 + 20 * step) for step in range(8)])) == []  # a curve

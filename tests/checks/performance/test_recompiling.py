@@ -33,6 +33,11 @@ def test_sick_what_costs_little_is_a_note():
     assert finding.severity is Severity.NOTE
 
 
+def test_sick_one_guard_that_fails_until_the_limit():
+    [finding] = look(make_process(records=compiles(*range(8))))
+    assert finding.severity is Severity.WARNING and "7 compilations by one guard took" in finding.message
+
+
 def test_healthy_compiling():
     assert look(make_process(records=compiles(0, 1, 2, 20))) == []
     assert look(make_process(records=compiles(0, 100))) == []

@@ -11,7 +11,7 @@ from gpudoctor.testing import examine, make_patient, prescribe
 from gpudoctor.vitals.recording.opening import open_recording
 from gpudoctor_checks.training.evaluation_overlap import EvaluationOverlap
 from gpudoctor_checks.training.inputs_unlike import InputsUnlike
-from gpudoctor_rules.training import training_data
+from gpudoctor_rules.training import by_how
 
 LOOP = """
 def train(model, rows, labels, others=None, **more):
@@ -102,7 +102,7 @@ def test_inputs(tmp_path_factory, case):
     found = examine(InputsUnlike, seen)
     assert {item.subject.split()[0]: item.severity for item in found} == CASES[case][1]
     for item in found:
-        assert item.span.line and prescribe(training_data, item, seen)
+        assert item.span.line and prescribe(by_how, item, seen)
 
 
 @pytest.mark.parametrize(("case", "said"), [("leaks", 1), ("both", 0), ("apart", 0)])
@@ -114,7 +114,7 @@ def test_evaluations(tmp_path_factory, case, said):
     assert line.facts["every"] == 8 and line.facts["samples"] == {"leaks": 48, "both": 112, "apart": 64}[case]
     assert bool(line.facts["common"]) is bool(said)
     for item in found:
-        assert prescribe(training_data, item, seen)
+        assert prescribe(by_how, item, seen)
 
 
 def inputs(*records):

@@ -12,7 +12,7 @@ from gpudoctor.vitals.recording.opening import open_recording
 from gpudoctor_checks.numerics.nan_loss import NanLoss
 from gpudoctor_checks.training.labels_misplaced import LabelsMisplaced
 from gpudoctor_checks.training.labels_untrained import LabelsUntrained
-from gpudoctor_rules.training import training_data
+from gpudoctor_rules.training import by_how
 
 MODEL = """
 class Config:
@@ -96,7 +96,7 @@ def test_labels_that_are_missing(tmp_path_factory, case, how):
     assert [item.subject.split()[0] for item in found] == ([how] if how else [])
     for item in found:
         assert item.severity is Severity.WARNING and item.span.line, "the line of the collate function"
-        assert prescribe(training_data, item, seen)
+        assert prescribe(by_how, item, seen)
 
 
 @pytest.mark.parametrize(
@@ -110,7 +110,7 @@ def test_labels_at_a_wrong_place(tmp_path_factory, case, how):
     assert [item.subject.split()[0] for item in found] == ([how] if how else [])
     for item in found:
         assert (item.severity is Severity.ERROR) is (how == "twice")
-        assert prescribe(training_data, item, seen)
+        assert prescribe(by_how, item, seen)
 
 
 def test_the_card_says_what_is_trained(tmp_path_factory):

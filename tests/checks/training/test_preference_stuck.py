@@ -1,6 +1,8 @@
+import math
+
 import pytest
 from looks import look_of, remedies_of
-from recordings import make_process, make_recording, record
+from recordings import NAN, make_process, make_recording, make_steps, record
 
 from gpudoctor.analysis.run.training.card import changed, training_card
 from gpudoctor.model import Severity, Unavailable
@@ -8,7 +10,7 @@ from gpudoctor_checks.training.preference_stuck import PreferenceStuck
 from gpudoctor_rules import training
 
 look = look_of(PreferenceStuck)
-remedies = remedies_of(training.preference_stuck)
+remedies = remedies_of(training.by_how)
 LN2 = 0.6931
 
 
@@ -23,31 +25,33 @@ def dpo(losses, margins, chosen):
     return logs(loss=losses, rewards__margins=margins, rewards__chosen=chosen)
 
 
-def test_sick_a_policy_that_is_its_own_reference():
+def test_sick_a_policy_that_is_its_own_reference_or_pairs_that_are_equal():
     [finding] = look(dpo([LN2] * 8, [0.0] * 8, [0.0] * 8))
     assert finding.severity is Severity.ERROR and "never differs from the reference" in finding.message
-    assert "from step 10 to 80" in finding.message and (finding.span.path, finding.span.line) == ("dpo.py", 14)
+    assert "in each of 8 readings" in finding.message and (finding.span.path, finding.span.line) == ("dpo.py", 14)
     assert "reference that is not the policy" in remedies(finding)
-
-
-def test_sick_pairs_of_equal_answers():
     [finding] = look(dpo([LN2] * 8, [0.0] * 8, [0.0, 0.1, 0.2, 0.2, 0.3, 0.2, 0.1, 0.4]))
-    assert finding.severity is Severity.ERROR and "the pairs are equal" in finding.message
-    assert "print ten pairs" in remedies(finding)
+    assert "never differs" not in finding.message and "print ten pairs" in remedies(finding)
+    [finding] = look(make_process(make_steps(30, loss=math.log(2))))
+    assert "in each of 30 readings" in finding.message
 
 
 def test_healthy_a_loss_that_begins_at_chance():
     assert look(dpo([LN2, 0.68, 0.66, 0.6, 0.5, 0.5], [0.0, 0.02, 0.1, 0.2, 0.4, 0.4], [0.0] * 6)) == []
     assert look(dpo([LN2] * 4, [0.0] * 4, [0.0] * 4)) == []  # too few logs
-    [finding] = look(dpo([LN2] * 12, [0.0001] * 12, [0.001] * 12))
-    assert finding.severity is Severity.NOTE and finding.cost.breaks is None
+    assert look(dpo([LN2] * 12, [0.0001] * 12, [0.001] * 12)) == []  # slow
+    assert look(make_process(make_steps(30, loss=0.69315))) == []
 
 
 @pytest.mark.parametrize(
     ("series", "severity", "words"),
     [
         ({"reward_std": [0.0] * 6, "frac_reward_zero_std": [1.0] * 6}, Severity.ERROR, "All rewards are equal"),
-        ({"kl": [0.1, 0.2, 0.2, 1.0, 20.0, 40.0, 44.0, 42.0]}, Severity.WARNING, "KL to the reference went from"),
+        (
+            {"kl": [0.1, 0.2, 0.2, 1.0, 20.0, 30.0, 44.0, 42.0], "reward": [0.1] * 8},
+            Severity.WARNING,
+            "KL to the reference went from",
+        ),
         ({"completions__clipped_ratio": [1.0] * 6}, Severity.WARNING, "100 % of the completions are cut"),
         ({"clip_ratio": [0.2, 1.0, 1.0, 1.0, 1.0]}, Severity.WARNING, "ratios are clipped"),
     ],
@@ -59,14 +63,15 @@ def test_sick_reinforcement(series, severity, words):
 
 def test_healthy_reinforcement():
     solved = [0.4, 0.3, 0.1, 0.0, 0.0, 0.0, 0.0]
-    kl = [0.0, 0.02, 0.5, 0.8, 1.2, 2.0, 2.5, 3.0]
-    assert look(logs(reward_std=solved, kl=kl, completions__clipped_ratio=[1.0, 0.9, 1.0, 1.0, 1.0])) == []
+    kl = [0.0, 8.0, 11.0, 12.0, 12.0, 12.5, 12.0, 12.2]  # it comes to rest
+    assert look(logs(reward=kl, reward_std=solved, kl=kl, completions__clipped_ratio=[1.0, 0.9, 1.0, 1.0, 1.0])) == []
+    assert look(logs(kl=[0.1, 2.0, 5.0, 9.0, 20.0, 40.0, 60.0, 90.0])) == []  # an autoencoder's
     assert look(logs(frac_reward_zero_std=[0.0, 0.5, 1.0, 1.0, 1.0], clip_ratio=[0.3] * 6)) == []
 
 
 def test_a_program_that_logs_nothing_is_not_judged():
     with pytest.raises(Unavailable, match="logs no number"):
-        look(make_process())
+        look(make_process(make_steps(30, loss=NAN)))
 
 
 def test_the_card_says_what_is_logged_and_a_trial_what_changed():

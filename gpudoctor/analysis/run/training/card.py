@@ -80,18 +80,9 @@ def examined(training: Sequence[CardLine]) -> str:
     return say(" gpudoctor examined its {areas}.", areas=joined(names)) if names else ""
 
 
-_LINE_OF = {
-    **dict.fromkeys(("TRAIN001", "TRAIN002"), "labels"),
-    "TRAIN003": "batch",
-    "TRAIN004": "evaluation",
-    **dict.fromkeys(("TRAIN005", "TRAIN006"), "parameters"),
-    "TRAIN007": "gradients",
-    "TRAIN008": "schedule",
-    "TRAIN009": "resumed",
-    "TRAIN010": "ranks",
-    "TRAIN012": "logged",
-}
-"""The line that shows what a check finds."""
+_LINE_OF = {1: "labels", 2: "labels", 3: "batch", 4: "evaluation", 5: "parameters", 6: "parameters"}
+_LINE_OF |= {7: "gradients", 8: "schedule", 9: "resumed", 10: "ranks", 12: "logged"}
+"""The line that shows what a check of the topic finds, by its number."""
 
 
 def changed(code: str, before: Recording, after: Recording) -> str:
@@ -99,18 +90,13 @@ def changed(code: str, before: Recording, after: Recording) -> str:
 
     `labels, share: 0 %, 12 % with it`.
     """
-    line = _LINE_OF.get(code, "")
+    line = _LINE_OF.get(int(code[-3:]), "") if code.startswith("TRAIN") else ""
     old, new = ({item.name: item.facts for item in training_card(run)}.get(line, {}) for run in (before, after))
     for name, value in old.items():
         now: Any = new.get(name)
         if all(isinstance(each, int | float) and not isinstance(each, bool) for each in (value, now)) and now != value:
+            text = template("{line}, {fact}: {before}, {after} with it")
             shown = percent if "share" in name else number
             fact = name.replace("_", " ")
-            return say(
-                "{line}, {fact}: {before}, {after} with it",
-                line=term(line),
-                fact=fact,
-                before=shown(value),
-                after=shown(now),
-            )
+            return say(text, line=term(line), fact=fact, before=shown(value), after=shown(now))
     return ""

@@ -1,6 +1,6 @@
 """The card's line on what the program itself logs: loss, reward, KL and the like, whatever a library calls them."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import TypeAlias
 
 from gpudoctor.analysis.memo import once
@@ -15,31 +15,29 @@ Points: TypeAlias = Sequence[tuple[int, float]]
 Series: TypeAlias = Mapping[str, Points]
 """By what it is."""
 
-LOSS, REWARD, MARGIN, KL, CUT, CLIPPED = (
+LOSS, REWARD, MARGIN, KL, CUT = (
     template("loss"),
     template("reward"),
     template("reward margin"),
     template("KL"),
     template("completions cut at the limit"),
-    template("share of clipped ratios"),
 )
-SPREAD, SAME, CHOSEN, ENTROPY = (
+SPREAD, SAME, CHOSEN, CLIPPED = (
     template("spread of the rewards"),
     template("groups of equal rewards"),
     template("reward of the chosen"),
-    template("entropy"),
+    template("share of clipped ratios"),
 )
 NAMES: Mapping[str, str] = {
     LOSS: "loss train_loss loss/train training_loss losses/loss",
-    REWARD: "reward objective/scores objective/rlhf_reward mean_reward episode_reward rollout/ep_rew_mean",
+    REWARD: "reward rewards score scores objective/scores mean_reward rollout/ep_rew_mean",
     MARGIN: "rewards/margins",
     KL: "kl objective/kl approx_kl policy/approxkl_avg losses/approx_kl",
     CUT: "completions/clipped_ratio",
     SPREAD: "reward_std reward/std rewards/std",
     SAME: "frac_reward_zero_std",
     CHOSEN: "rewards/chosen",
-    CLIPPED: "clip_ratio/region_mean clip_ratio policy/clipfrac_avg losses/clipfrac clipfrac clip_fraction",
-    ENTROPY: "entropy objective/entropy policy/entropy_avg losses/entropy",
+    CLIPPED: "clip_ratio/region_mean clip_ratio policy/clipfrac_avg losses/clipfrac clipfrac clip_frac",
 }
 """What a number is: the names that libraries give it, the usual one first; a prefix `train/` counts for nothing."""
 _SHOWN = 4
@@ -74,14 +72,18 @@ def said(recording: Recording) -> CardLine | None:
     if item is None or not item.get("series"):
         return None
     known = {what: points for what, points in series(recording).items() if points}
-    facts = dict(_facts(known))
-    names, by = len(item.get("series")), str(item.get("by") or "")
     course = [_course(what, points) for what, points in known.items() if what not in (SAME, CHOSEN)][:_SHOWN]
+    names, by = len(item.get("series")), str(item.get("by") or "")
     text = say("{names} by {logger}", names=count(names, "name"), logger=by)
+    ends = {"first": 0, "last": -1}
     return CardLine(
         name="logged",
         text=concatenated("; ", [*filter(None, [concatenated(", ", course)]), text]),
-        facts={**facts, "names": names, "by": by},
+        facts={
+            **{f"{what.replace(' ', '_')}_{end}": known[what][at][1] for what in known for end, at in ends.items()},
+            "names": names,
+            "by": by,
+        },
     )
 
 
@@ -90,9 +92,3 @@ def _course(what: str, points: Points) -> str:
     if first == last:
         return say("{what} {value}", what=term(what), value=first)
     return say("{what} {first} to {last}", what=term(what), first=first, last=last)
-
-
-def _facts(known: Series) -> Iterator[tuple[str, float]]:
-    for what, points in known.items():
-        name = what.replace(" ", "_")
-        yield from ((f"{name}_first", points[0][1]), (f"{name}_last", points[-1][1]))

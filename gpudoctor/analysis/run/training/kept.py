@@ -1,0 +1,51 @@
+"""What a training keeps beside its weights: predictions of a whole evaluation, files that grow from save to save."""
+
+from collections.abc import Iterator
+from itertools import pairwise
+
+from gpudoctor.analysis.run.line_costs import LinePlace
+from gpudoctor.lang import say
+from gpudoctor.model.proof import LeakKind
+from gpudoctor.model.signs.recording import Recording
+from gpudoctor.text import size
+
+_TIMES, _LEAST = 64, 64 * 2.0**20
+"""Numbers that are kept for each label, of which a metric needs the most likely one; bytes that are worth an edit."""
+_SAVES, _MORE, _MOST = 5, 1.01, 1.5
+"""Saves that tell, by how much each file is larger than the one before, and the last than the second."""
+
+
+def kept(recording: Recording) -> Iterator[tuple[LeakKind, str, float, LinePlace | None]]:
+    """What is kept, a sentence on it, its bytes, and the line."""
+    for shape, each, taken, *place in _rows(recording, "predictions"):
+        if taken >= _LEAST and each >= _TIMES:
+            text = say(
+                "An evaluation keeps the predictions of the whole set, {shape} numbers ({bytes}), for compute_metrics: "
+                "{each:,} for each label.",
+                shape=shape,
+                bytes=size(taken),
+                each=each,
+            )
+            yield LeakKind.PREDICTIONS, text, taken, _place(*place)
+    rows = _rows(recording, "saves")
+    for key in dict.fromkeys((row[0], *row[3:]) for row in rows):
+        sizes = [row[2] for row in rows if (row[0], *row[3:]) == key][1:]  # before the first one some states are empty
+        if len(sizes) >= _SAVES and sizes[-1] >= _MOST * sizes[0] and all(b >= _MORE * a for a, b in pairwise(sizes)):
+            text = say(
+                "The saved file {name} grows with every save, from {first} to {last} in {saves} saves: "
+                "something in it is only added to.",
+                name=key[0],
+                first=size(sizes[0]),
+                last=size(sizes[-1]),
+                saves=len(sizes),
+            )
+            yield LeakKind.FILES, text, sizes[-1] - sizes[0], _place(*key[1:])
+
+
+def _rows(recording: Recording, kind: str) -> list[tuple[str, int, float, str | None, int | None]]:
+    records = [item for process in recording.ranks[:1] for item in process.of("memory") if item.get("kind") == kind]
+    return [tuple(row) for row in records[-1].get("growth") or ()] if records else []
+
+
+def _place(path: str | None, line: int | None) -> LinePlace | None:
+    return LinePlace(path=path, line=line) if path and line else None
