@@ -20,7 +20,7 @@ class ResumeIncompleteDetail(Detail):
     """What the rule reads."""
 
     part: str
-    """`weights`, `optimizer`, `schedule`."""
+    """`weights`, `optimizer`, `schedule`, `position`."""
 
 
 class ResumeIncomplete(Check):
@@ -28,7 +28,8 @@ class ResumeIncomplete(Check):
 
     What it finds:
         In a recorded run: `load_state_dict(strict=False)` that takes less than half of what it is given, and the
-        state of an optimizer or a schedule that a checkpoint holds, and that nothing loads.
+        state of an optimizer or a schedule that a checkpoint holds, and that nothing loads. Also, as a note, an epoch
+        that was left in its midst and is read from its start.
     Why it hurts:
         Weights that were not loaded are random, and nothing says so. Without its state Adam makes its largest
         steps at once. A new warm-up or peak undoes what was learned. The loss jumps.
@@ -64,7 +65,7 @@ class ResumeIncomplete(Check):
                 (),
                 said,
                 evidence=(*spots(patient, place), measured(f"{part}_state", value, "1", patient.recording)),
-                severity=Severity.ERROR if lost else Severity.WARNING,
+                severity=Severity.ERROR if lost else Severity.NOTE if part == "position" else Severity.WARNING,
                 cost=Cost(breaks=say("the weights of the file are not used") if lost else None),
                 subject=part,
                 detail=ResumeIncompleteDetail(part=part),
@@ -97,3 +98,8 @@ def _parts(found: "Resumed") -> Iterator[tuple[str, str, float, list[Any]]]:
                 name="/".join(name.split("/")[-2:]),
             )
             yield part, said, many, at
+    if found.into:
+        said = say(
+            "The run before ended {into} steps into an epoch, and this one reads it from its start.", into=found.into
+        )
+        yield "position", said, found.into, at

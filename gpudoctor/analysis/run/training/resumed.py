@@ -1,6 +1,7 @@
 """What a resumed run took up, and what was only in the file: the card's line, and what is missing."""
 
 from collections.abc import Mapping, Sequence
+from itertools import pairwise
 from typing import Any
 
 from gpudoctor.analysis.memo import once
@@ -10,6 +11,9 @@ from gpudoctor.lang.message import concatenated
 from gpudoctor.model.records import frozen
 from gpudoctor.model.run import CardLine
 from gpudoctor.model.signs.recording import Recording
+
+_FEW = 0.05
+"""A part of an epoch that does not count."""
 
 
 @frozen
@@ -25,6 +29,8 @@ class Resumed:
     goes_on: bool
     """Whether this run goes on with another: it writes what it read, or took up some state of it."""
     schedule: Scheduled | None
+    into: int
+    """Steps of an epoch that were made before, where this run begins with the whole of it; else 0."""
 
     def lost(self, what: str) -> bool:
         """Whether a file holds a state of what begins afresh here."""
@@ -46,7 +52,21 @@ def resumed(recording: Recording) -> Resumed | None:
         held={what: (path, many) for path, what, many in record.get("files") or ()},
         goes_on=bool(record.get("again")) or taken or (schedule is not None and schedule.began > 0),
         schedule=schedule,
+        into=_into(recording, schedule) if schedule is not None else 0,
     )
+
+
+def _into(recording: Recording, schedule: Scheduled) -> int:
+    steps = recording.ranks[0].steps
+    made = int(schedule.record.get("made") or 0)
+    starts = [
+        at for at, new in zip(steps.column("index"), steps.column("starts"), strict=False) if new > 0 and at >= made
+    ]
+    epochs = [later - at for at, later in pairwise([*starts, schedule.steps] if schedule.ended else starts)]
+    if not epochs or epochs.count(max(epochs)) < 2 or epochs[0] < max(epochs) or abs(schedule.each - 1) > _FEW:
+        return 0
+    into = schedule.began % epochs[0]
+    return round(into) if _FEW < into / epochs[0] < 1 - _FEW else 0
 
 
 def states(recording: Recording) -> CardLine | None:
@@ -67,4 +87,6 @@ def states(recording: Recording) -> CardLine | None:
     if found.schedule is not None:
         facts["schedule"] = found.schedule.began > 0
         parts.append(say("schedule {taken}", taken=taken(facts["schedule"], "schedule")))
+    if found.into:
+        parts.append(say("position in the data no"))
     return CardLine(name="resumed", text=concatenated(", ", parts), facts=facts)

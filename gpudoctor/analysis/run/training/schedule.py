@@ -66,7 +66,7 @@ def _scheduled(recording: Recording, process: Process, item: Record) -> Schedule
     steps, (at, position), (name, total) = int(sum(counts(process))), item.get("first"), item.get("total") or ("", 0)
     made, step, stands = int(item.get("made") or 0), int(item.get("step") or 0), float(item.get("position") or 0)
     each = (stands - position) / max(1, step - at)
-    began = max(0, round(position - each * (at - max(0, made))))
+    began = max(0, round(position - each * (at - max(0, made) - 1)))  # it is looked at before it is stepped
     reach = stands + (each * (steps - step) if each >= _OFTEN else 0)
     epochs, batches = (
         math.fsum(value for value in process.steps.column(name) if math.isfinite(value))
