@@ -30,7 +30,7 @@ class LabelsMisplaced(Check):
         Nothing is concluded from the name of a model.
     False alarms:
         An autoencoder of text copies its tokens on purpose. Heads that predict further tokens have a loss
-        each: one that predicts the next token is enough.
+        each: several losses over tokens are not judged.
     Remedies:
         Shift the labels once: in the collate function or in the model. Set labels of padding to -100.
     References:

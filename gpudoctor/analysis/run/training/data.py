@@ -179,7 +179,9 @@ def batch(recording: Recording) -> CardLine | None:
     if a_step == shape[0]:
         parts = [say("{batch} a step", batch=text)]
     if found is not None and tokens:
-        facts["padding"] = found.total("padding") / max(1, found.total("tokens"))
+        # Padding that the mask does not hide is padding, too.
+        padding = sum(map(found.total, ("padding", "seen_before", "seen_after")))
+        facts["padding"] = padding / max(1, found.total("tokens"))
         parts.append(say("{share} padding", share=percent(facts["padding"])))
         held, widest = found.total("rows"), max(int(item.get("width") or 0) for item in found.records)
         widely = [int(item.get("cut") or 0) for item in found.records if item.get("width") == widest]
@@ -253,8 +255,10 @@ def evaluation(recording: Recording) -> CardLine | None:
     if between:
         facts["every"] = int(median(between))
         parts.append(say("every {steps} steps", steps=number(facts["every"])))
-    sizes = {item.get("loader"): int(item.get("samples") or 0) for item in (tested.records if tested else ())}
-    if samples := sum(sizes.values()):
+    records = tested.records if tested is not None else ()
+    # Of the first evaluation: some trainers make a loader for each.
+    sizes = {item.get("loader"): item.get("samples") for item in records if item.get("step") == records[0].get("step")}
+    if samples := sum(int(size or 0) for size in sizes.values()):
         facts["samples"] = samples
         parts.append(say("on {samples} samples", samples=number(samples)))
     seen = overlap(recording)
