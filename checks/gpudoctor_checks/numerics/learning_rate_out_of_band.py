@@ -141,7 +141,7 @@ class LearningRateOutOfBand(Check):
         cure = self._cure(run, name, used, low) if len(made) == 1 else ""  # of several the column has one
         if not cure:
             spent = _spent(run, low)
-            told = any(item.kind in ("early", "faded") for item in of_run.misfits(run.recording))
+            told = any(kind == "early" for kind, _, _ in of_run.misfits(run.recording))
             if (
                 spent is not None
                 and not (told and spent.rate >= 0)

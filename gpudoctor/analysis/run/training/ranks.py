@@ -11,8 +11,10 @@ from gpudoctor.model.records import frozen
 from gpudoctor.model.run import CardLine
 from gpudoctor.model.signs.recording import Process, Record, Recording
 
-_LEAST = 3
-"""Batches and steps that are compared before they count as the same, or as apart."""
+_LEAST, _FIRST = 3, 8
+"""Batches and steps that are compared before they count as the same, or as apart; batches, of which later ones are
+counted apart by ranks that look at other steps.
+"""
 _SHARED, _EQUAL = 1e-3, 1e-6
 """By how much of the sum of all amounts gradients and weights may differ that are the same."""
 _BEGUN = 0.5
@@ -21,12 +23,13 @@ _BEGUN = 0.5
 
 @once
 def same_rows(recording: Recording) -> int:
-    """Batches with the same samples on each rank, where most compared ones are so: draws may be counted apart."""
+    """Batches whose samples are the same on each rank, where all compared ones are; 0 where some differ."""
     drawn = [_rows(process) for process in recording.ranks]
     common = set.intersection(*map(set, drawn)) if len(drawn) > 1 else set()
-    equal = [draw for draw in common if all(rows[draw] == drawn[0][draw] for rows in drawn)]
-    kinds = {number for draw in equal for number in drawn[0][draw]}
-    return len(equal) if len(equal) >= max(_LEAST, 0.75 * len(common)) and len(kinds) > len(equal) else 0
+    first = sorted(common)[:_FIRST]
+    equal = all(rows[draw] == drawn[0][draw] for rows in drawn for draw in first)
+    kinds = {number for draw in first for number in drawn[0][draw]}
+    return len(first) if equal and len(kinds) > len(first) >= _LEAST else 0
 
 
 def _rows(process: Process) -> dict[int, tuple[int, ...]]:
