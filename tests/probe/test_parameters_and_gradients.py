@@ -5,6 +5,7 @@ from packages import need
 from probed import run_script
 
 from gpudoctor.analysis.run.training.card import training_card
+from gpudoctor.analysis.run.untrained_models import unheld
 from gpudoctor.vitals.recording.opening import open_recording
 
 need("torch")
@@ -101,6 +102,24 @@ def test_updates_that_vanish_in_rounding(tmp_path, type, lr, least, most):
     [*_, last] = [item for item in process.of("numeric") if item.get("kind") == "updates"]
     assert least <= last.get("stuck") <= most
     assert last.get("until") > last.get("since")
+
+
+COPIES = HALF.replace("AdamW(model.parameters()", "AdamW(copies").replace("optimizer =", "copies = [p.detach().float().clone() "
+"for p in model.parameters()]\noptimizer =").replace("    optimizer.step()", """
+    for copy, parameter in zip(copies, model.parameters()):
+        copy.grad, parameter.grad = parameter.grad.float(), None
+    optimizer.step()
+    with torch.no_grad():
+        [parameter.copy_(copy) for copy, parameter in zip(copies, model.parameters())]
+""").replace("    optimizer.zero_grad()\n", "")  # fmt: skip
+
+
+@pytest.mark.slow
+def test_copies_in_float32_that_are_stepped_and_written_back(tmp_path):
+    run = run_script(tmp_path, COPIES.format(type="bfloat16", lr=1e-5))
+    process = open_recording(str(run.folder)).ranks[0]
+    assert not {item.get("kind") for item in process.of("numeric")} & {"uncleared", "frozen", "dead"}
+    assert not unheld(process) and not process.of("lost")
 
 
 ADAPTER = """
