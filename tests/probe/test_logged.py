@@ -85,7 +85,9 @@ def rows():
 def train(tokenizer):
     model = nn.Embedding(9, 9)
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-    for batch in DataLoader(list(rows()), batch_size=2):
+    collate = lambda items: (tokenizer, torch.utils.data.default_collate(items))[1]
+    loader = DataLoader(list(rows()), batch_size=2, collate_fn=collate)
+    for batch in loader:
         F.cross_entropy(model(batch["input_ids"]).flatten(0, 1), batch["labels"].flatten()).backward()
         optimizer.step()
 train(Words())

@@ -72,8 +72,8 @@ class HostMemoryLeak(Check):
         if (window := watched(patient)) is not None:
             yield from self._live(window)
             return
-        if found := list(self._kept(patient)):
-            yield from found
+        if staying := list(self._kept(patient)):
+            yield from staying
             return
         run = demanded(patient, 50)
         tree = of_run.tree_growth(run.recording)

@@ -36,6 +36,7 @@ class Words:
         self.pad: int | None = None
         self.sure = False
         """Whether a tokenizer said so."""
+        self.tokenizer: Any = None
 
     def learn(self, owner: Any, sure: bool) -> None:
         """Take what a tokenizer or a config says."""
@@ -46,6 +47,7 @@ class Words:
         self.ends = tuple(end for end in listed if isinstance(end, int))[:8] or self.ends
         self.pad = pad if isinstance(pad, int) else self.pad
         self.sure = self.sure or sure
+        self.tokenizer = owner if sure else self.tokenizer
 
 
 class Batches:

@@ -80,7 +80,7 @@ class Logged:
     def _read(self, by: str, given: tuple[Any, ...]) -> None:
         if by == _PRINT and self._by not in ("", _PRINT):
             return  # a tracker is told the same
-        numbers = list(self._printed(given) if by == _PRINT else self._numbers(given))
+        numbers = list(self._numbers(by, given))
         if numbers and (not self._by or self._by == _PRINT != by):
             self._series.clear()
             self._by = by
@@ -104,12 +104,11 @@ class Logged:
             if len(points) >= _POINTS:
                 one[2:] = points[::2], 2 * stride
 
-    def _printed(self, given: tuple[Any, ...]) -> Iterator[tuple[str, float]]:
-        line = " ".join(str(part) for part in given if type(part) in (str, int, float))
-        for name, value in _PRINTED.findall(line[:_LINE]):
-            yield name.lower(), float(value)
-
-    def _numbers(self, given: tuple[Any, ...]) -> Iterator[tuple[str, float]]:
+    def _numbers(self, by: str, given: tuple[Any, ...]) -> Iterator[tuple[str, float]]:
+        if by == _PRINT:
+            line = " ".join(str(part) for part in given if type(part) in (str, int, float))
+            yield from ((name.lower(), float(value)) for name, value in _PRINTED.findall(line[:_LINE]))
+            return
         first = given[0] if given else None
         # A mapping of the program's own class would run its code.
         items = first.items() if type(first) is dict else [given[:2]] if len(given) > 1 else []

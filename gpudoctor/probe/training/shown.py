@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import base64
-import sys
-from inspect import CO_OPTIMIZED
 from itertools import groupby
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any
 
+from . import both
+
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
-    from types import FrameType
 
     from ..probe import Probe
 
@@ -26,20 +25,17 @@ class Shown:
 
     def __init__(self, probe: Probe) -> None:
         self._probe = probe
-        self._next = probe.drawn
         self.again()
 
     def again(self) -> None:
         """For a new recording nothing has been shown."""
         self._loaders: set[int] = set()
-        self._tokenizer: Any = None
 
     def tell(self) -> None:
         """All is told at once."""
 
     def drawn(self, batch: Any) -> None:
         """A batch was drawn."""
-        self._next(batch)
         loader = self._probe.loaders.last
         if loader is None or loader.number in self._loaders or len(self._loaders) >= _LOADERS:
             return
@@ -50,12 +46,13 @@ class Shown:
 
     def _text(self, batch: Any) -> dict[str, Any]:
         """The rows in parts of one kind: trained or not."""
+        ids: Any
+        labels: Any
         ids, labels = (batch.get(name) if hasattr(batch, "get") else None for name in ("input_ids", "labels"))
         if not all(
             type(each) is self._probe.torch.Tensor and each.is_cpu and each.dim() == 2 for each in (ids, labels)
         ):
             return {}
-        self._tokenizer = _tokenizer(sys._getframe(1))
         pairs = zip(ids[:_ROWS, :_TOKENS].tolist(), (labels[:_ROWS, :_TOKENS] >= 0).tolist())
         return {"text": [list(self._parts(zip(*pair))) for pair in pairs]}
 
@@ -64,7 +61,8 @@ class Shown:
             yield [self._words([token for token, _ in part]), trained]
 
     def _words(self, ids: list[int]) -> str:
-        return str(self._tokenizer.decode(ids)) if self._tokenizer is not None else " ".join(map(str, ids))
+        decode = getattr(self._probe.training["batches"].words.tokenizer, "decode", None)
+        return str(decode(ids)) if decode is not None else " ".join(map(str, ids))
 
     def _picture(self, batch: Any) -> dict[str, Any]:
         """Rows of images, thinned out, in 256 steps between their least and greatest value."""
@@ -84,22 +82,8 @@ class Shown:
         return {"pictures": pictures, "height": pixels.shape[1], "width": pixels.shape[2]}
 
 
-def _tokenizer(frame: FrameType | None) -> Any:
-    """The tokenizer that the program, or the trainer that draws the batch, has under some name."""
-    while frame is not None:
-        owner = getattr(frame.f_locals.get("self"), "__dict__", {})
-        held = [owner.get("processing_class"), owner.get("tokenizer"), *frame.f_locals.values()]
-        found = next((each for each in held if hasattr(each, "decode") and hasattr(each, "eos_token_id")), None)
-        if frame.f_code.co_flags & CO_OPTIMIZED and sys.version_info < (3, 13):
-            frame.f_locals.clear()  # a copy that the frame would keep, and this step's tensors with it
-        if found is not None:
-            return found
-        frame = frame.f_back
-    return None
-
-
 def install(probe: Probe) -> None:
     """Look at the first batches, if they are to be seen."""
     if probe.settings.get("show_data"):
         shown = probe.training[HOOK] = Shown(probe)
-        probe.drawn = probe.guard.reading(HOOK, shown.drawn)
+        probe.drawn = both(probe.drawn, probe.guard.reading(HOOK, shown.drawn))

@@ -17,7 +17,7 @@ _SAVES, _MORE, _MOST = 5, 1.01, 1.5
 
 def kept(recording: Recording) -> Iterator[tuple[LeakKind, str, float, LinePlace | None]]:
     """What is kept, a sentence on it, its bytes, and the line."""
-    for shape, each, taken, *place in _rows(recording, "predictions"):
+    for shape, each, taken, path, line in _rows(recording, "predictions"):
         if taken >= _LEAST and each >= _TIMES:
             text = say(
                 "An evaluation keeps the predictions of the whole set, {shape} numbers ({bytes}), for compute_metrics: "
@@ -26,20 +26,22 @@ def kept(recording: Recording) -> Iterator[tuple[LeakKind, str, float, LinePlace
                 bytes=size(taken),
                 each=each,
             )
-            yield LeakKind.PREDICTIONS, text, taken, _place(*place)
+            yield LeakKind.PREDICTIONS, text, taken, _place(path, line)
     rows = _rows(recording, "saves")
-    for key in dict.fromkeys((row[0], *row[3:]) for row in rows):
-        sizes = [row[2] for row in rows if (row[0], *row[3:]) == key][1:]  # before the first one some states are empty
+    for name, path, line in dict.fromkeys((row[0], row[3], row[4]) for row in rows):
+        sizes = [row[2] for row in rows if (row[0], row[3], row[4]) == (name, path, line)][
+            1:
+        ]  # before the first one some states are empty
         if len(sizes) >= _SAVES and sizes[-1] >= _MOST * sizes[0] and all(b >= _MORE * a for a, b in pairwise(sizes)):
             text = say(
                 "The saved file {name} grows with every save, from {first} to {last} in {saves} saves: "
                 "something in it is only added to.",
-                name=key[0],
+                name=name,
                 first=size(sizes[0]),
                 last=size(sizes[-1]),
                 saves=len(sizes),
             )
-            yield LeakKind.FILES, text, sizes[-1] - sizes[0], _place(*key[1:])
+            yield LeakKind.FILES, text, sizes[-1] - sizes[0], _place(path, line)
 
 
 def _rows(recording: Recording, kind: str) -> list[tuple[str, int, float, str | None, int | None]]:
