@@ -118,7 +118,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     run.add_argument(
         "--show-data",
         action="store_true",
-        help="keep the first batch in the recording and show it in an HTML report; nobody else may see either",
+        help="show the first batch in an HTML report: the recording then holds private data",
     )
     run.add_argument("--diff", action="store_true", help="print the safe edits as a unified diff after the report")
     add_report_flags(parser)

@@ -17,13 +17,24 @@ _LANE_POINTS = 120
 _RANKS = 16
 """Ranks whose step times and phases are drawn."""
 _MACHINE = (
-    ("cpu", "{core}"), ("tree_cpu", "{core}"), ("memory", "B"), ("tree_rss", "B"), ("disk_read", "B/s"),
-    ("disk_write", "B/s"), ("net_rx", "B/s"), ("net_tx", "B/s"),
-)  # fmt: skip
+    ("cpu", "{core}"),
+    ("tree_cpu", "{core}"),
+    ("memory", "B"),
+    ("tree_rss", "B"),
+    ("disk_read", "B/s"),
+    ("disk_write", "B/s"),
+    ("net_rx", "B/s"),
+    ("net_tx", "B/s"),
+)
 _GPU = (
-    ("util", "1"), ("sm", "1"), ("memory", "B"), ("power", "W"), ("temperature", "Cel"), ("pcie_rx", "B/s"),
+    ("util", "1"),
+    ("sm", "1"),
+    ("memory", "B"),
+    ("power", "W"),
+    ("temperature", "Cel"),
+    ("pcie_rx", "B/s"),
     ("pcie_tx", "B/s"),
-)  # fmt: skip
+)
 _BARS = 40
 """Bars of the histogram."""
 _FEWEST = 8
@@ -80,11 +91,15 @@ def _of_lead(
     table = process.steps
     yield from _phases(process, bins, axes, "")
     for column, name, unit, pick in (
-        ("longest", "step_longest", "s", max), ("loss", "loss", "", _mean),
-        ("grad_norm", "grad_norm", "", _mean), ("lr", "lr", "", _mean),
-        ("peak", "device_peak", "B", max), ("allocated", "device_allocated", "B", max),
-        ("reserved", "device_reserved", "B", max), ("rss", "rss", "B", max),
-    ):  # fmt: skip
+        ("longest", "step_longest", "s", max),
+        ("loss", "loss", "", _mean),
+        ("grad_norm", "grad_norm", "", _mean),
+        ("lr", "lr", "", _mean),
+        ("peak", "device_peak", "B", max),
+        ("allocated", "device_allocated", "B", max),
+        ("reserved", "device_reserved", "B", max),
+        ("rss", "rss", "B", max),
+    ):
         found = _known(bins, table.column(column), pick)
         if found:
             yield RunSeries(name=name, unit=unit, **axes, values=found)

@@ -6,10 +6,27 @@ from collections.abc import Iterator, Mapping
 from gpudoctor.model.records import frozen
 from gpudoctor.text import size
 
-_COLUMNS = frozenset({
-    "account", "alloccpus", "derivedexitcode", "elapsed", "end", "exitcode", "jobid", "jobidraw", "jobname",
-    "maxrss", "nodelist", "partition", "reqmem", "start", "state", "timelimit", "user",
-})  # fmt: skip
+_COLUMNS = frozenset(
+    {
+        "account",
+        "alloccpus",
+        "derivedexitcode",
+        "elapsed",
+        "end",
+        "exitcode",
+        "jobid",
+        "jobidraw",
+        "jobname",
+        "maxrss",
+        "nodelist",
+        "partition",
+        "reqmem",
+        "start",
+        "state",
+        "timelimit",
+        "user",
+    }
+)
 _DELIMITERS = "|;,\t"
 _RULE = re.compile(r"-{2,}(?: +-{2,})+\s*$")
 _PAIR = re.compile(r"(?:^|\s)([A-Z][\w:/]*)=(\S*)")
@@ -28,10 +45,21 @@ _STATES = (
 _SIGNALS = {"9": "sigkill", "15": "sigterm", "125": "oom-slurm"}
 """Of `exit:signal`, by signal; 125 is Slurm's own for a kill by the memory's control group."""
 _HELD = (
-    "AccountNotAllowed", "BadConstraints", "DependencyNeverSatisfied", "InvalidAccount", "InvalidQOS",
-    "JobHeldAdmin", "JobHeldUser", "JobHoldMaxRequeue", "PartitionNodeLimit", "PartitionTimeLimit",
-    "QOSNotAllowed", "ReservationDeleted", "ReservationInvalid", "launch_failed_requeued_held",
-)  # fmt: skip
+    "AccountNotAllowed",
+    "BadConstraints",
+    "DependencyNeverSatisfied",
+    "InvalidAccount",
+    "InvalidQOS",
+    "JobHeldAdmin",
+    "JobHeldUser",
+    "JobHoldMaxRequeue",
+    "PartitionNodeLimit",
+    "PartitionTimeLimit",
+    "QOSNotAllowed",
+    "ReservationDeleted",
+    "ReservationInvalid",
+    "launch_failed_requeued_held",
+)
 """Slurm's reasons of a job that waits, which do not pass by themselves."""
 
 
@@ -103,11 +131,15 @@ def _of_scontrol(lines: list[tuple[int, str]]) -> Iterator[SlurmRecord]:
         pairs = {key.lower(): value for _, text in block for key, value in _PAIR.findall(text)}
         number, text = next(((number, text) for number, text in block if "JobState=" in text), block[0])
         row = {
-            "state": pairs.get("jobstate", ""), "exitcode": pairs.get("exitcode", ""),
-            "elapsed": pairs.get("runtime", ""), "timelimit": pairs.get("timelimit", ""),
-            "end": pairs.get("endtime", ""), "nodelist": pairs.get("nodelist", ""),
-            "reqmem": pairs.get("minmemorynode", ""), "reason": pairs.get("reason", ""),
-        }  # fmt: skip
+            "state": pairs.get("jobstate", ""),
+            "exitcode": pairs.get("exitcode", ""),
+            "elapsed": pairs.get("runtime", ""),
+            "timelimit": pairs.get("timelimit", ""),
+            "end": pairs.get("endtime", ""),
+            "nodelist": pairs.get("nodelist", ""),
+            "reqmem": pairs.get("minmemorynode", ""),
+            "reason": pairs.get("reason", ""),
+        }
         yield _record(row, pairs.get("jobid", ""), number, " ".join(text.split()))
 
 

@@ -42,23 +42,39 @@ WRAPPERS = words(
 
 
 DDP = frozenset(
-    {"torch.nn.parallel.DistributedDataParallel", "torch.nn.DataParallel", "apex.parallel.DistributedDataParallel",
-     "torch.distributed.fsdp.FullyShardedDataParallel", "torch.distributed.fsdp.fully_shard",
-     "horovod.torch.DistributedOptimizer", "torch_xla.distributed.xla_multiprocessing.MpModelWrapper",
-     "peft.get_peft_model", "torch.optim.swa_utils.AveragedModel"}
-)  # fmt: skip
+    {
+        "torch.nn.parallel.DistributedDataParallel",
+        "torch.nn.DataParallel",
+        "apex.parallel.DistributedDataParallel",
+        "torch.distributed.fsdp.FullyShardedDataParallel",
+        "torch.distributed.fsdp.fully_shard",
+        "horovod.torch.DistributedOptimizer",
+        "torch_xla.distributed.xla_multiprocessing.MpModelWrapper",
+        "peft.get_peft_model",
+        "torch.optim.swa_utils.AveragedModel",
+    }
+)
 
 
 PREPARES = frozenset({"accelerate.Accelerator.prepare", "lightning.Fabric.setup", "apex.amp.initialize"})
 
 
 LOADER_PREPARES = frozenset(
-    {"accelerate.Accelerator.prepare_data_loader", "lightning.Fabric.setup_dataloaders",
-     "torch_xla.distributed.parallel_loader.MpDeviceLoader", "torch_xla.distributed.parallel_loader.ParallelLoader"}
-)  # fmt: skip
+    {
+        "accelerate.Accelerator.prepare_data_loader",
+        "lightning.Fabric.setup_dataloaders",
+        "torch_xla.distributed.parallel_loader.MpDeviceLoader",
+        "torch_xla.distributed.parallel_loader.ParallelLoader",
+    }
+)
 
 
 LOWER_CLASSES = (
-    "torch.profiler.profile", "torch.autograd.profiler.profile", "torch.autograd.profiler.emit_nvtx",
-    "torch.autocast", "torch.cuda.amp.autocast", "torch.profiler.record_function", "torch.cuda.stream"
-)  # fmt: skip
+    "torch.profiler.profile",
+    "torch.autograd.profiler.profile",
+    "torch.autograd.profiler.emit_nvtx",
+    "torch.autocast",
+    "torch.cuda.amp.autocast",
+    "torch.profiler.record_function",
+    "torch.cuda.stream",
+)

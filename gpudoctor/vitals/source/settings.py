@@ -11,9 +11,16 @@ from gpudoctor.vitals.source import operators
 from gpudoctor.vitals.source.values import MISSING, NOTHING, AbstractValue, ClassSymbol, Function, Module, value_of
 
 _PARSERS = frozenset(
-    ["argparse.ArgumentParser", "transformers.HfArgumentParser", "trl.TrlParser", "configargparse.ArgumentParser",
-     "configargparse.ArgParser", "jsonargparse.ArgumentParser", "simple_parsing.ArgumentParser"]
-)  # fmt: skip
+    [
+        "argparse.ArgumentParser",
+        "transformers.HfArgumentParser",
+        "trl.TrlParser",
+        "configargparse.ArgumentParser",
+        "configargparse.ArgParser",
+        "jsonargparse.ArgumentParser",
+        "simple_parsing.ArgumentParser",
+    ]
+)
 _LOADED = words(
     "yaml.safe_load yaml.load json.load json.loads toml.load tomllib.load omegaconf.OmegaConf.load "
     "omegaconf.OmegaConf.create omegaconf.OmegaConf.merge omegaconf.OmegaConf.from_cli ml_collections.ConfigDict "
@@ -56,8 +63,10 @@ def call_result(
     if name in _PARSERS or (base is NOTHING and method in ("ArgumentParser", "HfArgumentParser")):
         first = args[0] if args else keywords.get("dataclass_types", NOTHING)
         data = method in ("HfArgumentParser", "TrlParser")
-        return AbstractValue(type=name if name in _PARSERS else "argparse.ArgumentParser",
-                             items=(first.items or (first,)) if data else None)  # fmt: skip
+        return AbstractValue(
+            type=name if name in _PARSERS else "argparse.ArgumentParser",
+            items=(first.items or (first,)) if data else None,
+        )
     if base.type in _PARSERS:
         return _of_parser(program, module, base, method, args)
     if name in _LOADED:
@@ -193,8 +202,11 @@ def field_default(program: "SourceLookup", module: Module, node: ast.expr) -> Ab
 def decorated(program: "SourceLookup", function: Function, arg: ast.arg) -> AbstractValue | None:
     """What a decorator (click, hydra) or a library that runs the function (fire, typer) gives a parameter."""
     module = function.module
-    runs = any(program.thing(home, call.args[0]).definition is function
-               for home, call in program.calls.get("Fire", ()) if call.args)  # fmt: skip
+    runs = any(
+        program.thing(home, call.args[0]).definition is function
+        for home, call in program.calls.get("Fire", ())
+        if call.args
+    )
     for decorator, name in function.decorators:
         call = decorator if isinstance(decorator, ast.Call) else None
         if call is not None and name.rpartition(".")[2] == "option":
@@ -275,8 +287,14 @@ def read_option(node: ast.Call, args: Sequence[AbstractValue], keywords: Mapping
     if kind is None and default is not MISSING and default is not None:
         kind = type(default)
     spellings = [long, *(flag.partition("/")[0] for flag in dashed), *([off] if slash else [])]
-    return Option(name=name, flags=tuple(dict.fromkeys(spellings)), kind=kind, default=default,
-                  switch=True if slash and switch is None else switch, many="nargs" in keywords)  # fmt: skip
+    return Option(
+        name=name,
+        flags=tuple(dict.fromkeys(spellings)),
+        kind=kind,
+        default=default,
+        switch=True if slash and switch is None else switch,
+        many="nargs" in keywords,
+    )
 
 
 def _plain(keywords: Mapping[str, AbstractValue], name: str) -> object:
