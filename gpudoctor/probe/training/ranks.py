@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..call_sites import where
 from ..clock import PROBE
+from ..guard import interrupts
 from ..models import class_name, held_by, parameters, unwrapped, wrapper
 
 if TYPE_CHECKING:
@@ -111,7 +112,9 @@ def _length(owner: Any) -> int | None:
     """`len()`, as torch's own samplers ask it."""
     try:
         return len(owner)
-    except Exception:  # the program's own code, or none
+    except Exception as error:  # the program's own code, or none
+        if interrupts(error):
+            raise
         return None
 
 
