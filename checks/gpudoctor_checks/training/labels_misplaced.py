@@ -93,8 +93,8 @@ class LabelsMisplaced(Check):
         if few or opened != seen.total("opened_left"):
             return
         message = say(
-            "{opened:,} of {left:,} rows padded at the left are trained from their first token; none of {whole:,} others "
-            "is. The mask of the prompt lies on the padding.",
+            "{opened:,} of {left:,} rows padded at the left are trained from their first token; none of {whole:,} "
+            "others is. The mask of the prompt lies on the padding.",
             opened=opened,
             left=left,
             whole=whole - left,
