@@ -75,7 +75,7 @@ class Recompiling(Check):
         seconds = sum(float(item.get("seconds") or 0.0) for item in late)
         if len(late) < self.limit("recompiles"):
             return
-        share = min(0.99, seconds / state.seconds) if state.seconds else 0.0
+        share = min(0.99, seconds / state.seconds) if state.seconds and late is not again else 0.0
         reasons = list(dict.fromkeys(_guard(str(item.get("reason"))) for item in late if item.get("reason")))
         places = list(dict.fromkeys(place for item in late if (place := of_run.place_of(item)) is not None))
         spans = [spot(patient, place) for place in places[:3]]
