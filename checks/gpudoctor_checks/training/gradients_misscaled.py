@@ -22,8 +22,8 @@ _SAID = {
     "undivided": _WEIGHED,
     "twice": _WEIGHED,
     "again": template(
-        "The same loss runs backward twice in {size} of {looks} steps looked at, and nothing clears the gradients "
-        "between: it counts twice."
+        "The same loss runs backward twice in {size} of {looks} steps looked at. Nothing clears the gradients "
+        "between, so it counts twice."
     ),
     "uneven": template(
         "Each of {micro} micro batches counts as its mean, but one has {size:.1f} times the targets of another "

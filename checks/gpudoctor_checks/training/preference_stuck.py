@@ -50,11 +50,11 @@ class PreferenceStuck(Check):
         The loss looks usual and nothing raises. The policy gets no signal, or leaves the reference and speaks
         nonsense that the reward likes.
     How it knows:
-        From a recording: the numbers by name that TRL, a tracker or TensorBoard is given, or the program prints,
-        and the loss of each step. Each must be so in every log, or at the end.
+        From a recording: the loss of each step, and the numbers that a tracker is given or the program prints.
+        Each must be so in every log, or at the end.
     False alarms:
         A tiny learning rate keeps a DPO loss near 0.693, but not at it. A task that is solved has equal rewards in
-        the end; only rewards that are equal from the first log on count. The KL of a model without rewards is
+        the end. Only rewards that are equal from the first log on count. The KL of a model without rewards is
         not judged.
     Remedies:
         Give the trainer a reference of its own, check pairs and rewards, allow longer completions, or lower the

@@ -29,14 +29,16 @@ class RanksMisfit(Check):
     """The ranks of a job do not train one model, each on data of its own.
 
     What it finds:
-        In a recorded run of several ranks: gradients that nothing shares, as where the inner module of DDP is
-        called, the same samples on each rank, data that is split twice, so that a part of it is never read, and
-        ranks with different numbers of batches.
+        In a recorded run of several ranks:
+        - gradients that nothing shares, for instance where the inner module of DDP is called
+        - the same samples on each rank
+        - data that is split twice, so that a part of it is never read
+        - ranks with different numbers of batches
     Why it hurts:
         Ranks that share no gradient train a model each, and the file has one of them. Ranks with the same samples
         repeat the work of one. The rank with more batches waits for the others for ever.
     How it knows:
-        Each rank hashes the rows of some batches, asks its loader for the length, and looks at the samplers in it.
+        Each rank hashes the rows of some batches. It asks its loader for the length and looks at the samplers.
         After its steps 1, 2, 4, 8 and so on it sums a few small parameters and their gradients.
     False alarms:
         The data of models in DistributedDataParallel over all ranks alone is judged. Sharded models are not
@@ -98,7 +100,7 @@ def _found(recording: "Recording") -> Iterator[tuple[str, str, float, str, "list
         yield "same", said, same, "", []
     if data is not None and data.twice:
         said = say(
-            "The data is split by rank more than once, at last by {name}: all ranks together read {read:,} of "
+            "The data is split by rank more than once, at last by {name}. All ranks together read {read:,} of "
             "{size:,} rows.",
             name=data.parts[0][0],
             read=data.read or 0,

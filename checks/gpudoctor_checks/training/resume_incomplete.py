@@ -27,15 +27,16 @@ class ResumeIncomplete(Check):
     """A resumed run does not take up the whole state of the run before.
 
     What it finds:
-        In a recorded run: `load_state_dict(strict=False)` that takes less than half of what it is given, and the
-        state of an optimizer or a schedule that a checkpoint holds, and that nothing loads. Also, as a note, an epoch
-        that was left in its midst and is read from its start.
+        In a recorded run:
+        - `load_state_dict(strict=False)` that takes less than half of what it is given
+        - the state of an optimizer or a schedule that a checkpoint holds and nothing loads
+        - as a note, an epoch that was left in its midst and is read from its start
     Why it hurts:
         Weights that were not loaded are random, and nothing says so. Without its state Adam makes its largest
         steps at once. A new warm-up or peak undoes what was learned. The loss jumps.
     How it knows:
-        Hooks on `torch.load` and `load_state_dict` read names and counts. A run goes on with another if it takes
-        up some state of it, or writes the file that it has read, but for the numbers in its name.
+        Hooks on `torch.load` and `load_state_dict` read names and counts. A run continues another if it takes
+        up a state of it or writes the file that it read. Numbers in the name may differ.
     False alarms:
         Fine-tuning that writes its checkpoints to another place is not reported.
     Remedies:

@@ -41,9 +41,13 @@ class ScheduleMisfit(Check):
     """The schedule of the learning rate does not fit the steps of the run.
 
     What it finds:
-        In a recorded run, a rate that is almost 0 long before the end, a cosine that rises again, a schedule that
-        does not come to its end, a warm-up that is longer than the run, a scheduler that is never stepped, or
-        `ReduceLROnPlateau` with the wrong `mode`.
+        In a recorded run:
+        - a rate that is almost 0 long before the end
+        - a cosine that rises again
+        - a schedule that does not come to its end
+        - a warm-up that is longer than the run
+        - a scheduler that is never stepped
+        - `ReduceLROnPlateau` with the wrong `mode`
     Why it hurts:
         Steps at a rate of 0 change nothing. A rate that never falls leaves the loss above what the same run
         reaches. Both look like a model that has stopped learning.

@@ -22,7 +22,7 @@ class UpdatesLost(Check):
         Neighbours of a bf16 number lie 1/128 to 1/256 of it apart. A step of less than half of that changes
         nothing, however often it comes. The loss still falls a little, by the few elements that are small.
     How it knows:
-        From a recording: the probe keeps some elements of the weights that have a gradient, and looks much later
+        From a recording: the probe keeps some elements of the weights that have a gradient. Much later it looks
         whether they still are what they were.
     False alarms:
         An optimizer with a copy in float32, or with stochastic rounding, moves elements after some steps. Weights in
@@ -62,7 +62,7 @@ class UpdatesLost(Check):
             (),
             say(
                 "After {steps} steps, {share} of the half-precision weights with a gradient are bit for bit what they "
-                "were: the steps are smaller than half of what lies between two such numbers.",
+                "were. The steps are smaller than half of what lies between two such numbers.",
                 steps=steps,
                 share=percent(share),
             ),
