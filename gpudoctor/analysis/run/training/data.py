@@ -180,7 +180,7 @@ def batch(recording: Recording) -> CardLine | None:
         parts = [say("{batch} a step", batch=text)]
     if found is not None and tokens:
         # Padding that the mask does not hide is padding, too.
-        padding = sum(map(found.total, ("padding", "seen_before", "seen_after")))
+        padding = sum(found.total(name) for name in ("padding", "seen_before", "seen_after"))
         facts["padding"] = padding / max(1, found.total("tokens"))
         parts.append(say("{share} padding", share=percent(facts["padding"])))
         held, widest = found.total("rows"), max(int(item.get("width") or 0) for item in found.records)
