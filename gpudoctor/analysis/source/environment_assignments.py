@@ -95,7 +95,8 @@ def _made(script: Script, place: ast.AST, name: str, value: ast.expr, default: b
 
 
 def _is_environ(script: Script, node: ast.expr) -> bool:
-    return script.thing(node).name == "os.environ"
+    root, _, rest = ast.unparse(node).partition(".")
+    return f"{script.imports.get(root, root)}.{rest}".strip(".") == "os.environ"
 
 
 def _tests_absence(script: Script, test: ast.expr) -> bool:

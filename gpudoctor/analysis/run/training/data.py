@@ -187,8 +187,9 @@ def batch(recording: Recording) -> CardLine | None:
         widely = [int(item.get("cut") or 0) for item in found.records if item.get("width") == widest]
         # Texts of any length seldom have the same greatest one in most batches, and a round one.
         limit = len(widely) > max(1, _AT_LIMIT * len(found.records)) and not (widest % 8 and widest % 50)
-        if limit and sum(widely) and found.total("full") < _PACKED * held:
-            facts |= {"cut": sum(widely) / held, "width": widest}
+        cut = sum(widely)
+        if limit and cut and found.total("full") < _PACKED * held:
+            facts |= {"cut": cut / held, "width": widest}
             parts.append(say("{share} of the rows cut at {width}", share=percent(facts["cut"]), width=number(widest)))
     elif found is not None and (last := found.records[-1]).get("most") is not None:
         facts |= {"least": last.get("least"), "most": last.get("most")}
