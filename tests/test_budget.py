@@ -18,7 +18,7 @@ ROOT = Path(__file__).parents[1]
 BUDGETS = {
     # Issue 40 gives it 3,500 lines: it is still to be trimmed. What it takes here, other folders give.
     "training card": (
-        5060,
+        4131,
         [
             "gpudoctor/probe/training",
             "gpudoctor/analysis/run/training",
@@ -27,7 +27,7 @@ BUDGETS = {
         ],
     ),
     "model, text, lang, errors, testing": (
-        7310,
+        7184,
         [
             "gpudoctor/model",
             "gpudoctor/text.py",
@@ -38,10 +38,10 @@ BUDGETS = {
             "gpudoctor/__main__.py",
         ],
     ),
-    "engine, mend": (4745, ["gpudoctor/engine", "gpudoctor/mend"]),
-    "source": (11903, ["gpudoctor/vitals/source", "gpudoctor/analysis/source"]),
+    "engine, mend": (4657, ["gpudoctor/engine", "gpudoctor/mend"]),
+    "source": (11688, ["gpudoctor/vitals/source", "gpudoctor/analysis/source"]),
     "logs": (
-        6308,
+        6156,
         [
             "gpudoctor/vitals/job_log",
             "gpudoctor/analysis/job_log",
@@ -50,19 +50,19 @@ BUDGETS = {
             "gpudoctor/vitals/build_log_patient.py",
         ],
     ),
-    "recordings and live": (7930, ["gpudoctor/analysis/run", "gpudoctor/analysis/live", "gpudoctor/vitals/recording"]),
+    "recordings and live": (7519, ["gpudoctor/analysis/run", "gpudoctor/analysis/live", "gpudoctor/vitals/recording"]),
     "preflight": (4579, ["gpudoctor/preflight", "gpudoctor/analysis/preflight"]),
-    "probe, recorder, hooks": (11645, ["gpudoctor/probe", "gpudoctor/recorder", "gpudoctor/hooks"]),
-    "trial": (3522, ["gpudoctor/trial"]),
+    "probe, recorder, hooks": (11630, ["gpudoctor/probe", "gpudoctor/recorder", "gpudoctor/hooks"]),
+    "trial": (3507, ["gpudoctor/trial"]),
     "estimate": (6093, ["gpudoctor/estimate"]),
     "report, ui, cli, watch, agents": (
-        13700,
+        13370,
         ["gpudoctor/report", "gpudoctor/ui", "gpudoctor/cli", "gpudoctor/watch", "gpudoctor/agents"],
     ),
-    "checks": (24341, ["checks"]),
-    "rules": (5611, ["rules"]),
-    "the rest of vitals and analysis": (12184, ["gpudoctor"]),
-    "tests": (57300, ["tests"]),
+    "checks": (23557, ["checks"]),
+    "rules": (5310, ["rules"]),
+    "the rest of vitals and analysis": (11572, ["gpudoctor"]),
+    "tests": (54317, ["tests"]),
     "benchmarks": (7914, ["benchmarks"]),
 }
 """Group: lines, folders or files. A file belongs to the first group that names it or a folder above it."""

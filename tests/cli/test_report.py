@@ -31,7 +31,9 @@ def dead(*records: object, steps: int = 40, rank: int = 0, world: int = 1, wall:
 def test_a_healthy_run_is_told_with_its_margins():
     text = verdict(make_recording(make_process(make_steps(200, data_wait=0.0004))))
     assert text.startswith("Little time is lost outside computation: data wait 3.9 %, other 2.9 %")
-    assert "the possible speedup is at most 1.04x. Memory growth, loss, gradients, labels, schedule and" in text
+    assert (
+        "the possible speedup is at most 1.04x. Memory growth, loss, gradients, batch, labels, parameters and" in text
+    )
 
 
 def test_a_death_names_rank_step_and_error():

@@ -93,6 +93,6 @@ def test_the_job_is_one_patient(capsys):
     findings = json.loads(capsys.readouterr().out)["findings"]
     assert {finding["code"] for finding in findings} >= JOB | {"SYNC002", "PERF006", "DATA003"}
     [checkpoint] = [finding for finding in findings if finding["code"] == "LOOP009"]
-    assert checkpoint["severity"] == "warning"
+    assert checkpoint["severity"] == "note"
     files = [Path(item["path"]).name for item in checkpoint["evidence"][:2]]
     assert files == ["s2_train_sick.py", "s2_job_sick.sbatch"]

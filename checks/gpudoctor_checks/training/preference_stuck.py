@@ -40,7 +40,7 @@ class PreferenceStuck(Check):
     """A preference or reinforcement training logs numbers that show no learning.
 
     What it finds:
-        In what the program logs or prints:
+        In what the program logs:
         - DPO: a loss that stays at ln 2 = 0.693: the policy is its own reference, or the pairs are equal
         - GRPO: groups whose rewards are all equal, so that no advantage is left
         - a KL to the reference that runs away
@@ -50,8 +50,8 @@ class PreferenceStuck(Check):
         The loss looks usual and nothing raises. The policy gets no signal, or leaves the reference and speaks
         nonsense that the reward likes.
     How it knows:
-        From a recording: the loss of each step, and the numbers that a tracker is given or the program prints.
-        Each must be so in every log, or at the end.
+        From a recording: the loss of each step, and the numbers that a tracker is given. Each must be so in every
+        log, or at the end.
     False alarms:
         A tiny learning rate keeps a DPO loss near 0.693, but not at it. A task that is solved has equal rewards in
         the end. Only rewards that are equal from the first log on count. The KL of a model without rewards is

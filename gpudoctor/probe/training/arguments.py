@@ -7,7 +7,7 @@ from __future__ import annotations
 import sys
 import weakref
 from time import perf_counter
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Callable
 
 from ..clock import PROBE
 from ..losses import behind
@@ -48,16 +48,17 @@ class Known:
         every = parts(module)
         self.causal = any(part.__dict__.get("is_causal") is True for part in every.values())
         self.pad = next((part.padding_idx for part in every.values() if isinstance(part, torch.nn.Embedding)), None)
-        self.attention = next((p for p in every.values() if isinstance(p, torch.nn.MultiheadAttention)), None)
+        attention = next((p for p in every.values() if isinstance(p, torch.nn.MultiheadAttention)), None)
         leaves = [part for part in every.values() if not part._modules and part.__dict__]
         weighed = [part for part in leaves if _weight(part) is not None or "running_mean" in part._buffers]
-        self.first = weighed[0] if weighed and not isinstance(weighed[0], torch.nn.Embedding) else None
-        """The first layer with weights, where it takes numbers."""
-        weight = _weight(self.first)
+        first = weighed[0] if weighed and not isinstance(weighed[0], torch.nn.Embedding) else None
+        self.first, self.attention = _weakly(first), _weakly(attention)
+        """The first layer with weights, where it takes numbers; an attention."""
+        weight = _weight(first)
         self.lazy = weight is not None and torch.nn.parameter.is_lazy(weight)
         self.layer = {
-            "layer": type(self.first).__name__,
-            "dims": weight.dim() if weight is not None and not self.lazy else None,
+            "layer": type(first).__name__,
+            "dims": weight.dim() if type(weight) is torch.nn.Parameter and not self.lazy else None,
             "next": type(weighed[1]).__name__ if len(weighed) > 1 else None,
         }
 
@@ -159,11 +160,12 @@ class Arguments:
 
     def _hook(self, known: Known) -> None:
         # A transformer's fast path, in eval mode, is not taken where a part of it has a hook.
-        if known.first is not None and (known.attention is None or known.first.training):
-            self._hooks.append(known.first.register_forward_pre_hook(lambda _, given: self._reading(known, given)))
-        if known.attention is not None and known.attention.training:
+        first, attention = known.first(), known.attention()
+        if first is not None and (attention is None or first.training):
+            self._hooks.append(first.register_forward_pre_hook(lambda _, given: self._reading(known, given)))
+        if attention is not None and attention.training:
             asked = lambda _, args, kwargs: self._attending(args, kwargs)  # noqa: E731
-            self._hooks.append(known.attention.register_forward_pre_hook(asked, with_kwargs=True))
+            self._hooks.append(attention.register_forward_pre_hook(asked, with_kwargs=True))
 
     # -- inside
 
@@ -253,6 +255,11 @@ class Arguments:
 def _tokens(torch: Any, value: Any) -> bool:
     """Whether a tensor may be rows of tokens."""
     return bool(value.dim() == 2 and value.dtype in (torch.int64, torch.int32) and value.shape[1] > 1)
+
+
+def _weakly(part: Any) -> Callable[[], Any]:
+    """A reference that keeps nothing alive."""
+    return weakref.ref(part) if part is not None else lambda: None
 
 
 def _weight(part: Any) -> Any:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from contextlib import suppress
 from itertools import islice
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
 from ..clock import PROBE
 from ..tensor_reads import Budget
+from . import length
 
 if TYPE_CHECKING:
     from ..probe import Probe
@@ -110,9 +110,7 @@ class Batches:
         set; the tokenizer is looked for on the way.
         """
         loader = entry.made()
-        fields: dict[str, Any] = {"loader": entry.number, "samples": None}
-        with suppress(Exception):  # a sampler of the program's own, or none that tells
-            fields["samples"] = len(loader.sampler)
+        fields: dict[str, Any] = {"loader": entry.number, "samples": length(getattr(loader, "sampler", None))}
         owners = [getattr(loader, "collate_fn", None)]
         for owner in islice(owners, 8):
             if isinstance(getattr(owner, "eos_token_id", None), int):

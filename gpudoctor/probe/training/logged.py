@@ -1,8 +1,7 @@
-"""What the program logs itself: names and numbers, as it hands them to its tracker, or prints them."""
+"""What the program logs itself: names and numbers, as it hands them to its tracker."""
 
 from __future__ import annotations
 
-import re
 import sys
 from collections.abc import Iterator
 from functools import partial
@@ -24,12 +23,6 @@ _NAMES, _LONGEST, _POINTS = 64, 64, 32
 """Names that are kept, characters of one, and points of one: of more every second one goes."""
 _FIRST = 16
 """Calls that are read whatever they cost."""
-_PRINT, _LINE = "print", 400
-"""Characters of a printed line that are read."""
-_PRINTED = re.compile(
-    r"\b(loss|kl|scores?|rewards?|entropy|clip_?frac)\b['\"]?[ =:]+(-?\d+(?:\.\d+)?(?:e-?\d+)?)", re.I
-)
-"""The numbers of a printed line that are read. Other words may be data."""
 _LIGHTNING = "trainer.connectors.logger_connector.logger_connector"
 CALLS = (
     ("transformers.trainer", "Trainer", "log", 1),
@@ -43,7 +36,6 @@ CALLS = (
     ("mlflow", "", "log_metric", 0),
     ("swanlab", "", "log", 0),
     ("trackio", "", "log", 0),
-    ("builtins", "", _PRINT, 0),
 )
 """Module, owner, function, and which of its arguments holds the numbers by name, or the name before its number."""
 
@@ -78,11 +70,8 @@ class Logged:
         self._inside = False
 
     def _read(self, by: str, given: tuple[Any, ...]) -> None:
-        if by == _PRINT and self._by not in ("", _PRINT):
-            return  # a tracker is told the same
-        numbers = list(self._numbers(by, given))
-        if numbers and (not self._by or self._by == _PRINT != by):
-            self._series.clear()
+        numbers = list(self._numbers(given))
+        if numbers and not self._by:
             self._by = by
             self._place = where(self._probe.places.user_frame(sys._getframe(1)))
         for name, value in numbers:
@@ -104,11 +93,7 @@ class Logged:
             if len(points) >= _POINTS:
                 one[2:] = points[::2], 2 * stride
 
-    def _numbers(self, by: str, given: tuple[Any, ...]) -> Iterator[tuple[str, float]]:
-        if by == _PRINT:
-            line = " ".join(str(part) for part in given if type(part) in (str, int, float))
-            yield from ((name.lower(), float(value)) for name, value in _PRINTED.findall(line[:_LINE]))
-            return
+    def _numbers(self, given: tuple[Any, ...]) -> Iterator[tuple[str, float]]:
         first = given[0] if given else None
         # A mapping of the program's own class would run its code.
         items = first.items() if type(first) is dict else [given[:2]] if len(given) > 1 else []
@@ -141,7 +126,7 @@ def install(probe: Probe) -> None:
     def hear(owner: str, name: str, at: int, module: Any) -> None:
         where_it_is = getattr(module, owner, None) if owner else module
         if where_it_is is not None:
-            by = name if name == _PRINT else f"{owner.strip('_') or module.__name__}.{name}"
+            by = f"{owner.strip('_') or module.__name__}.{name}"
             probe.guard.surround(HOOK, where_it_is, name, partial(logged.call, by, at))
 
     for module, owner, name, at in CALLS:

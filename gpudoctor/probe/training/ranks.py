@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any
 
 from ..call_sites import where
 from ..clock import PROBE
-from ..guard import interrupts
 from ..models import class_name, held_by, parameters, unwrapped, wrapper
+from . import length
 
 if TYPE_CHECKING:
     from ..probe import Probe
@@ -73,7 +73,7 @@ class Ranks:
         if loader is not None and entry.number not in self._told:
             self._told.add(entry.number)
             rows = loader.dataset if getattr(loader, "_dataset_kind", 1) == 0 else None
-            fields: dict[str, Any] = {"size": _length(rows), "each": _length(loader) if rows is not None else None}
+            fields: dict[str, Any] = {"size": length(rows), "each": length(loader) if rows is not None else None}
             fields |= {"splits": _splits(loader), "batch": entry.facts["batch_size"], "first": _first(rows)}
             self._probe.record("split", fields)
 
@@ -106,16 +106,6 @@ class Ranks:
             and item.numel() <= _SMALL
         )
         return next(fit, ("", lambda: None))
-
-
-def _length(owner: Any) -> int | None:
-    """`len()`, as torch's own samplers ask it."""
-    try:
-        return len(owner)
-    except Exception as error:  # the program's own code, or none
-        if interrupts(error):
-            raise
-        return None
 
 
 def _splits(loader: Any) -> list[list[Any]]:

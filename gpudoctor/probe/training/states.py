@@ -93,7 +93,7 @@ class States:
         index = self._probe.steps.index
         if index >= self._next:
             for model in self._probe.models.trained()[:_FILES]:  # transformers keeps where its weights are from
-                path = getattr(unwrapped(model), "name_or_path", None)
+                path = unwrapped(model).__dict__.get("name_or_path")
                 if path and os.path.isdir(_path(path)):
                     self._hold(os.path.join(_path(path), ""), {"weights": 1})
             self._next = 2 * index
