@@ -3,6 +3,7 @@
 import re
 from collections.abc import Iterator
 
+from gpudoctor.analysis.source.checkpoints import Saving, saving
 from gpudoctor.analysis.source.entry_points import Program, training_programs
 from gpudoctor.analysis.source.syntax import without_comments
 from gpudoctor.analysis.workload import optional
@@ -12,6 +13,7 @@ from gpudoctor.model.records import frozen
 from gpudoctor.model.signs.source import Loop, Script
 
 _SEEDS = re.compile(r"seed|determinis|reproduc", re.IGNORECASE)
+_DRAWS = re.compile(r"^(torch|numpy\.random|random)\.(rand\w*|normal|uniform|standard_normal|linspace|default_rng)$")
 _SEEDED_ENGINES = (
     "transformers.", "trl.", "sentence_transformers.", "setfit.", "unsloth.", "composer.", "ultralytics.",
     "mmengine.", "mmcv.", "nemo.", "torchtune.", "llamafactory.", "axolotl.",
@@ -41,7 +43,8 @@ class Seedless(Check):
         One note for a program.
     False alarms:
         Engines that set a seed by themselves are not findings, such as transformers' Trainer (seed 42) and
-        LightningCLI. A helper of another package may set a seed under another name.
+        LightningCLI. Neither are programs that draw their data at random and keep no weights. A helper of another
+        package may set a seed under another name.
     Remedies:
         `torch.manual_seed(0)` before the model is built.
     References:
@@ -60,7 +63,7 @@ class Seedless(Check):
             return
         for program in training_programs(patient.source):
             found = next(iter(program.loops), None)
-            if found is None or not program.starts:
+            if found is None or not program.starts or _rehearses(program):
                 continue
             if not any(_SEEDS.search(without_comments(script)) for script in program.scripts) and not _engine(program):
                 yield self._found(program, *found)
@@ -76,6 +79,12 @@ class Seedless(Check):
             subject=program.entry.path,
             detail=SeedlessDetail(script=script.path),
         )
+
+
+def _rehearses(program: Program) -> bool:
+    """Whether a program trains on numbers that it draws, and keeps no weights: nobody waits for its result."""
+    draws = any(_DRAWS.match(call.name) for script in program.scripts for call in script.calls)
+    return draws and saving(program).how is Saving.NOTHING
 
 
 def _engine(program: Program) -> bool:

@@ -52,7 +52,7 @@ class CheckpointTooOften(Check):
         it is a note until a run has measured it.
     False alarms:
         Small models saved in milliseconds. A save at each epoch, of the best model so far, once, or on failure
-        is not a finding.
+        is not a finding. Neither is a loop known to end within 50 steps.
     Remedies:
         Save every 500 steps or once per epoch, keep the last few checkpoints, and write from another thread
         (async_save).

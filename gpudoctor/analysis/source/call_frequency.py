@@ -17,6 +17,12 @@ _MEASURES = re.compile(
 )
 
 
+_MEASUREMENT = 50
+"""Steps of a loop that is known to end within them: a measurement or a demonstration, five times the 5 to 10 steps that
+torch.profiler's recipe records.
+"""
+
+
 @dataclass(frozen=True, slots=True)
 class TrainingCall:
     """A call that a training loop repeats."""
@@ -46,13 +52,13 @@ def calls_in_training(
 ) -> Iterator[list[TrainingCall]]:
     """For each training loop that is not skipped, the matching calls that run more often than `every` steps.
 
-    They come in the order of a pass. A call that several loops reach is given with the first of them; one that
-    a pass reaches on several ways comes once for each, or at the first alone if `distinct`. Conditions that
-    `assume` names are taken as true.
+    A loop that is known to end within a few steps is a measurement, and is skipped. The calls come in the order of
+    a pass. A call that several loops reach is given with the first of them; one that a pass reaches on several ways
+    comes once for each, or at the first alone if `distinct`. Conditions that `assume` names are taken as true.
     """
     reached: set[ast.AST] = set()
     for script, loop in source.training_loops:
-        if skip is not None and skip(loop):
+        if (skip is not None and skip(loop)) or brief(script, loop, _MEASUREMENT):
             continue
         found: list[TrainingCall] = []
         new: set[ast.AST] = set()

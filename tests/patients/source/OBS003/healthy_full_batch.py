@@ -8,3 +8,9 @@ for epoch in range(200):
     model(x).mean().backward()
     optimizer.step()
     torch.save(model.state_dict(), "model.pt")
+for step in range(40):
+    optimizer.zero_grad()
+    model(x).mean().backward()
+    optimizer.step()
+    if step % 5 == 0:  # 整个过程只有 8 次
+        torch.save(model.state_dict(), "model.pt")
