@@ -41,8 +41,6 @@ class Thing:
     """What an expression gives, as far as the source tells."""
 
     type: str | None = None
-    name: str | None = None
-    """Dotted name of a library's module, class or function."""
     device: str | None = None
     value: Value = Unknown()
     made: tuple[ast.Call, ...] = ()

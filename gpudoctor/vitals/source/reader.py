@@ -208,7 +208,6 @@ class _Builder:
         return Thing(
             defined=defined,
             type=self.program.type_name(thing),
-            name=thing.ref,
             device=thing.device,
             made=made,
             value=value_of(thing, module.segment(node)),
