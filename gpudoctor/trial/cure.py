@@ -23,7 +23,8 @@ from gpudoctor.trial.window import steps_made
 Diagnose = Callable[[Path, Arm, frozenset[str]], Report]
 """Examines a run's folder for some codes, with the arm's sources in place of the user's."""
 
-_TOPICS = ("NUM", "LOOP", "MEM", "FAIL", "TRAIN")
+_CARD = "TRAIN"
+_TOPICS = ("NUM", "LOOP", "MEM", "FAIL", _CARD)
 _LEFT = 0.25
 """Growth with the remedy, as a share of that without, from which on a leak is not gone."""
 _ENOUGH = 0.5
@@ -85,7 +86,9 @@ class Cures:
                 state = None if after is None else after <= _LEFT * before
         if self._died and lap.finished.failed:
             state = False
-        number = changed(code, self._recording, lap.recording)
+        shows = {str(each.code): each.judges for each in report.outcomes if isinstance(each, Passed | Found)}
+        line = shows.get(code, "") if code.startswith(_CARD) else ""
+        number = changed(line, self._recording, lap.recording)
         made = steps_made(lap.recording)
         if state and lap.problem and made < wanted:
             state = None

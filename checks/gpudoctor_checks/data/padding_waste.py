@@ -84,13 +84,12 @@ class PaddingWaste(Check):
 
     def examine(self, patient: Patient) -> Iterator[Finding]:
         run = judged(patient)
-        counted = run is not None and run.lead.known("padding") and run.lead.known("tokens")
+        share = of_run.padding(run.states) if run is not None else None
         suspected = suspicions(lambda: self._suspected(patient), run)
-        yield from self._measured(patient, run, suspected) if run and counted else suspected
+        yield from self._measured(patient, run, share, suspected) if run and share is not None else suspected
 
-    def _measured(self, patient: Patient, run: Run, suspected: list[Finding]) -> Iterator[Finding]:
+    def _measured(self, patient: Patient, run: Run, share: float, suspected: list[Finding]) -> Iterator[Finding]:
         tokens = sum(state.total("tokens") for state in run.states)
-        share = sum(state.total("padding") for state in run.states) / tokens if tokens else 0.0
         severity = self.level(share, "padding_noted", "padding_warned")
         if severity is None:
             return

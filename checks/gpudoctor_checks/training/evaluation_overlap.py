@@ -33,6 +33,7 @@ class EvaluationOverlap(Check):
     name = "evaluation-overlap"
     reads = frozenset({Reads.RECORDING})
     severity = Severity.WARNING
+    judges = "evaluation"
     thresholds = (
         Threshold(
             name="share",

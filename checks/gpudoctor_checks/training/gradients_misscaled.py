@@ -8,6 +8,7 @@ from gpudoctor.analysis.run.steady_run import demanded, spots
 from gpudoctor.lang import say, template
 from gpudoctor.model import Check, Code, Detail, Finding, Patient, Reads, Severity, Threshold
 from gpudoctor.model.records import frozen
+from gpudoctor.model.unavailable import Unavailable
 from gpudoctor.text import percent
 
 _LOOKS, _STEPS = 3, 30
@@ -73,6 +74,7 @@ class GradientsMisscaled(Check):
     name = "gradients-misscaled"
     reads = frozenset({Reads.RECORDING})
     severity = Severity.WARNING
+    judges = "gradients"
     thresholds = (
         Threshold(
             name="share",
@@ -87,8 +89,10 @@ class GradientsMisscaled(Check):
         run = demanded(patient, _STEPS)
         process = run.lead.process
         seen = of_run.newest_of(process, "gradients")
-        looks = int(seen.get("looks") or 0) if seen is not None else 0
-        if seen is None or looks < _LOOKS:
+        if seen is None:
+            raise Unavailable(say("no backward pass was looked at"))
+        looks = int(seen.get("looks") or 0)
+        if looks < _LOOKS:
             return
         micro, uneven = int(seen.get("micro") or 1), float(seen.get("uneven") or 0.0)
         limit, share, norm = of_run.clipping(process) or (0.0, 0.0, 0.0)

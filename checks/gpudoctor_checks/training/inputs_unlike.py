@@ -51,6 +51,7 @@ class InputsUnlike(Check):
     name = "inputs-unlike"
     reads = frozenset({Reads.RECORDING})
     severity = Severity.WARNING
+    judges = "batch"
     thresholds = (
         Threshold(
             name="padding_share",

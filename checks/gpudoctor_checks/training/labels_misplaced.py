@@ -42,6 +42,7 @@ class LabelsMisplaced(Check):
     name = "labels-misplaced"
     reads = frozenset({Reads.RECORDING})
     severity = Severity.ERROR
+    judges = "labels"
     thresholds = (
         Threshold(
             name="match",

@@ -38,6 +38,7 @@ class LabelsUntrained(Check):
     name = "labels-untrained"
     reads = frozenset({Reads.RECORDING})
     severity = Severity.WARNING
+    judges = "labels"
     thresholds = (
         Threshold(
             name="row_share",

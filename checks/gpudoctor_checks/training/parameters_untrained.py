@@ -71,6 +71,7 @@ class ParametersUntrained(Check):
     name = "parameters-untrained"
     reads = frozenset({Reads.RECORDING})
     severity = Severity.ERROR
+    judges = "parameters"
 
     def examine(self, patient: Patient) -> Iterator[Finding]:
         run = demanded(patient, 5)

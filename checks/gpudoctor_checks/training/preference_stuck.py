@@ -68,6 +68,7 @@ class PreferenceStuck(Check):
     name = "preference-stuck"
     reads = frozenset({Reads.RECORDING})
     severity = Severity.ERROR
+    judges = "logged"
     thresholds = (
         Threshold(
             name="logs",

@@ -55,6 +55,7 @@ class RanksMisfit(Check):
     name = "ranks-misfit"
     reads = frozenset({Reads.RECORDING})
     severity = Severity.WARNING
+    judges = "ranks"
 
     def examine(self, patient: Patient) -> Iterator[Finding]:
         """At most one finding of each kind."""

@@ -50,6 +50,7 @@ class ResumeIncomplete(Check):
     name = "resume-incomplete"
     reads = frozenset({Reads.RECORDING})
     severity = Severity.WARNING
+    judges = "resumed"
 
     def examine(self, patient: Patient) -> Iterator[Finding]:
         """One finding a part."""

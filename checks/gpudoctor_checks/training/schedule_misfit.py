@@ -70,6 +70,7 @@ class ScheduleMisfit(Check):
     silent_on_synthetic = "a bounded run ends before its schedule"
     reads = frozenset({Reads.RECORDING})
     severity = Severity.WARNING
+    judges = "schedule"
 
     def examine(self, patient: Patient) -> Iterator[Finding]:
         """A finding for each scheduler."""

@@ -38,6 +38,7 @@ class UpdatesLost(Check):
     name = "updates-lost"
     reads = frozenset({Reads.RECORDING})
     severity = Severity.WARNING
+    judges = "parameters"
     thresholds = (
         Threshold(
             name="share",

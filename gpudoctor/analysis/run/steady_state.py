@@ -5,7 +5,7 @@ stand for several steps (docs/recording.md, Size); all means are by step.
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from statistics import median
 
 from gpudoctor.analysis.memo import once
@@ -154,6 +154,13 @@ def steady(process: Process) -> Steady:
         warm_up_steps=int(sum(counts[:first])),
         warm_up_seconds=math.fsum(seconds for seconds in durations[:first] if math.isfinite(seconds)),
     )
+
+
+def padding(states: Iterable[Steady]) -> float | None:
+    """Share of the tokens (0..1) that are padding, all ranks together; None where no mask of a batch told."""
+    known = [state for state in states if state.known("padding") and state.known("tokens")]
+    tokens = sum(state.total("tokens") for state in known)
+    return sum(state.total("padding") for state in known) / tokens if tokens else None
 
 
 def cold_steps(process: Process) -> int:

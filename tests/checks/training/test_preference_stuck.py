@@ -80,5 +80,5 @@ def test_the_card_says_what_is_logged_and_a_trial_what_changed():
     assert line.text == "loss 2.5 to 0.5, spread of the rewards 0; 3 names by Trainer.log"
     assert line.facts["loss_last"] == 0.5 and line.facts["names"] == 3
     after = make_recording(logs(loss=[2.5, 1.0, 0.25], reward_std=[0.0, 0.0, 0.3]))
-    assert changed("TRAIN012", before, after) == "logged, loss last: 0.5, 0.25 with it"
-    assert changed("TRAIN012", before, before) == changed("TRAIN013", before, after) == ""
+    assert changed(PreferenceStuck.judges, before, after) == "logged, loss last: 0.5, 0.25 with it"
+    assert changed(PreferenceStuck.judges, before, before) == changed("", before, after) == ""

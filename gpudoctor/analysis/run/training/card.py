@@ -80,17 +80,11 @@ def examined(training: Sequence[CardLine]) -> str:
     return say(" gpudoctor examined its {areas}.", areas=joined(names)) if names else ""
 
 
-_LINE_OF = {1: "labels", 2: "labels", 3: "batch", 4: "evaluation", 5: "parameters", 6: "parameters"}
-_LINE_OF |= {7: "gradients", 8: "schedule", 9: "resumed", 10: "ranks", 12: "logged"}
-"""The line that shows what a check of the topic finds, by its number."""
-
-
-def changed(code: str, before: Recording, after: Recording) -> str:
-    """The first number that two runs tell apart in the line of a check; "" where there is none.
+def changed(line: str, before: Recording, after: Recording) -> str:
+    """The first number of a line that two runs tell apart; "" where there is none.
 
     `labels, share: 0 %, 12 % with it`.
     """
-    line = _LINE_OF.get(int(code[-3:]), "") if code.startswith("TRAIN") else ""
     old, new = ({item.name: item.facts for item in training_card(run)}.get(line, {}) for run in (before, after))
     for name, value in old.items():
         now: Any = new.get(name)

@@ -9,6 +9,7 @@ from gpudoctor.analysis.memo import once
 from gpudoctor.analysis.observation import confirmed
 from gpudoctor.analysis.run.line_costs import place_of
 from gpudoctor.analysis.run.steady_run import measured, spots
+from gpudoctor.analysis.run.steady_state import padding, steady
 from gpudoctor.lang import say
 from gpudoctor.lang.message import concatenated
 from gpudoctor.model import Check, Cost, Finding, Patient, Severity
@@ -179,9 +180,11 @@ def batch(recording: Recording) -> CardLine | None:
     if a_step == shape[0]:
         parts = [say("{batch} a step", batch=text)]
     if found is not None and tokens:
-        # Padding that the mask does not hide is padding, too.
-        padding = sum(found.total(name) for name in ("padding", "seen_before", "seen_after"))
-        facts["padding"] = padding / max(1, found.total("tokens"))
+        # Padding that the mask does not hide is padding, too, and only the batches that were looked at show it.
+        bare = found.total("seen_before") + found.total("seen_after")
+        counted = padding(map(steady, recording.ranks)) if not bare else None
+        looked = (found.total("padding") + bare) / max(1, found.total("tokens"))
+        facts["padding"] = looked if counted is None else counted
         parts.append(say("{share} padding", share=percent(facts["padding"])))
         held, widest = found.total("rows"), max(int(item.get("width") or 0) for item in found.records)
         widely = [int(item.get("cut") or 0) for item in found.records if item.get("width") == widest]
