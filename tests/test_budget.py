@@ -18,7 +18,7 @@ ROOT = Path(__file__).parents[1]
 BUDGETS = {
     # Issue 40 gives it 3,500 lines: it is still to be trimmed. What it takes here, other folders give.
     "training card": (
-        4131,
+        4142,
         [
             "gpudoctor/probe/training",
             "gpudoctor/analysis/run/training",
@@ -39,7 +39,7 @@ BUDGETS = {
         ],
     ),
     "engine, mend": (4657, ["gpudoctor/engine", "gpudoctor/mend"]),
-    "source": (11688, ["gpudoctor/vitals/source", "gpudoctor/analysis/source"]),
+    "source": (11693, ["gpudoctor/vitals/source", "gpudoctor/analysis/source"]),
     "logs": (
         6156,
         [
@@ -50,19 +50,19 @@ BUDGETS = {
             "gpudoctor/vitals/build_log_patient.py",
         ],
     ),
-    "recordings and live": (7519, ["gpudoctor/analysis/run", "gpudoctor/analysis/live", "gpudoctor/vitals/recording"]),
+    "recordings and live": (7526, ["gpudoctor/analysis/run", "gpudoctor/analysis/live", "gpudoctor/vitals/recording"]),
     "preflight": (4579, ["gpudoctor/preflight", "gpudoctor/analysis/preflight"]),
     "probe, recorder, hooks": (11630, ["gpudoctor/probe", "gpudoctor/recorder", "gpudoctor/hooks"]),
-    "trial": (3507, ["gpudoctor/trial"]),
+    "trial": (3510, ["gpudoctor/trial"]),
     "estimate": (6093, ["gpudoctor/estimate"]),
     "report, ui, cli, watch, agents": (
         13370,
         ["gpudoctor/report", "gpudoctor/ui", "gpudoctor/cli", "gpudoctor/watch", "gpudoctor/agents"],
     ),
-    "checks": (23557, ["checks"]),
+    "checks": (23565, ["checks"]),
     "rules": (5310, ["rules"]),
     "the rest of vitals and analysis": (11572, ["gpudoctor"]),
-    "tests": (54317, ["tests"]),
+    "tests": (54341, ["tests"]),
     "benchmarks": (7914, ["benchmarks"]),
 }
 """Group: lines, folders or files. A file belongs to the first group that names it or a folder above it."""
