@@ -6,7 +6,7 @@ from itertools import pairwise
 from typing import Any, TypeAlias
 
 from gpudoctor.analysis.memo import once
-from gpudoctor.analysis.run.steady_state import counts
+from gpudoctor.analysis.run.run_numbers import made_steps
 from gpudoctor.lang import say
 from gpudoctor.lang.message import concatenated
 from gpudoctor.model.records import frozen
@@ -63,7 +63,7 @@ def scheduled(recording: Recording) -> tuple[Scheduled, ...]:
 
 
 def _scheduled(recording: Recording, process: Process, item: Record) -> Scheduled:
-    steps, (at, position), (name, total) = int(sum(counts(process))), item.get("first"), item.get("total") or ("", 0)
+    steps, (at, position), (name, total) = made_steps(process), item.get("first"), item.get("total") or ("", 0)
     made, step, stands = int(item.get("made") or 0), int(item.get("step") or 0), float(item.get("position") or 0)
     each = (stands - position) / max(1, step - at)
     began = max(0, round(position - each * (at - max(0, made) - 1)))  # it is looked at before it is stepped
@@ -172,7 +172,8 @@ def schedule(recording: Recording) -> CardLine | None:
     found, rates = scheduled(recording)[:1], rates_of(recording.ranks[0]) if recording.ranks else ()
     if not rates:
         return None
-    (step, peak), (steps, last) = max(rates, key=lambda item: item[1]), rates[-1]
+    (step, peak), (at, last) = max(rates, key=lambda item: item[1]), rates[-1]
+    steps = made_steps(recording.ranks[0])  # the rate of the last ones may not have been read
     since, low = _since(rates, 0.0), min(rate for _, rate in rates)
     facts: dict[str, Any] = {"peak": peak, "peak_step": step, "last": last, "steps": steps, "zero_since": since or None}
     if peak - low <= 1e-6 * peak:
@@ -182,7 +183,7 @@ def schedule(recording: Recording) -> CardLine | None:
             say("peak {peak:.3g} at step {step:,}", peak=peak, step=step),
             say("0 from step {since:,} of {steps:,}", since=since, steps=steps)
             if 0 < since < steps
-            else say("{last:.2g} at step {steps:,}", last=last, steps=steps),
+            else say("{last:.2g} at step {at:,}", last=last, at=at),
         ]
     for item in found:
         parts += [say("{name} {total:,.0f}", name=item.name, total=item.total)] if item.total else []
