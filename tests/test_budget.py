@@ -27,7 +27,7 @@ BUDGETS = {
         ],
     ),
     "model, text, lang, errors, testing": (
-        7184,
+        7182,
         [
             "gpudoctor/model",
             "gpudoctor/text.py",
