@@ -55,7 +55,7 @@ def _verdicts() -> str:
             *rows,
             "",
             "No verdict says that a training is right. A verdict that finds nothing names its areas in",
-            "which no check passed or found something. No check judges labels, schedule and resume yet.",
+            "which no check passed or found something. Only a run shows gradients, labels, schedule and resume.",
             "JSON has both lists: `summary.judged` and `summary.not_judged`.",
             "",
             "| examined | areas |",

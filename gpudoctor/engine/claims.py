@@ -60,16 +60,16 @@ class Ran:
     outcomes: Sequence[Outcome] = field(default_factory=tuple)
 
 
-_UNJUDGED = ((template("labels"), ()), (template("schedule"), ()), (template("resume"), ()))
+_BY_RUN = ((template("gradients"), ()), (template("labels"), ()), (template("schedule"), ()), (template("resume"), ()))
 """What nothing but a run shows."""
 _OF_FILES = (
     (template("data loading"), ("DATA",)),
     (template("training loop"), ("LOOP",)),
     (template("precision"), ()),
     (template("settings"), ("CFG",)),
-    *_UNJUDGED,
+    *_BY_RUN,
 )
-_OF_RUNS = ((template("memory growth"), ()), (template("loss"), ()), (template("gradients"), ()))
+_OF_RUNS = ((template("memory growth"), ()), (template("loss"), ()))
 AREAS = {
     PatientKind.MACHINE: (
         (template("environment"), ("ENV",)),
@@ -79,8 +79,8 @@ AREAS = {
     ),
     PatientKind.SCRIPT: _OF_FILES,
     PatientKind.COMMAND: _OF_FILES,
-    PatientKind.RECORDING: _OF_RUNS,
-    PatientKind.PROCESS: (*_OF_RUNS, *_UNJUDGED),
+    PatientKind.RECORDING: (*_OF_RUNS, _BY_RUN[0]),
+    PatientKind.PROCESS: (*_OF_RUNS, *_BY_RUN),
 }
 """Areas of an examination, each with the topics whose checks judge it beside those that name it (`judges`)."""
 

@@ -272,7 +272,7 @@ class LoopRead(Well):
     [
         (lambda: script(LOADING, Well, LoopRead), "can be read (data loading, training loop). Precision, "),
         (lambda: script(LOADING, Well), "can be read (data loading). Training loop, precision, "),
-        (lambda: script(TRAINING, Well, LoopRead), "can be read (training loop). Precision, settings, labels, "),
+        (lambda: script(TRAINING, Well, LoopRead), "can be read (training loop). Precision, settings, gradients, "),
         (lambda: script(LOADING, Blind, LoopRead), "can be read (training loop). Data loading, "),
         (lambda: script(LOADING, Broken, LoopRead), "(training loop), but 1 check crashed. Data loading, "),
         (run, "Memory growth, loss, gradients, batch, labels and schedule were not judged."),
