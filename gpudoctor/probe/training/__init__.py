@@ -6,14 +6,78 @@ A light step is only timed, and nothing here runs in it (`clock.light`). A devic
 
 from __future__ import annotations
 
-from typing import Any, Callable
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from time import perf_counter
+from typing import TYPE_CHECKING, Any, Callable
 
+from ..call_sites import where
+from ..clock import PROBE
 from ..guard import interrupts
+from ..tensor_reads import Budget
+
+if TYPE_CHECKING:
+    from ..probe import Probe
+
+_SHARE, _FIRST = 0.0005, 3
+"""Share of the time for the looks of one kind, and how many are taken whatever they cost."""
 
 _TOLD = frozenset(
     {"builtins", "torch", "datasets", "numpy", "accelerate", "transformers", "lightning", "pytorch_lightning"}
 )
 """Libraries whose lengths run no code of the program's."""
+
+
+class Look:
+    """One kind of look at the training: when it is due, what it costs, what it has written down."""
+
+    def __init__(self, probe: Probe) -> None:
+        self._probe = probe
+        self._torch = probe.torch
+        self.again()
+
+    def again(self) -> None:
+        """For a new recording nothing has been seen."""
+        self._budget = Budget(_SHARE)
+        self._next = 0
+        self._told: dict[str, str] = {}
+
+    def tell(self) -> None:
+        """Write what is known by now; nothing, where each look is written down at once."""
+
+    def due(self, number: int) -> bool:
+        """Whether to take this look: the first ones, each power of two, and some more while they are cheap."""
+        return number <= _FIRST or not number & (number - 1) or (not number & 15 and self._budget.due())
+
+    def ripe(self) -> bool:
+        """Whether the first step since 1, 2, 4, 8... steps is over."""
+        index = self._probe.steps.index
+        if index < self._next:
+            return False
+        self._next = 1 << index.bit_length()
+        return True
+
+    @contextmanager
+    def charged(self) -> Iterator[None]:
+        """Charge what is done meanwhile to the budget, and to the probe's time."""
+        began = perf_counter()
+        yield
+        took = perf_counter() - began
+        self._budget.charge(took)
+        self._probe.clock.charge(PROBE, took)
+
+    def place(self) -> dict[str, Any]:
+        """Path and line of the program that led here."""
+        path, line, _ = where(self._probe.places.user_frame(sys._getframe(2)))
+        return {"path": path, "line": line}
+
+    def write(self, kind: str, facts: dict[str, Any]) -> None:
+        """Write a record down, if it says something new."""
+        text = repr(facts)
+        if text != self._told.get(kind):
+            self._told[kind] = text
+            self._probe.record(kind, {"step": self._probe.steps.index, **facts})
 
 
 def both(first: Callable[..., Any], second: Callable[..., Any]) -> Callable[..., None]:

@@ -6,21 +6,17 @@ from __future__ import annotations
 
 import sys
 import weakref
-from time import perf_counter
 from typing import TYPE_CHECKING, Any, Callable
 
-from ..clock import PROBE
 from ..losses import behind
 from ..models import class_name, parts, unwrapped
-from ..tensor_reads import Budget, capturing
+from ..tensor_reads import capturing
+from . import Look
 
 if TYPE_CHECKING:
     from ..probe import Probe
 
 HOOK = "arguments"
-_SHARE = 0.0005
-"""Share of the time for these looks, beyond the first ones and those that are a power of two."""
-_FIRST = 3
 _MODELS = 32
 _ROWS, _COLUMNS, _NUMBERS = 64, 8192, 1024
 """Rows of a batch that are looked at, tokens and numbers of each."""
@@ -63,19 +59,17 @@ class Known:
         }
 
 
-class Arguments:
+class Arguments(Look):
     """Looks at the arguments of the outermost model, and at the targets of the loss behind it."""
 
     def __init__(self, probe: Probe) -> None:
-        self._probe = probe
-        self._torch = probe.torch
+        super().__init__(probe)
         self._reading = probe.guard.reading(HOOK, self._given)
         self._attending = probe.guard.safely(HOOK, self._attended)
-        self.again()
 
     def again(self) -> None:
         """For a new recording no model has been called."""
-        self._budget = Budget(_SHARE)
+        super().again()
         self._known: dict[int, Known] = {}
         self._hooks: list[Any] = []
         self._pending: dict[str, Any] | None = None
@@ -85,9 +79,6 @@ class Arguments:
         """The tokens of the last look, until its backward pass; the model's name, whether it had several."""
         self._sums: dict[str, list[float]] = {}
         """By model: labels, padding among them; labels that are the token so many places on, and that could be."""
-
-    def tell(self) -> None:
-        """Each look has been told."""
 
     def begins(self, module: Any, args: Any, kwargs: Any, grad: bool) -> None:
         """The outermost module is called."""
@@ -108,17 +99,10 @@ class Arguments:
             if words.pad is None:
                 words.pad = known.pad
         known.looks += 1
-        looks = known.looks
-        if looks > _FIRST and looks & (looks - 1) and (looks & 15 or not self._budget.due()):
-            return
-        began = perf_counter()
-        named = {name: value for name, value in zip(known.names, args) if name not in kwargs} | kwargs
-        self._look(known, named)
-        self._spend(perf_counter() - began)
-
-    def _spend(self, took: float) -> None:
-        self._budget.charge(took)
-        self._probe.clock.charge(PROBE, took)
+        if self.due(known.looks):
+            with self.charged():
+                named = {name: value for name, value in zip(known.names, args) if name not in kwargs}
+                self._look(known, named | kwargs)
 
     def ends(self) -> None:
         """The call is over: only now it is known what attention was given."""
@@ -211,14 +195,13 @@ class Arguments:
         if tokens is None:
             return
         ids, model, several = tokens
-        began = perf_counter()
-        nodes = [node for node in behind(root.grad_fn, (_LOSS,)) if type(node).__name__ == _LOSS]
-        vectors = [vector for node in nodes if (vector := self._compared(node, ids)) is not None]
-        if len(vectors) == 1:  # heads that predict further tokens have a loss each
-            self._probe.numerics.read_all(
-                vectors[0].to(self._torch.float64), lambda values: self._note(model, several, values)
-            )
-        self._spend(perf_counter() - began)
+        with self.charged():
+            nodes = [node for node in behind(root.grad_fn, (_LOSS,)) if type(node).__name__ == _LOSS]
+            vectors = [vector for node in nodes if (vector := self._compared(node, ids)) is not None]
+            if len(vectors) == 1:  # heads that predict further tokens have a loss each
+                self._probe.numerics.read_all(
+                    vectors[0].to(self._torch.float64), lambda values: self._note(model, several, values)
+                )
 
     def _compared(self, node: Any, ids: Any) -> Any:
         torch = self._torch

@@ -4,21 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from itertools import islice
-from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
-from ..clock import PROBE
-from ..tensor_reads import Budget
-from . import length
+from . import Look, length
 
 if TYPE_CHECKING:
     from ..probe import Probe
 
 HOOK = "batches"
-_SHARE = 0.0005
-"""Share of the time for these looks, beyond those at draws that are a power of two."""
-_FIRST = 3
-"""Draws of a loader that are looked at in any case."""
 _ROWS, _COLUMNS, _HASHED = 64, 8192, 256
 """Rows of a batch that are looked at, tokens of each, and numbers of each tensor's rows that are hashed."""
 _PARTS = 16
@@ -50,25 +43,20 @@ class Words:
         self.tokenizer = owner if sure else self.tokenizer
 
 
-class Batches:
+class Batches(Look):
     """Looks at batches, the first ones and then ever fewer."""
 
     def __init__(self, probe: Probe) -> None:
-        self._probe = probe
-        self._torch = probe.torch
+        super().__init__(probe)
         spread = self._torch.arange(1, 5 * _HASHED, dtype=self._torch.int64) * -0x61C8864680B583EB
         self._weights = (spread ^ (spread >> 29)) * 0x3C6EF372FE94F82B | 1
-        self.again()
 
     def again(self) -> None:
         """For a new recording no batch has been drawn."""
-        self._budget = Budget(_SHARE)
+        super().again()
         self.words = Words()
         self._known: dict[int, dict[str, Any]] = {}
         """By loader: what does not change."""
-
-    def tell(self) -> None:
-        """Each look has been told."""
 
     def drawn(self, batch: Any) -> None:
         """A batch was drawn."""
@@ -76,14 +64,9 @@ class Batches:
         if entry is None:
             return
         entry.draws += 1
-        draws = entry.draws
-        if draws > _FIRST and draws & (draws - 1) and (draws & 15 or not self._budget.due()):
-            return
-        began = perf_counter()
-        self._look(entry, batch)
-        took = perf_counter() - began
-        self._budget.charge(took)
-        self._probe.clock.charge(PROBE, took)
+        if self.due(entry.draws):
+            with self.charged():
+                self._look(entry, batch)
 
     def _look(self, entry: Any, batch: Any) -> None:
         plain = self._torch.Tensor

@@ -7,21 +7,17 @@ of 4 where nobody divides, or of 1/4 where two do.
 
 from __future__ import annotations
 
-import sys
 import weakref
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
-from ..call_sites import Place, where
 from ..clock import EVALUATION
-from ..tensor_reads import Budget
-from . import both
+from . import Look, both
 
 if TYPE_CHECKING:
     from ..probe import Probe
 
 HOOK = "gradients"
-_SHARE, _FIRST = 0.0005, 3
 _PASSED = frozenset({"ToCopyBackward0", "NegBackward0", "ViewBackward0", "SqueezeBackward0", "CloneBackward0"})
 """Nodes that change nothing of a number's size."""
 _MEAN, _DEPTH, _MOST = 1, 8, 64
@@ -41,17 +37,16 @@ class Step:
         """Targets that each counts, as they become known."""
         self.draws: list[int] = []
         """The loader of each batch."""
-        self.places: set[Place] = set()
+        self.lines: set[Any] = set()
         self.passes = self.again = self.leaf = 0
 
 
-class Backwards:
+class Backwards(Look):
     """Looks at the backward passes of some steps, and at clips."""
 
-    def __init__(self, probe: Probe) -> None:
-        self._probe = probe
-        self._torch = probe.torch
-        self._budget = Budget(_SHARE)
+    def again(self) -> None:
+        """For a new recording nothing has been seen."""
+        super().again()
         self._open: Step | None = None
         """Of the first step nothing: no optimizer is known yet."""
         self._spent = 0.0
@@ -59,16 +54,11 @@ class Backwards:
         """Weak reference to the last loss."""
         self._left: tuple[int, int] | None = None
         """A gradient that its pass left, by its id and version."""
-        self._place: Place = (None, None, None)
+        self._place: dict[str, Any] = {}
         self._uneven: list[float] = []
         self._micro: dict[int, int] = {}
         self._tally = dict.fromkeys(("looks", "undivided", "twice", "again", "leaf"), 0)
         self._clips: dict[str, Any] = {}
-        self._told: dict[str, Any] = {}
-
-    def again(self) -> None:
-        """For a new recording nothing has been seen."""
-        self.__init__(self._probe)  # type: ignore[misc]
 
     # -- backward passes
 
@@ -84,8 +74,8 @@ class Backwards:
             return
         began = perf_counter()
         step.passes += 1
-        self._place = where(self._probe.places.user_frame(sys._getframe(3)))
-        step.places.add(self._place)
+        self._place = self.place()
+        step.lines.add(self._place["line"])
         before = self._root() if self._root is not None else None
         if root.grad_fn is None:
             step.leaf += 1
@@ -155,7 +145,7 @@ class Backwards:
             self._spent = 0.0
             if self._tally["looks"] & (self._tally["looks"] - 1) == 0:
                 self.tell()
-        if self._budget.count < _FIRST or self._budget.due():
+        if self._budget.count < 3 or self._budget.due():
             self._open = Step(self._probe.models.forwards)
 
     def _fold(self, step: Step) -> None:
@@ -165,7 +155,7 @@ class Backwards:
         tally["leaf"] += step.leaf == count
         # Micro batches: of one loader, else one call of a model for each.
         batches = len(step.draws) or self._probe.models.forwards - step.forwards
-        accumulates = len(step.places) == 1 and batches >= count > 1 >= len(set(step.draws)) and not step.again
+        accumulates = len(step.lines) == 1 and batches >= count > 1 >= len(set(step.draws)) and not step.again
         micro = count if accumulates else 1
         self._micro[micro] = self._micro.get(micro, 0) + 1
         if accumulates and len(step.weights) == count and min(step.weights) >= (1 - _NEAR) * max(step.weights):
@@ -183,8 +173,7 @@ class Backwards:
         numerics = self._probe.numerics
         if isinstance(limit, (int, float)) and 0 < limit < _NO_LIMIT:
             if not seen:
-                path, line, _ = where(self._probe.places.user_frame(sys._getframe(4)))
-                seen |= {"clips": 0, "scaled": 0, "path": path, "line": line}
+                seen |= {"clips": 0, "scaled": 0, **self.place()}
             scaled = numerics.carries_scale and limit < numerics.known_scale
             seen |= {"clips": seen["clips"] + 1, "scaled": seen["scaled"] + scaled, "limit": float(limit)}
             seen["scale"] = numerics.known_scale or None
@@ -198,13 +187,11 @@ class Backwards:
             **self._tally,
             "micro": max(self._micro, key=lambda count: self._micro[count], default=None),
             "uneven": spread[len(spread) // 2] if spread else None,
-            "path": self._place[0],
-            "line": self._place[1],
+            **self._place,
         }
-        for kind, facts, some in (("gradients", passes, self._micro), ("clips", {**self._clips}, self._clips)):
-            if some and facts != self._told.get(kind):
-                self._told[kind] = facts
-                self._probe.record(kind, {"step": self._probe.steps.index, **facts})
+        for kind, facts, some in (("gradients", passes, self._micro), ("clips", self._clips, self._clips)):
+            if some:
+                self.write(kind, facts)
 
 
 def install(probe: Probe) -> None:

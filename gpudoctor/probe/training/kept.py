@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import os
 import re
-import sys
 from typing import TYPE_CHECKING, Any
 
-from ..call_sites import where
 from ..wire.masking import mask_cut
+from . import Look
 
 if TYPE_CHECKING:
     from ..probe import Probe
@@ -18,17 +17,17 @@ _SAVES, _LONGEST = 32, 64
 """Saves whose sizes are kept: the first ones; characters of a file's name."""
 
 
-class Kept:
+class Kept(Look):
     """Bytes by line of the program."""
 
     def __init__(self, probe: Probe) -> None:
-        self._probe = probe
+        super().__init__(probe)
         self.predictions = probe.guard.reading(HOOK, self._predictions)
         self.size = probe.guard.reading(HOOK, self._size)
-        self.again()
 
     def again(self) -> None:
         """For a new recording nothing has been kept."""
+        super().again()
         self._most = 0
         self._saves: list[list[Any]] = []
 
@@ -40,7 +39,8 @@ class Kept:
         if size > self._most and hasattr(labels, "size"):
             self._most = size
             shape = " x ".join(map(str, held[0].shape))
-            self._tell("predictions", [self._row(shape, held[0].size // max(1, labels.size), size)])
+            growth = [self._row(shape, held[0].size // max(1, labels.size), size)]
+            self.write("memory", {"kind": "predictions", "growth": growth})
 
     def _size(self, path: Any) -> None:
         """`torch.save` has written a file."""
@@ -51,15 +51,12 @@ class Kept:
                 self.tell()
 
     def _row(self, *facts: Any) -> list[Any]:
-        return [*facts, *where(self._probe.places.user_frame(sys._getframe(1)))[:2]]
-
-    def _tell(self, kind: str, growth: list[list[Any]]) -> None:
-        self._probe.record("memory", {"step": self._probe.steps.index, "kind": kind, "growth": growth})
+        return [*facts, *self.place().values()]
 
     def tell(self) -> None:
         """Write what is known by now."""
         if self._saves:
-            self._tell("saves", self._saves)
+            self.write("memory", {"kind": "saves", "growth": self._saves})
 
 
 def install(probe: Probe) -> None:

@@ -2,23 +2,17 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterator
 from functools import partial
-from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
-from ..call_sites import Place, where
-from ..clock import PROBE
-from ..tensor_reads import Budget
 from ..wire.masking import mask_cut
+from . import Look
 
 if TYPE_CHECKING:
     from ..probe import Probe
 
 HOOK = "logged"
-_SHARE = 0.0005
-"""Share of the time for these readings."""
 _NAMES, _LONGEST, _POINTS = 64, 64, 32
 """Names that are kept, characters of one, and points of one: of more every second one goes."""
 _FIRST = 16
@@ -40,40 +34,35 @@ CALLS = (
 """Module, owner, function, and which of its arguments holds the numbers by name, or the name before its number."""
 
 
-class Logged:
+class Logged(Look):
     """The numbers so far, thinned out."""
 
     def __init__(self, probe: Probe) -> None:
-        self._probe = probe
+        super().__init__(probe)
         self._keep = probe.guard.reading(HOOK, self._read)
-        self.again()
 
     def again(self) -> None:
         """For a new recording nothing has been logged."""
-        self._budget = Budget(_SHARE)
+        super().again()
         self._inside = False
         self._series: dict[str, list[Any]] = {}
         self._by = ""
-        self._place: Place = (None, None, None)
+        self._place: dict[str, Any] = {}
 
     def call(self, by: str, at: int, args: Any, kwargs: Any) -> Any:
         """Around a call: those inside of it say the same again."""
         if self._inside or (self._budget.count >= _FIRST and not self._budget.due()):
             return
         self._inside = True
-        began = perf_counter()
-        self._keep(by, args[at:] or tuple(kwargs.values()))
-        took = perf_counter() - began
-        self._budget.charge(took)
-        self._probe.clock.charge(PROBE, took)
+        with self.charged():
+            self._keep(by, args[at:] or tuple(kwargs.values()))
         yield
         self._inside = False
 
     def _read(self, by: str, given: tuple[Any, ...]) -> None:
         numbers = list(self._numbers(given))
         if numbers and not self._by:
-            self._by = by
-            self._place = where(self._probe.places.user_frame(sys._getframe(1)))
+            self._by, self._place = by, self.place()
         for name, value in numbers:
             self._add(name, value)
         count = self._budget.count + 1
@@ -113,10 +102,8 @@ class Logged:
     def tell(self) -> None:
         """Write what is known by now."""
         if self._series:
-            path, line, _ = self._place
             series = [one[:3] for one in self._series.values()]
-            fields = {"step": self._probe.steps.index, "by": self._by, "series": series, "path": path, "line": line}
-            self._probe.record("logged", fields)
+            self.write("logged", {"by": self._by, "series": series, **self._place})
 
 
 def install(probe: Probe) -> None:

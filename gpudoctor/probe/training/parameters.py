@@ -6,17 +6,12 @@ Looked at when 1, 2, 4, 8... steps are over: no value is read, only names, sizes
 from __future__ import annotations
 
 import re
-import sys
 import weakref
 from collections.abc import Mapping
-from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
-from ..call_sites import Place, where
-from ..guard import CALLER
 from ..models import held_by, parameters, parts, unwrapped
-from ..tensor_reads import Budget
-from . import both
+from . import Look, both
 
 if TYPE_CHECKING:
     from ..probe import Probe
@@ -27,35 +22,25 @@ _LORA = re.compile(r"(?:^|\.)([^.]+)\.lora_(?:embedding_)?[AB]\.")
 _WRAPPED = re.compile(r"\.(?:base_layer|original_module|modules_to_save|token_adapter)\b")
 """What PEFT puts between a module's name and its weights."""
 _NAMES = 16
-_SHARE = 0.0005
-"""Share of the time for looks at batches, once a vocabulary has grown."""
 
 
-class Trained:
+class Trained(Look):
     """Looks at the largest model that an optimizer trains."""
 
     def __init__(self, probe: Probe) -> None:
-        self._probe = probe
-        self._next = 1
-        self._told: dict[str, Any] = {}
+        super().__init__(probe)
         self.grown: tuple[int, ...] = ()
         """A vocabulary's rows before and after it was resized."""
         self._new = self._batches = 0
         """New tokens among the inputs, and batches that were looked at for them."""
-        self._budget = Budget(_SHARE)
         self.loaded: list[Any] = []
         """Weak references to the parameters of adapters that were read from a file."""
-        self.place: Place = (None, None, None)
-
-    def again(self) -> None:
-        """For a new recording nothing has been told."""
-        self._next, self._told = 1, {}
+        self.made: dict[str, Any] = {}
+        """Where that was."""
 
     def stepped(self) -> None:
         """A step has ended."""
-        index = self._probe.steps.index
-        if index >= self._next:
-            self._next = index + 1 if index < 2 else 2 * index
+        if self.ripe():
             self.tell()
 
     def tell(self) -> None:
@@ -88,12 +73,9 @@ class Trained:
             "batches": self._batches,
             "loaded": len(alive),
             "loaded_kept": sum(id(p) in kept for p in alive),
-            "path": self.place[0],
-            "line": self.place[1],
+            **self.made,
         }
-        if facts != self._told:
-            self._told = facts
-            self._probe.record("parameters", {"step": self._probe.steps.index, **facts})
+        self.write("parameters", facts)
 
     def _frozen_tables(self, model: Any, own: Mapping[str, Any]) -> list[str]:
         """Embeddings and heads over the vocabulary of which nothing is trained."""
@@ -114,16 +96,15 @@ class Trained:
         """A batch was drawn: does it have any of the new tokens?"""
         if not self.grown or not isinstance(batch, Mapping) or (self._batches >= 3 and not self._budget.due()):
             return
-        began, plain = perf_counter(), self._probe.torch.Tensor
         ids: Any = batch.get("input_ids")
         mask: Any = batch.get("attention_mask")
-        if type(ids) is plain and ids.is_cpu and not ids.is_floating_point():
-            new: Any = ids >= self.grown[0]
-            if type(mask) is plain and mask.shape == ids.shape:
-                new = new & (mask != 0)
-            self._batches += 1
-            self._new += int(new.count_nonzero())
-        self._budget.charge(perf_counter() - began)
+        if type(ids) is self._torch.Tensor and ids.is_cpu and not ids.is_floating_point():
+            with self.charged():
+                new: Any = ids >= self.grown[0]
+                if type(mask) is self._torch.Tensor and mask.shape == ids.shape:
+                    new = new & (mask != 0)
+                self._batches += 1
+                self._new += int(new.count_nonzero())
 
 
 def _size(some: Any) -> int:
@@ -139,15 +120,15 @@ def install(probe: Probe) -> None:
     probe.drawn = both(probe.drawn, guard.reading(HOOK, trained.drawn))
 
     def resize(args: Any, _kwargs: Any) -> Any:
-        place, before = where(probe.places.user_frame(sys._getframe(CALLER))), _rows(args[0])
+        place, before = trained.place(), _rows(args[0])
         if (yield) is not None and 0 < before < _rows(args[0]):
-            trained.grown, trained.place = (before, _rows(args[0])), place
+            trained.grown, trained.made = (before, _rows(args[0])), place
 
     def load(args: Any, _kwargs: Any) -> Any:
-        place = where(probe.places.user_frame(sys._getframe(CALLER)))
+        place = trained.place()
         yield
         trained.loaded = [weakref.ref(p) for name, p in parameters(args[0]).items() if _LORA.search(name)]
-        trained.place = trained.place if trained.grown else place
+        trained.made = trained.made if trained.grown else place
 
     def hook(owner: str, name: str, work: Any) -> Any:
         return lambda module: guard.surround(HOOK, getattr(module, owner), name, work)

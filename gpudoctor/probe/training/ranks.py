@@ -9,13 +9,10 @@ import functools
 import sys
 import weakref
 import zlib
-from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
-from ..call_sites import where
-from ..clock import PROBE
 from ..models import class_name, held_by, parameters, unwrapped, wrapper
-from . import length
+from . import Look, length
 
 if TYPE_CHECKING:
     from ..probe import Probe
@@ -28,50 +25,43 @@ _PLACE = ("rank", "process_index", "shard_index", "index")
 _INSIDE = ("batch_sampler", "sampler", "dataset", "_distributed", "data_source")
 
 
-class Ranks:
+class Ranks(Look):
     """Sums up for the other ranks to compare with."""
 
     def __init__(self, probe: Probe) -> None:
-        self._probe = probe
+        super().__init__(probe)
         self._ddp: dict[str, Any] = {}
-        self.again()
 
     def again(self) -> None:
         """For a new recording nothing was looked at."""
-        self._next = 1
+        super().again()
         self._chosen: tuple[str, Any] | None = None
-        self._told: set[int] = set()
-
-    def tell(self) -> None:
-        """Everything is told when it is seen."""
+        self._split_told: set[int] = set()
 
     def wraps(self, _args: Any, _kwargs: Any) -> None:
         """DDP is put around a model."""
-        path, line, _ = where(self._probe.places.user_frame(sys._getframe(1)))
-        self._ddp = {"ddp": True, "path": path, "line": line}
+        self._ddp = {"ddp": True, **self.place()}
 
     def ended(self) -> None:
         """A watched step has ended: gradients are still there."""
-        index = self._probe.steps.index
-        if index < self._next:
+        if not self.ripe():
             return
-        self._next = 1 << index.bit_length()
+        index = self._probe.steps.index
         distributed = self._probe.torch.distributed
         started = distributed.is_available() and distributed.is_initialized()
         world = distributed.get_world_size() if started else self._probe.identity.world or 1
         if world > 1:
-            began = perf_counter()
-            self._split()
-            if not index & (index - 1):
-                self._sum({"step": index, "of": world, "grouped": started, **self._ddp})
-            self._probe.clock.charge(PROBE, perf_counter() - began)
+            with self.charged():
+                self._split()
+                if not index & (index - 1):
+                    self._sum({"step": index, "of": world, "grouped": started, **self._ddp})
 
     def _split(self) -> None:
         """How the training loader's data is split, once a loader."""
         entry: Any = self._probe.loaders.trains if self._probe.loaders is not None else None
         loader = entry.made() if entry is not None else None
-        if loader is not None and entry.number not in self._told:
-            self._told.add(entry.number)
+        if loader is not None and entry.number not in self._split_told:
+            self._split_told.add(entry.number)
             rows = loader.dataset if getattr(loader, "_dataset_kind", 1) == 0 else None
             fields: dict[str, Any] = {"size": length(rows), "each": length(loader) if rows is not None else None}
             fields |= {"splits": _splits(loader), "batch": entry.facts["batch_size"], "first": _first(rows)}

@@ -8,7 +8,7 @@ import weakref
 from types import CellType, FunctionType
 from typing import TYPE_CHECKING, Any
 
-from ..call_sites import where
+from . import Look
 
 if TYPE_CHECKING:
     from ..probe import Probe
@@ -20,23 +20,17 @@ _TOTALS = ("T_max", "total_steps", "num_training_steps", "total_iters", "total",
 _EMPTY = CellType()
 
 
-class Schedules:
+class Schedules(Look):
     """Knows the schedulers: each with its record, but for what is read when it is told."""
 
     def __init__(self, probe: Probe) -> None:
-        self._probe = probe
+        super().__init__(probe)
         self._known: list[tuple[weakref.ref[Any], dict[str, Any]]] = []
-        self._next = 1
-
-    def again(self) -> None:
-        """For a new recording nothing has been told."""
-        self._next = 1
 
     def made(self, args: Any, _kwargs: Any) -> None:
         """A scheduler is being made."""
         if len(self._known) < _MOST and self._of(args[0]) is None:
-            path, line, _ = where(self._probe.places.user_frame(sys._getframe(1)))
-            fields = {"id": len(self._known), "made": self._probe.steps.index, "path": path, "line": line}
+            fields = {"id": len(self._known), "made": self._probe.steps.index, **self.place()}
             self._known.append((weakref.ref(args[0]), fields))
 
     def _of(self, scheduler: Any) -> dict[str, Any] | None:
@@ -53,8 +47,7 @@ class Schedules:
     def ended(self) -> None:
         """A watched step has ended."""
         self._look()
-        if self._probe.steps.index >= self._next:
-            self._next = 2 * self._probe.steps.index
+        if self.ripe():
             self.tell()
 
     def _look(self) -> None:

@@ -7,7 +7,7 @@ from itertools import groupby
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any
 
-from . import both
+from . import Look, both
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -20,19 +20,12 @@ _ROWS, _BYTES, _TOKENS = 8, 46_000, 256
 _LOADERS = 4
 
 
-class Shown:
+class Shown(Look):
     """Writes the first batches down."""
-
-    def __init__(self, probe: Probe) -> None:
-        self._probe = probe
-        self.again()
 
     def again(self) -> None:
         """For a new recording nothing has been shown."""
         self._loaders: set[int] = set()
-
-    def tell(self) -> None:
-        """All is told at once."""
 
     def drawn(self, batch: Any) -> None:
         """A batch was drawn."""

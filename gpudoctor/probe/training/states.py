@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import os
 import re
-import sys
 import weakref
 from collections.abc import Mapping
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
-from ..call_sites import where
 from ..importlib_bootstrap import MISSING
 from ..models import class_name, unwrapped
+from . import Look
 
 if TYPE_CHECKING:
     from ..probe import Probe
@@ -24,15 +23,12 @@ _BESIDE = {"optimizer": ("optimizer.pt", "optimizer.bin"), "schedule": ("schedul
 """What Trainer and Accelerate write beside the weights."""
 
 
-class States:
+class States(Look):
     """Knows what was loaded and saved; its hooks are generators around the calls."""
-
-    def __init__(self, probe: Probe) -> None:
-        self._probe = probe
-        self.again()
 
     def again(self) -> None:
         """For a new recording nothing has been loaded."""
+        super().again()
         self._held: dict[tuple[str, str], float] = {}
         self._weights: list[list[Any]] = []
         self._taken = 0
@@ -40,7 +36,6 @@ class States:
         """The model that was loaded last, and its calls in training by then."""
         self._again = False
         """Whether it trained on, and a file of the same name was written, but for its numbers."""
-        self._next = 0
 
     def read(self, args: Any, kwargs: Any) -> Any:
         """`torch.load`, and safetensors' `load_file`."""
@@ -76,7 +71,7 @@ class States:
         result = yield
         if isinstance(given, Mapping) and given and result is not MISSING and len(self._weights) < _FILES:
             missing, unexpected = (list(getattr(result, name, ())) for name in ("missing_keys", "unexpected_keys"))
-            place = where(self._probe.places.user_frame(sys._getframe(1)))[:2]
+            place = self.place().values()
             named = [(*names, "")[0] for names in (missing, unexpected)]
             self._weights.append([class_name(args[0]), len(given), len(missing), len(unexpected), *named, *place])
             self._loaded, self._next = (weakref.ref(args[0]), self._calls(args[0])), 0
@@ -90,13 +85,11 @@ class States:
 
     def ended(self) -> None:
         """A watched step has ended."""
-        index = self._probe.steps.index
-        if index >= self._next:
+        if self.ripe():
             for model in self._probe.models.trained()[:_FILES]:  # transformers keeps where its weights are from
                 path = unwrapped(model).__dict__.get("name_or_path")
                 if path and os.path.isdir(_path(path)):
                     self._hold(os.path.join(_path(path), ""), {"weights": 1})
-            self._next = 2 * index
             self.tell()
 
     def tell(self) -> None:
@@ -105,9 +98,9 @@ class States:
             return
         stepped, base = self._probe.models.optimizers(), self._probe.torch.optim.Optimizer
         seen = all(type(known).load_state_dict is base.load_state_dict for known in stepped)
-        fields = {"step": self._probe.steps.index, "weights": self._weights, "taken": self._taken}
         files = [[*key, many] for key, many in self._held.items()] if seen else []
-        self._probe.record("state", {**fields, "files": files, "again": self._again})
+        fields = {"weights": self._weights, "taken": self._taken, "files": files, "again": self._again}
+        self.write("state", fields)
 
 
 def _path(given: Any) -> str:
