@@ -13,7 +13,7 @@ from .compiling import DYNAMO, leave_us_out
 from .deaths import install_exits
 from .hooks import backward, calls, forward, loader, optimizer, reads, streams, windows, workers
 from .probe import Probe
-from .training import arguments, batches, gradients, kept, logged, parameters, ranks, schedules, shown, states
+from .training import arguments, batches, gradients, kept, logged, parameters, ranks, schedules, states
 from .warned import install as install_warned
 
 HOOKS = {
@@ -39,7 +39,6 @@ HOOKS = {
     "parameters": parameters.install,
     "ranks": ranks.install,
     "schedules": schedules.install,
-    "shown": shown.install,
     "states": states.install,
 }
 

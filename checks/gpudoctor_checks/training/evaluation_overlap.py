@@ -7,9 +7,6 @@ from gpudoctor.lang import say
 from gpudoctor.model import Check, Code, Finding, Patient, Reads, Severity, Threshold
 from gpudoctor.model.unavailable import Unavailable
 
-_WIDTH = 8
-"""Numbers of a sample below which samples are equal by chance."""
-
 
 class EvaluationOverlap(Check):
     """The evaluation contains what the model was trained on.
@@ -45,18 +42,16 @@ class EvaluationOverlap(Check):
     )
 
     def examine(self, patient: Patient) -> Iterator[Finding]:
-        seen = data.overlap(patient.recording)
-        if not seen.evaluated:
+        common, evaluated, trained = data.overlap(patient.recording)
+        if data.EVALUATION not in data.looks(patient.recording):
             raise Unavailable(say("no evaluation was seen in the recording"))
+        again, of = data.repeated(patient.recording)
         # A training set of few different samples repeats itself: chance, and nothing to split.
-        varied = seen.repeated <= 0.1 * seen.rows
-        enough = seen.common > 1 and seen.common >= self.limit("share") * seen.evaluated
-        if enough and varied and seen.width >= _WIDTH:
+        if common > 1 and common >= self.limit("share") * evaluated and again <= 0.1 * of:
             message = say(
                 "{common} of {evaluated} evaluation samples looked at are also among {trained} training samples.",
-                common=seen.common,
-                evaluated=seen.evaluated,
-                trained=seen.trained,
+                common=common,
+                evaluated=evaluated,
+                trained=trained,
             )
-            share, role = seen.common / seen.evaluated, data.EVALUATION
-            yield data.shown(self, patient, "samples", message, share, Severity.WARNING, role=role)
+            yield data.shown(self, patient, "samples", message, common / evaluated, role=data.EVALUATION)

@@ -4,21 +4,17 @@ from collections.abc import Iterator, Sequence
 
 from gpudoctor.analysis.run.training import data
 from gpudoctor.lang import say
-from gpudoctor.model import Check, Code, Finding, Patient, Reads, Severity, Threshold
+from gpudoctor.model import Check, Code, Finding, Patient, Reads, Severity
 from gpudoctor.model.signs.recording import Record
 from gpudoctor.model.unavailable import Unavailable
 from gpudoctor.text import number, percent
 
-_IMAGE = (1, 3, 4)
-"""Channels of an image."""
-_SMALL, _BRIGHT, _SOME = 8, 100.0, 8
-"""Pixels of a side at least, the greatest value of raw pixels at least, rows of a batch that are compared."""
-_LEAST, _CONSTANT, _REPEATED = 32, 0.95, 0.2
-"""Samples that are compared at least; share of numbers that are the same in all of them: borders of MNIST are a third;
-share of samples that come again: made-up texts do, too.
+_IMAGE, _SMALL, _BRIGHT = (1, 3, 4), 8, 100.0
+"""Channels of an image, pixels of a side at least, the greatest value of raw pixels at least."""
+_SOME, _LEAST, _CONSTANT, _REPEATED, _SEEN = 8, 32, 0.95, 0.2, 0.05
+"""Rows of a batch and samples that are compared at least; share of numbers that are the same in all of them: borders of
+MNIST are a third; share of samples that come again; share of padding in sight.
 """
-
-_RANGE = ((min, "least"), (max, "most"))
 
 
 class InputsUnlike(Check):
@@ -52,15 +48,6 @@ class InputsUnlike(Check):
     reads = frozenset({Reads.RECORDING})
     severity = Severity.WARNING
     judges = "batch"
-    thresholds = (
-        Threshold(
-            name="padding_share",
-            default=0.05,
-            unit="1",
-            source="convention",
-            meaning="Less padding in sight of the attention, by tokens, is not reported.",
-        ),
-    )
 
     def examine(self, patient: Patient) -> Iterator[Finding]:
         recording = patient.recording
@@ -69,9 +56,8 @@ class InputsUnlike(Check):
             raise Unavailable(say("no batch was seen in the recording"))
         if calls["layer"]:
             yield from self._layer(patient, calls["layer"])
-        if seen is not None and calls["ids"]:
-            yield from self._attention(patient, seen, calls["ids"])
         if seen is not None:
+            yield from self._attention(patient, seen, calls["ids"])
             yield from self._rows(patient, seen)
 
     def _layer(self, patient: Patient, layers: Sequence[Record]) -> Iterator[Finding]:
@@ -79,16 +65,12 @@ class InputsUnlike(Check):
         last, of = layers[-1], sum(int(item.get("of") or 0) for item in layers)
         layer, shape = str(last.get("layer")), [int(size) for size in last.get("shape") or ()]
         if bad := of - sum(int(item.get("finite") or 0) for item in layers):
-            message = say(
-                "The first layer ({layer}) is given {bad:,} values that are not finite, of {of:,} looked at.",
-                layer=layer,
-                bad=bad,
-                of=of,
-            )
+            message = say("{bad:,} of {of:,} values that {layer} is given are not finite.", bad=bad, of=of, layer=layer)
             breaks = say("the outputs are no numbers")
-            yield data.shown(self, patient, "unreal", message, bad / of, Severity.ERROR, breaks=breaks)
+            yield data.shown(self, patient, "unreal", message, bad / of, breaks=breaks)
             return
-        least, most = (end(float(item.get(name) or 0.0) for item in layers) for end, name in _RANGE)
+        least = min(float(item.get("least") or 0.0) for item in layers)
+        most = max(float(item.get("most") or 0.0) for item in layers)
         mean, convolves = float(last.get("mean") or 0.0), int(last.get("dims") or 0) >= 4
         pixels = last.get("rounded") == last.get("of") and least >= 0.0 and _BRIGHT <= most <= 255.0 and mean > 1.0
         if pixels and (shape[1] in _IMAGE if convolves else shape[-1] >= 256):
@@ -99,56 +81,44 @@ class InputsUnlike(Check):
                 most=number(most),
                 mean=number(round(mean)),
             )
-            norm = "Norm" in f"{layer} {last.get('next')}"
-            yield data.shown(self, patient, "pixels", message, most, Severity.NOTE if norm else Severity.WARNING)
+            severity = Severity.NOTE if "Norm" in f"{layer} {last.get('next')}" else None
+            yield data.shown(self, patient, "pixels", message, most, severity=severity)
         if convolves and len(shape) == 4 and shape[3] in _IMAGE and shape[1] == shape[2] >= _SMALL:
-            message = say(
-                "The first convolution is given {shape}. The channels are last, so it takes {channels} rows of the "
-                "image for channels.",
-                shape=" x ".join(map(number, shape)),
-                channels=shape[1],
-            )
+            sizes = " x ".join(map(number, shape))
+            message = say("The first convolution is given {sizes}: the channels are last.", sizes=sizes)
             breaks = say("the convolution slides over columns and channels")
-            yield data.shown(self, patient, "last", message, shape[3], Severity.ERROR, breaks=breaks)
-        yield from self._constant(patient, [item for item in layers if int(item.get("rows") or 0) >= _SOME])
-
-    def _constant(self, patient: Patient, layers: Sequence[Record]) -> Iterator[Finding]:
-        """Numbers that are the same in all samples of a batch. Zeros are rare words, or borders, if others differ."""
-        rows, shares = sum(int(item.get("rows")) for item in layers), list[float]()
-        for item in layers:
-            features = int(item.get("of")) // int(item.get("rows"))
-            alike = int(item.get("alike") or 0)
+            yield data.shown(self, patient, "last", message, shape[3], breaks=breaks)
+        # Numbers that are the same in all samples. Zeros are rare words, or borders, if others differ.
+        wide = [item for item in layers if int(item.get("rows") or 0) >= _SOME]
+        rows, shares = sum(int(item.get("rows")) for item in wide), list[float]()
+        for item in wide:
+            features, alike = int(item.get("of")) // int(item.get("rows")), int(item.get("alike") or 0)
             shares.append((alike if alike == features else int(item.get("constant") or 0)) / features)
-        share = min(shares, default=0.0)
-        if rows < _LEAST or share < _CONSTANT:
-            return
-        message = say(
-            "{share} of what the first layer is given is the same in all samples of a batch ({rows:,} looked at).",
-            share=percent(share),
-            rows=rows,
-        )
-        breaks = say("all samples are alike to the model") if share == 1.0 else None
-        severity = Severity.ERROR if breaks else Severity.WARNING
-        yield data.shown(self, patient, "constant", message, share, severity, breaks=breaks)
+        if rows >= _LEAST and (share := min(shares)) >= _CONSTANT:
+            message = say(
+                "{share} of the first layer's input is the same in all samples of a batch ({rows:,} looked at).",
+                share=percent(share),
+                rows=rows,
+            )
+            same = say("all samples are alike to the model") if share == 1.0 else None
+            yield data.shown(self, patient, "constant", message, share, breaks=same)
 
     def _attention(self, patient: Patient, seen: data.Looks, calls: Sequence[Record]) -> Iterator[Finding]:
         """Padding that no mask hides; a causal model sees none that comes after the text."""
-        last, unmasked = calls[-1], any(item.get("attention") is False for item in calls)
-        given = last.get("mask") == "attention_mask" and seen.records[-1].get("masked")
-        if not given and (last.get("mask") or not (last.get("takes_mask") or unmasked)):
-            return
-        sides = ("before",) if last.get("causal") else ("before", "after")
-        pads = sum(seen.total(f"seen_{side}" if given else side) for side in sides)
+        last = calls[-1] if calls else {}
+        masked = last.get("mask") == "attention_mask" and seen.records[-1].get("masked")
+        bare = last.get("takes_mask") or any(item.get("attention") is False for item in calls)
+        pads = seen.total("seen_before") + (0 if last.get("causal") else seen.total("seen_after"))
         share = pads / max(1, seen.total("tokens"))
-        if not pads or share < self.limit("padding_share"):
-            return
-        message = say(
-            "Attention sees {seen:,} padding tokens, {share} of all: {how}.",
-            seen=pads,
-            share=percent(share),
-            how=say("its mask does not hide them") if given else say("it is given no mask"),
-        )
-        yield data.shown(self, patient, "attended", message, share, Severity.WARNING)
+        if (masked or (bare and not last.get("mask"))) and share >= _SEEN:
+            how = say("its mask does not hide them") if masked else say("it is given no mask")
+            message = say(
+                "Attention sees {seen:,} padding tokens, {share} of all: {how}.",
+                seen=pads,
+                share=percent(share),
+                how=how,
+            )
+            yield data.shown(self, patient, "attended", message, share)
 
     def _rows(self, patient: Patient, seen: data.Looks) -> Iterator[Finding]:
         """Positions, and samples that come again within an epoch of a sampler that draws each once."""
@@ -159,15 +129,11 @@ class InputsUnlike(Check):
                 jumps=jumps,
                 tokens=tokens,
             )
-            yield data.shown(self, patient, "positions", message, jumps / tokens, Severity.WARNING)
-        found, loader = data.overlap(patient.recording), seen.records[-1].get("loader")
+            yield data.shown(self, patient, "positions", message, jumps / tokens)
+        (again, rows), loader = data.repeated(patient.recording), seen.records[-1].get("loader")
         records = [item for rank in patient.recording.ranks for item in rank.of("loader") if item.get("id") == loader]
         once = bool(records) and (records[-1].get("order") or records[-1].get("iterable"))
-        share = found.repeated / max(1, found.rows)
-        if once and found.rows >= _LEAST and found.width >= 16 and share >= _REPEATED:
-            message = say(
-                "{repeated} of {rows} samples of one epoch that were looked at came twice or more.",
-                repeated=found.repeated,
-                rows=found.rows,
-            )
-            yield data.shown(self, patient, "repeated", message, share, Severity.WARNING)
+        # A small world has few different samples, so this is a note.
+        if once and rows >= _LEAST and again >= _REPEATED * rows:
+            message = say("{again} of {rows} samples of an epoch looked at came twice or more.", again=again, rows=rows)
+            yield data.shown(self, patient, "repeated", message, again / rows, severity=Severity.NOTE)

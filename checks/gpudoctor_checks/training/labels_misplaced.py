@@ -4,13 +4,15 @@ from collections.abc import Iterator
 
 from gpudoctor.analysis.run.training import data
 from gpudoctor.lang import say
-from gpudoctor.model import Check, Code, Finding, Patient, Reads, Severity, Threshold
+from gpudoctor.model import Check, Code, Finding, Patient, Reads, Severity
 from gpudoctor.model.signs.recording import Record
 from gpudoctor.model.unavailable import Unavailable
 from gpudoctor.text import percent
 
-_LABELS, _ROWS, _SHARE, _OTHER = 64, 3, 0.05, 0.9
-"""Labels and rows that are chance below, share of them, and the one from which on a second shift fits as well."""
+_LABELS, _ROWS, _SHARE = 64, 3, 0.05
+"""Labels and rows that are chance below, share of them."""
+_MATCH, _OTHER = 0.98, 0.9
+"""From this share of labels that fit on, that is the shift, if no other one fits so well."""
 
 
 class LabelsMisplaced(Check):
@@ -43,15 +45,6 @@ class LabelsMisplaced(Check):
     reads = frozenset({Reads.RECORDING})
     severity = Severity.ERROR
     judges = "labels"
-    thresholds = (
-        Threshold(
-            name="match",
-            default=0.98,
-            unit="1",
-            source="all but the places of corrupted tokens",
-            meaning="If at least this share of labels is the token so many places on, that is the shift.",
-        ),
-    )
 
     def examine(self, patient: Patient) -> Iterator[Finding]:
         targets, seen = data.calls(patient.recording)["targets"], data.looks(patient.recording).get(data.TRAINING)
@@ -67,37 +60,39 @@ class LabelsMisplaced(Check):
         hits, of = list(last.get("hits")), list(last.get("counted"))
         shares = [hit / count if count else 0.0 for hit, count in zip(hits, of, strict=True)]
         best = max(range(len(shares)), key=shares.__getitem__)
-        clear = shares[best] >= self.limit("match") and sorted(shares)[-2] < _OTHER
-        if of[0] >= _LABELS and clear and best != 1 and not (best == 0 and last.get("several")):
-            what = say("the token after the next one: the labels are shifted twice")
-            breaks: str | None = say("the model learns another text than it is given")
-            if best == 0:
-                what, breaks = say("the very token that the model sees there: it learns to copy its input"), None
-            message = say("{hits:,} of {of:,} labels are {what}.", hits=hits[best], of=of[best], what=what)
-            how, severity = ("twice", Severity.ERROR) if best else ("copy", Severity.WARNING)
-            yield data.shown(self, patient, how, message, shares[best], severity, breaks=breaks)
+        if of[0] >= _LABELS and shares[best] >= _MATCH and sorted(shares)[-2] < _OTHER:
+            if best > 1:
+                breaks = say("the model learns another text than it is given")
+                message = say(
+                    "{hits:,} of {of:,} labels are the token after the next one: the labels are shifted twice.",
+                    hits=hits[best],
+                    of=of[best],
+                )
+                yield data.shown(self, patient, "twice", message, shares[best], breaks=breaks)
+            elif not best and not last.get("several"):
+                message = say(
+                    "{hits:,} of {of:,} labels are the very token that the model sees there: it learns to copy.",
+                    hits=hits[0],
+                    of=of[0],
+                )
+                yield data.shown(self, patient, "copy", message, shares[0])
         labels, pads = int(last.get("labels") or 0), int(last.get("pads") or 0)
         # Classes of tokens may have the padding's number, and are no tokens.
         if labels and pads >= _SHARE * labels and shares[best] >= _OTHER:
-            message = say(
-                "{share} of the labels that the loss counts are padding ({pads:,} of {labels:,}).",
-                share=percent(pads / labels),
-                pads=pads,
-                labels=labels,
-            )
-            yield data.shown(self, patient, "padding", message, pads / labels, Severity.WARNING)
+            share = pads / labels
+            message = say("{share} of {of:,} labels that the loss counts are padding.", share=percent(share), of=labels)
+            yield data.shown(self, patient, "padding", message, share)
 
     def _prompts(self, patient: Patient, seen: data.Looks) -> Iterator[Finding]:
         """A mask of the prompt that counts from the left, where rows are padded at the left."""
-        left, opened, whole = (seen.total(name) for name in ("left", "opened", "rows"))
-        few = opened < max(_ROWS, _SHARE * left) or whole - left < _ROWS
-        if few or opened != seen.total("opened_left"):
-            return
-        message = say(
-            "{opened:,} of {left:,} rows padded at the left are trained from their first token; none of {whole:,} "
-            "others is. The mask of the prompt lies on the padding.",
-            opened=opened,
-            left=left,
-            whole=whole - left,
-        )
-        yield data.shown(self, patient, "prompt", message, opened / left, Severity.WARNING)
+        left, opened, rows = (seen.total(name) for name in ("left", "opened", "rows"))
+        few = opened < max(_ROWS, _SHARE * left) or rows - left < _ROWS
+        if not few and opened == seen.total("opened_left"):
+            message = say(
+                "{opened:,} of {left:,} rows padded at the left are trained from their first token, and none of "
+                "{others:,} others. The mask of the prompt lies on the padding.",
+                opened=opened,
+                left=left,
+                others=rows - left,
+            )
+            yield data.shown(self, patient, "prompt", message, opened / left)

@@ -67,38 +67,28 @@ class LabelsUntrained(Check):
         if chance or none < max(_ROWS, self.limit("row_share") * rows):
             return
         empty, full = data.unlabelled(seen), 2 * seen.total("unlabelled_full") > none
-        wide = max(int(item.get("width") or 0) for item in seen.records)
         message = say(
             "{none:,} of {rows:,} {which} have no label{why}{nan}.",
             none=none,
             rows=rows,
             which=say("training rows") if role == data.TRAINING else say("evaluation rows"),
-            why=say(": most fill all {wide:,} tokens, so their answers were cut off", wide=wide) if full else "",
+            why=say(": most fill the whole width, so their answers were cut off") if full else "",
             nan=say("; {empty:,} batches have none at all: a loss of 0 / 0", empty=empty) if empty else "",
         )
-        severity, breaks = Severity.WARNING, None
-        if empty:
-            severity, breaks = Severity.ERROR, say("the loss of such batches is NaN")
-        yield data.shown(
-            self, patient, "cut" if full else "rows", message, none / rows, severity, role=role, breaks=breaks
-        )
+        breaks = say("the loss of such batches is NaN") if empty else None
+        yield data.shown(self, patient, "cut" if full else "rows", message, none / rows, role=role, breaks=breaks)
 
     def _end(self, patient: Patient, seen: data.Looks) -> Iterator[Finding]:
-        rows, untrained = seen.total("rows"), seen.total("unended")
-        few = untrained < max(_ROWS, 0.5 * rows)
-        if few or seen.total("trained_ends") or not data.labels_copied(seen):
+        rows, untrained, ends = seen.total("rows"), seen.total("unended"), seen.records[-1].get("eos")
+        if untrained < max(_ROWS, 0.5 * rows) or seen.total("trained_ends") or not data.labels_copied(seen):
             return
-        ends = seen.records[-1].get("eos")
         pads = seen.records[-1].get("pad") in ends
         message = say(
-            "The end token ({end}){padded} is in {ends:,} of {rows:,} rows and never among the {labels:,} labels. The "
-            "model does not learn to stop.",
+            "The end token ({end}){padded} ends {rows:,} rows and is never a label. The model does not learn to stop.",
             end=", ".join(map(str, ends)),
             padded=say(", also the padding,") if pads else "",
-            ends=seen.total("ends"),
-            rows=rows,
-            labels=seen.total("labels"),
+            rows=untrained,
         )
-        breaks = say("generated text does not end by itself")
+        breaks, severity = say("generated text does not end by itself"), Severity.WARNING
         how = "pad" if pads else "end"
-        yield data.shown(self, patient, how, message, untrained / rows, Severity.WARNING, breaks=breaks)
+        yield data.shown(self, patient, how, message, untrained / rows, breaks=breaks, severity=severity)

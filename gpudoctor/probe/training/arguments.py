@@ -1,5 +1,5 @@
-"""What the model is called with, and what its loss compares: padding that attention sees, positions, shifted labels,
-the numbers that its first layer is given.
+"""What the model is called with, and what its loss compares: padding that attention sees, shifted labels, the numbers
+that its first layer is given; dropout that an evaluation leaves on.
 """
 
 from __future__ import annotations
@@ -12,12 +12,14 @@ from ..losses import behind
 from ..models import class_name, parts, unwrapped
 from ..tensor_reads import capturing
 from . import Look
+from .batches import Words, tokens
 
 if TYPE_CHECKING:
     from ..probe import Probe
 
 HOOK = "arguments"
-_MODELS = 32
+_MODELS, _TESTS = 32, 64
+"""Models that are looked at, and calls of each in evaluations."""
 _ROWS, _COLUMNS, _NUMBERS = 64, 8192, 1024
 """Rows of a batch that are looked at, tokens and numbers of each."""
 _OFFSETS = 3
@@ -30,22 +32,30 @@ _NO_TOKENS = (*_NO_MASK, "attention_mask", "mask", "decoder_attention_mask")
 class Known:
     """What does not change about a model."""
 
-    def __init__(self, torch: Any, module: Any) -> None:
-        self.module = weakref.ref(module)
-        self.looks = 0
+    def __init__(self, torch: Any, module: Any, words: Words) -> None:
         inner = unwrapped(module)
-        self.name = class_name(inner)
+        self.module, self.name = weakref.ref(module), class_name(inner)
+        self.looks = self.tests = self.drew = 0
+        """Calls in training; in evaluations; those of these that drew random numbers."""
         forward: Any = getattr(type(inner), "forward", None)
         while hasattr(forward, "__wrapped__"):
             forward = forward.__wrapped__
         code = getattr(forward, "__code__", None)
         self.names: tuple[str, ...] = code.co_varnames[1 : code.co_argcount] if code is not None else ()
-        self.config = inner.__dict__.get("config")
-        every = parts(module)
-        self.causal = any(part.__dict__.get("is_causal") is True for part in every.values())
-        self.pad = next((part.padding_idx for part in every.values() if isinstance(part, torch.nn.Embedding)), None)
-        attention = next((p for p in every.values() if isinstance(p, torch.nn.MultiheadAttention)), None)
-        leaves = [part for part in every.values() if not part._modules and part.__dict__]
+        config, every = inner.__dict__.get("config"), list(parts(module).values())
+        self.several = bool(getattr(config, "is_encoder_decoder", False))
+        self.causal = any(part.__dict__.get("is_causal") is True for part in every)
+        self.drops = next(filter(None, map(_always_drops, every)), {})
+        """Where a part drops values in eval mode, too."""
+        self.device = next(
+            (p.device for part in every for p in part._parameters.values() if p is not None), torch.device("cpu")
+        )
+        if config is not None:
+            words.learn(config, False)
+        if words.pad is None:
+            words.pad = next((part.padding_idx for part in every if isinstance(part, torch.nn.Embedding)), None)
+        attention = next((part for part in every if isinstance(part, torch.nn.MultiheadAttention)), None)
+        leaves = [part for part in every if not part._modules and part.__dict__]
         weighed = [part for part in leaves if _weight(part) is not None or "running_mean" in part._buffers]
         first = weighed[0] if weighed and not isinstance(weighed[0], torch.nn.Embedding) else None
         self.first, self.attention = _weakly(first), _weakly(attention)
@@ -77,32 +87,40 @@ class Arguments(Look):
         self._masked: bool | None = None
         self._tokens: Any = None
         """The tokens of the last look, until its backward pass; the model's name, whether it had several."""
+        self._before: Any = None
+        """The state of the random numbers before a call of an evaluation; its model."""
         self._sums: dict[str, list[float]] = {}
         """By model: labels, padding among them; labels that are the token so many places on, and that could be."""
+
+    def tell(self) -> None:
+        """Write down models that drop values in evaluations."""
+        for known in self._known.values():
+            if known.drew:
+                fields = {"kind": "mode", "kind_of": "train-evaluation", "model": known.name, "affected": ["Dropout"]}
+                self.write("numeric", {**fields, "steps": known.drew, "of": known.tests, **known.drops})
 
     def begins(self, module: Any, args: Any, kwargs: Any, grad: bool) -> None:
         """The outermost module is called."""
         self._tokens = None
-        if not (grad and module.training):
-            return
         known = self._known.get(id(module))
-        if known is None or known.module() is not module:
+        known = known if known is not None and known.module() is module else None
+        if not (grad and module.training):
+            tested = known is not None and known.drops and not (grad or module.training) and known.tests < _TESTS
+            if tested and not capturing(self._torch, known.device):
+                self._before = known, self._random(known.device)
+            return
+        if known is None:
             if len(self._known) >= _MODELS or isinstance(module, self._torch.jit.ScriptModule):
                 return
-            known = self._known[id(module)] = Known(self._torch, module)
+            known = Known(self._torch, module, self._probe.training["batches"].words)
             if known.lazy:  # its first call gives it weights
-                del self._known[id(module)]
                 return
-            words = self._probe.training["batches"].words
-            if known.config is not None:
-                words.learn(known.config, False)
-            if words.pad is None:
-                words.pad = known.pad
+            self._known[id(module)] = known
         known.looks += 1
         if self.due(known.looks):
             with self.charged():
-                named = {name: value for name, value in zip(known.names, args) if name not in kwargs}
-                self._look(known, named | kwargs)
+                named = {name: value for name, value in zip(known.names, args) if name not in kwargs} | kwargs
+                self._look(known, named)
 
     def ends(self) -> None:
         """The call is over: only now it is known what attention was given."""
@@ -112,6 +130,15 @@ class Arguments(Look):
         pending, self._pending = self._pending, None
         if pending is not None:
             self._probe.record("call", {**pending, "attention": self._masked})
+        if self._before is not None:
+            (known, state), self._before = self._before, None
+            known.tests += 1
+            known.drew += not self._torch.equal(state, self._random(known.device))
+
+    def _random(self, device: Any) -> Any:
+        """The state of a device's random numbers, which is on the host."""
+        made = getattr(getattr(self._torch, device.type, None), "default_generators", None)
+        return (made[device.index or 0] if made else self._torch.default_generator).get_state()
 
     def _look(self, known: Known, named: dict[str, Any]) -> None:
         torch = self._torch
@@ -124,12 +151,11 @@ class Arguments(Look):
         # What is compiled in the first step must not see hooks of ours.
         if self._probe.steps.index > 0 and not (compiled and compiled.get("frames")):
             self._hook(known)
-        asked = [value for name, value in tensors.items() if name not in _NO_TOKENS and _tokens(torch, value)]
+        asked = [value for name, value in tensors.items() if name not in _NO_TOKENS and tokens(torch, value)]
         ids = tensors.get("input_ids", asked[0] if asked else None)
-        if ids is None or not _tokens(torch, ids):
+        if ids is None or not tokens(torch, ids):
             return
-        several = len(asked) > 1 or bool(getattr(known.config, "is_encoder_decoder", False))
-        self._tokens = tensors.get("decoder_input_ids", ids), known.name, several
+        self._tokens = tensors.get("decoder_input_ids", ids), known.name, len(asked) > 1 or known.several
         alike = {name for name, value in tensors.items() if value is not ids and value.shape == ids.shape}
         masks = [name for name in named if name not in _NO_MASK and ("mask" in name or name in alike)]
         self._pending = {
@@ -162,9 +188,9 @@ class Arguments(Look):
         part = value[:_ROWS].detach().flatten(1)
         part = part[:, :: max(1, -(-part.shape[1] // _NUMBERS))].to(torch.float32)
         low, high = part.amin(0), part.amax(0)
-        alike, whole, finite = low == high, part == part.round(), torch.isfinite(part)
-        counts = [whole.sum(), finite.sum(), alike.sum(), (alike & (low != 0)).sum()]
-        vector = torch.stack([low.amin(), high.amax(), part.mean(), *(count.to(part.dtype) for count in counts)])
+        alike = low == high
+        counts = [part == part.round(), torch.isfinite(part), alike, alike & (low != 0)]
+        vector = torch.stack([low.amin(), high.amax(), part.mean(), *(count.sum().to(part.dtype) for count in counts)])
         fields = {
             **known.layer,
             "kind": "layer",
@@ -191,17 +217,16 @@ class Arguments(Look):
 
     def rooted(self, root: Any) -> None:
         """A backward pass begins: the targets of its loss beside the tokens that the model was given."""
-        tokens, self._tokens = self._tokens, None
-        if tokens is None:
+        given, self._tokens = self._tokens, None
+        if given is None:
             return
-        ids, model, several = tokens
+        ids, model, several = given
         with self.charged():
             nodes = [node for node in behind(root.grad_fn, (_LOSS,)) if type(node).__name__ == _LOSS]
             vectors = [vector for node in nodes if (vector := self._compared(node, ids)) is not None]
             if len(vectors) == 1:  # heads that predict further tokens have a loss each
-                self._probe.numerics.read_all(
-                    vectors[0].to(self._torch.float64), lambda values: self._note(model, several, values)
-                )
+                vector = vectors[0].to(self._torch.float64)
+                self._probe.numerics.read_all(vector, lambda values: self._note(model, several, values))
 
     def _compared(self, node: Any, ids: Any) -> Any:
         torch = self._torch
@@ -235,9 +260,13 @@ class Arguments(Look):
         self._probe.record("call", {**fields, **more})
 
 
-def _tokens(torch: Any, value: Any) -> bool:
-    """Whether a tensor may be rows of tokens."""
-    return bool(value.dim() == 2 and value.dtype in (torch.int64, torch.int32) and value.shape[1] > 1)
+def _always_drops(part: Any) -> dict[str, Any]:
+    """Where a part's own forward calls dropout and nowhere speaks of `training`."""
+    code = getattr(getattr(type(part), "forward", None), "__code__", None)
+    keywords = {word for const in getattr(code, "co_consts", ()) if type(const) is tuple for word in const}
+    words = {*code.co_names, *code.co_varnames, *keywords} - part._modules.keys() if code is not None else set()
+    always = "training" not in words and any("dropout" in str(word) for word in words)
+    return {"path": code.co_filename, "line": code.co_firstlineno} if always else {}
 
 
 def _weakly(part: Any) -> Callable[[], Any]:

@@ -75,7 +75,7 @@ CASES = {
     "one constant": ("rows[:, :1] = 1.0\ntrain(nn.Linear(20, 3), rows, classes)", {}),
     "repeated": (
         "train(nn.Linear(20, 3), rows[:40].repeat(3, 1), classes[:40].repeat(3))",
-        {"repeated": Severity.WARNING},
+        {"repeated": Severity.NOTE},
     ),
     "padding seen": ("train(Encoder(), texts, classes)", {"attended": Severity.WARNING}),
     "padding masked": ("mask = lambda ids: {'src_key_padding_mask': ids == 0}\ntrain(Encoder(), texts, classes)", {}),
@@ -130,7 +130,7 @@ def drawn(**fields):
 
 
 def attended(mask="attention_mask", takes_mask=True, causal=False, **fields):
-    usual = {"tokens": 256, "masked": bool(mask), "after": 100, "before": 0, "seen_after": 13, "seen_before": 0}
+    usual = {"tokens": 256, "masked": bool(mask), "seen_after": 13, "seen_before": 0}
     call = record("call", kind="ids", model="Reader", mask=mask, takes_mask=takes_mask, causal=causal)
     return [how for how, _ in inputs(*drawn(**usual | fields), call)]
 
@@ -161,8 +161,8 @@ def test_sick_and_healthy_inputs_of_the_first_layer():
 
 def test_limits_of_samples():
     assert inputs(*drawn(hashes=[*range(52), *range(12)])) == []
-    assert inputs(*drawn(hashes=[*range(51), *range(13)])) == [("repeated", Severity.WARNING)]
-    assert inputs(*drawn(hashes=[0] * 31)) == [] and inputs(*drawn(hashes=[0] * 64, width=15)) == []
+    assert inputs(*drawn(hashes=[*range(51), *range(13)])) == [("repeated", Severity.NOTE)]
+    assert inputs(*drawn(hashes=[0] * 31)) == [] and inputs(*drawn(hashes=[0] * 64, width=7)) == []
     with pytest.raises(Unavailable):
         inputs()
 

@@ -1,6 +1,6 @@
 """The card's lines on batches, labels and evaluation, and what checks ask of them: records `batch` and `call`."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import pairwise
 from statistics import median
 from typing import Any
@@ -19,9 +19,9 @@ from gpudoctor.model.signs.recording import Record, Recording
 from gpudoctor.text import count, figure, number, percent
 
 TRAINING, EVALUATION = "training", "evaluation"
-_PACKED, _AT_LIMIT = 0.9, 0.5
-"""From this share of rows without padding on they are packed, and none of them was cut; share of batches that are as
-wide as the widest, where rows are cut.
+_PACKED, _WIDTH = 0.9, 8
+"""From this share of rows without padding on they are packed, and none of them was cut; numbers of a sample below which
+some are equal by chance.
 """
 
 
@@ -48,18 +48,14 @@ def looks(recording: Recording) -> Mapping[str, Looks]:
     """By role."""
     found: dict[str, Looks] = {}
     for process in recording.ranks:
-        roles = {item.get("id"): item for item in process.of("loader")}
+        loaders = {item.get("id"): item for item in process.of("loader")}
+        by_role = [(loaders.get(item.get("loader"), item), item) for item in process.of("batch")]
         for role in (TRAINING, EVALUATION):
-            records = tuple(item for item in process.of("batch") if _role(item, roles) == role)
+            records = tuple(item for loader, item in by_role if loader.get("role") == role)
             if records and role not in found:
-                place = next((item for item in records if item.get("path")), roles.get(records[0].get("loader")))
+                place = next((item for item in records if item.get("path")), loaders.get(records[0].get("loader")))
                 found[role] = Looks(records=records, place=place)
     return found
-
-
-def _role(item: Record, roles: Mapping[Any, Record]) -> str:
-    known = roles.get(item.get("loader"))
-    return str((known.get("role") if known is not None else None) or item.get("role") or "")
 
 
 def shown(
@@ -68,12 +64,15 @@ def shown(
     how: str,
     message: str,
     share: float,
-    severity: Severity,
     *,
     role: str = TRAINING,
     breaks: str | None = None,
+    severity: Severity | None = None,
 ) -> Finding:
-    """The finding of what batches show, at the line that makes them; the rule reads `how`, its subject's first word."""
+    """The finding of what batches show, at the line that makes them; the rule reads `how`, its subject's first word.
+
+    What breaks the result is an error, and the rest a warning, unless `severity` says otherwise.
+    """
     found = looks(patient.recording).get(role)
     spans = spots(patient, place_of(found.place) if found is not None and found.place is not None else None)
     return confirmed(
@@ -81,7 +80,7 @@ def shown(
         (),
         message,
         evidence=(*spans, measured(f"{role}_{how}", share, "1", patient.recording)),
-        severity=severity,
+        severity=severity or (Severity.ERROR if breaks else Severity.WARNING),
         cost=Cost(breaks=breaks),
         subject=f"{how} {role}",
     )
@@ -97,47 +96,29 @@ def calls(recording: Recording) -> Mapping[str, tuple[Record, ...]]:
     return {kind: tuple(item for item in mine if item.get("kind") == kind) for kind in ("ids", "layer", "targets")}
 
 
-@frozen
-class Overlap:
-    """Samples of the evaluation that the training has, too; samples of an epoch that came again."""
-
-    common: int
-    evaluated: int
-    trained: int
-    repeated: int
-    rows: int
-    """Samples of the epoch, as all of these among those that were looked at."""
-    width: int
-    """Numbers of a sample, at least."""
+@once
+def overlap(recording: Recording) -> tuple[int, int, int]:
+    """Samples of an evaluation that the training has, too; samples of both that were looked at."""
+    trained = set().union(*hashes(recording, TRAINING, "loader", "epoch"))
+    # An evaluation on the training samples beside one on others is there on purpose.
+    pairs = [(len(trained.intersection(seen)), len(set(seen))) for seen in hashes(recording, EVALUATION, "loader")]
+    return *min(pairs, key=lambda pair: pair[0] / pair[1], default=(0, 0)), len(trained)
 
 
 @once
-def overlap(recording: Recording) -> Overlap:
-    """By the hashes of the samples."""
-    training, evaluation = (
-        _hashes(looks(recording).get(role), *keys)
-        for role, *keys in ((TRAINING, "loader", "epoch"), (EVALUATION, "loader"))
-    )
-    trained, fullest = set().union(*training), max(training, key=len, default=[])
-    # An evaluation on the training samples beside one on others is there on purpose.
-    pairs = [(len(trained.intersection(seen)), len(set(seen))) for seen in evaluation]
-    common, evaluated = min(pairs, key=lambda pair: pair[0] / pair[1], default=(0, 0))
-    seen = looks(recording).get(TRAINING)
-    return Overlap(
-        common=common,
-        evaluated=evaluated,
-        trained=len(trained),
-        repeated=len(fullest) - len(set(fullest)),
-        rows=len(fullest),
-        width=min((int(item.get("width") or 0) for item in seen.records), default=0) if seen is not None else 0,
-    )
+def repeated(recording: Recording) -> tuple[int, int]:
+    """How many samples of the epoch of which most were looked at came again, and how many these were."""
+    fullest = max(hashes(recording, TRAINING, "loader", "epoch"), key=len, default=[])
+    return len(fullest) - len(set(fullest)), len(fullest)
 
 
-def _hashes(found: Looks | None, *keys: str) -> list[list[int]]:
-    """Those of the samples, by some fields of their batches."""
+def hashes(recording: Recording, role: str, *keys: str) -> list[list[int]]:
+    """Those of the samples of enough numbers not to be equal by chance, by some fields of their batches."""
     groups: dict[tuple[Any, ...], list[int]] = {}
+    found = looks(recording).get(role)
     for item in found.records if found is not None else ():
-        groups.setdefault(tuple(map(item.get, keys)), []).extend(item.get("hashes") or ())
+        if int(item.get("width") or 0) >= _WIDTH:
+            groups.setdefault(tuple(map(item.get, keys)), []).extend(item.get("hashes") or ())
     return [group for group in groups.values() if group]
 
 
@@ -167,39 +148,41 @@ def batch(recording: Recording) -> CardLine | None:
     a_step = shape[0] * accumulated * ranks * (shape[1] if tokens else 1)
     facts: dict[str, Any] = {"shape": list(shape), "accumulated": accumulated, "ranks": ranks, "a_step": a_step}
     rows, kind = number(shape[0]), say("tokens") if tokens else say("samples")
-    text = (
-        say("{rows} x {tokens} tokens", rows=rows, tokens=number(shape[1]))
-        if tokens
-        else say("{rows} samples", rows=rows)
-    )
+    text = say("{rows} samples", rows=rows)
+    if tokens:
+        text = say("{rows} x {tokens} tokens", rows=rows, tokens=number(shape[1]))
     if accumulated > 1:
         text = say("{batch} x {accumulated} accumulated", batch=text, accumulated=accumulated)
     if ranks > 1:
         text = say("{batch} x {ranks} ranks", batch=text, ranks=ranks)
-    parts = [say("{batch} = {total} {kind} a step", batch=text, total=number(a_step), kind=kind)]
-    if a_step == shape[0]:
-        parts = [say("{batch} a step", batch=text)]
+    whole = say("{batch} = {total} {kind} a step", batch=text, total=number(a_step), kind=kind)
+    parts = [whole if a_step != shape[0] else say("{batch} a step", batch=text)]
     if found is not None and tokens:
-        # Padding that the mask does not hide is padding, too, and only the batches that were looked at show it.
-        bare = found.total("seen_before") + found.total("seen_after")
-        counted = padding(map(steady, recording.ranks)) if not bare else None
-        looked = (found.total("padding") + bare) / max(1, found.total("tokens"))
-        facts["padding"] = looked if counted is None else counted
-        parts.append(say("{share} padding", share=percent(facts["padding"])))
-        held, widest = found.total("rows"), max(int(item.get("width") or 0) for item in found.records)
-        widely = [int(item.get("cut") or 0) for item in found.records if item.get("width") == widest]
-        # Texts of any length seldom have the same greatest one in most batches, and a round one.
-        limit = len(widely) > max(1, _AT_LIMIT * len(found.records)) and not (widest % 8 and widest % 50)
-        cut = sum(widely)
-        if limit and cut and found.total("full") < _PACKED * held:
-            facts |= {"cut": cut / held, "width": widest}
-            parts.append(say("{share} of the rows cut at {width}", share=percent(facts["cut"]), width=number(widest)))
+        parts += _padding(recording, found, facts)
     elif found is not None and (last := found.records[-1]).get("most") is not None:
         facts |= {"least": last.get("least"), "most": last.get("most")}
         least, most = figure(float(last.get("least"))), figure(float(last.get("most")))
         each = " x ".join(map(number, shape[1:])) if len(shape) > 2 else count(shape[-1] if shape[1:] else 1, "number")
         parts.append(say("each {shape}, {least} to {most}", shape=each, least=least, most=most))
     return CardLine(name="batch", text=concatenated("; ", parts), facts=facts)
+
+
+def _padding(recording: Recording, found: Looks, facts: dict[str, Any]) -> Iterator[str]:
+    """The share of padding, and rows that were cut."""
+    # Padding that the mask does not hide is padding, too, and only the batches that were looked at show it.
+    bare = found.total("seen_before") + found.total("seen_after")
+    counted = padding(map(steady, recording.ranks)) if not bare else None
+    facts["padding"] = found.total("padding") / max(1, found.total("tokens")) if counted is None else counted
+    share, batches = percent(facts["padding"]), len(found.records)
+    if counted is not None:
+        yield say("{share} padding", share=share)
+    else:
+        yield say("{share} padding in {batches} batches looked at", share=share, batches=batches)
+    rows, widest = found.total("rows"), max(int(item.get("width") or 0) for item in found.records)
+    cut = sum(int(item.get("cut") or 0) for item in found.records if item.get("width") == widest)
+    if cut and found.total("full") < _PACKED * rows:
+        facts |= {"cut": cut / rows, "width": widest}
+        yield say("{cut} of {rows} rows cut at {width}", cut=cut, rows=rows, width=number(widest))
 
 
 def _shape(recording: Recording, found: Looks | None) -> Sequence[int]:
@@ -221,7 +204,7 @@ def labels(recording: Recording) -> CardLine | None:
     rows, none, trained = found.total("rows"), found.total("unlabelled"), found.total("labels")
     share = trained / max(1, found.total("tokens") - found.total("padding"))
     ends = sorted({end for item in found.records for end in item.get("eos") or ()})
-    parts = [say("{share} of the tokens are trained", share=percent(min(1.0, share)))]
+    parts = [say("{share} of the tokens looked at are trained", share=percent(min(1.0, share)))]
     if none:
         parts.append(say("{none} of {rows} rows have no label", none=none, rows=rows))
     if ends and found.total("ends") and not found.total("trained_ends"):
@@ -236,9 +219,7 @@ def _classes(recording: Recording, found: Looks | None) -> CardLine | None:
         text = say("one of {classes} classes a sample", classes=classes)
         return CardLine(name="labels", text=text, facts={"classes": classes})
     shapes: Sequence[Any] = found.records[-1].get("shapes") if found is not None else ()
-    if len(shapes) < 2:
-        return None
-    name, kind, shape = next((item for item in shapes if item[0] in ("labels", "label", "targets", "y")), shapes[-1])
+    name, kind, shape = shapes[-1] if len(shapes) > 1 else ("mask", "", ())
     if "mask" in name or name.endswith("ids"):  # what is trained of these the model's call or loss decides
         return None
     text = say("{shape} {type} a sample", shape=" x ".join(map(number, shape[1:])) or "1", type=kind)
@@ -265,11 +246,11 @@ def evaluation(recording: Recording) -> CardLine | None:
     if samples := sum(int(size or 0) for size in sizes.values()):
         facts["samples"] = samples
         parts.append(say("on {samples} samples", samples=number(samples)))
-    seen = overlap(recording)
-    facts |= {"looked_at": seen.evaluated, "common": seen.common}
-    if seen.common:
-        parts.append(say("{common} of {rows} looked at also seen in training", common=seen.common, rows=seen.evaluated))
+    common, rows, _ = overlap(recording)
+    facts |= {"looked_at": rows, "common": common}
+    if common:
+        parts.append(say("{common} of {rows} looked at also seen in training", common=common, rows=rows))
     if any(item.get("kind_of") == "train-evaluation" for item in process.of("numeric")):
         facts["mode"] = "train"
-        parts.append(say("model in train mode"))
+        parts.append(say("model as in training"))
     return CardLine(name="evaluation", text=concatenated(", ", parts), facts=facts) if parts else None
