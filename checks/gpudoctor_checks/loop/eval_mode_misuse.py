@@ -181,8 +181,8 @@ class EvalModeMisuse(Check):
                 effects=_effects(affected, _IN_EVAL),
             ),
             "mode": say(
-                "{model} was in training mode in {steps} of {seen} forward passes of an evaluation that were "
-                "examined: {effects}.",
+                "{model} ran as in training in {steps} of {seen} forward passes of an evaluation that were examined: "
+                "{effects}.",
                 model=model,
                 steps=steps,
                 seen=seen,

@@ -42,16 +42,13 @@ class EvaluationOverlap(Check):
     )
 
     def examine(self, patient: Patient) -> Iterator[Finding]:
-        common, evaluated, trained = data.overlap(patient.recording)
+        common, evaluated = data.overlap(patient.recording)
         if data.EVALUATION not in data.looks(patient.recording):
             raise Unavailable(say("no evaluation was seen in the recording"))
         again, of = data.repeated(patient.recording)
         # A training set of few different samples repeats itself: chance, and nothing to split.
         if common > 1 and common >= self.limit("share") * evaluated and again <= 0.1 * of:
             message = say(
-                "{common} of {evaluated} evaluation samples looked at are also among {trained} training samples.",
-                common=common,
-                evaluated=evaluated,
-                trained=trained,
+                "{common} of {rows} evaluation samples looked at are also in training.", common=common, rows=evaluated
             )
             yield data.shown(self, patient, "samples", message, common / evaluated, role=data.EVALUATION)

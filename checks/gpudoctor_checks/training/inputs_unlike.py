@@ -75,11 +75,7 @@ class InputsUnlike(Check):
         pixels = last.get("rounded") == last.get("of") and least >= 0.0 and _BRIGHT <= most <= 255.0 and mean > 1.0
         if pixels and (shape[1] in _IMAGE if convolves else shape[-1] >= 256):
             message = say(
-                "The first layer ({layer}) is given raw pixels: {least} to {most}, on average {mean}.",
-                layer=layer,
-                least=number(least),
-                most=number(most),
-                mean=number(round(mean)),
+                "{layer}, the first layer, is given raw pixels, up to {most}.", layer=layer, most=number(most)
             )
             severity = Severity.NOTE if "Norm" in f"{layer} {last.get('next')}" else None
             yield data.shown(self, patient, "pixels", message, most, severity=severity)
@@ -88,18 +84,10 @@ class InputsUnlike(Check):
             message = say("The first convolution is given {sizes}: the channels are last.", sizes=sizes)
             breaks = say("the convolution slides over columns and channels")
             yield data.shown(self, patient, "last", message, shape[3], breaks=breaks)
-        # Numbers that are the same in all samples. Zeros are rare words, or borders, if others differ.
         wide = [item for item in layers if int(item.get("rows") or 0) >= _SOME]
-        rows, shares = sum(int(item.get("rows")) for item in wide), list[float]()
-        for item in wide:
-            features, alike = int(item.get("of")) // int(item.get("rows")), int(item.get("alike") or 0)
-            shares.append((alike if alike == features else int(item.get("constant") or 0)) / features)
-        if rows >= _LEAST and (share := min(shares)) >= _CONSTANT:
-            message = say(
-                "{share} of the first layer's input is the same in all samples of a batch ({rows:,} looked at).",
-                share=percent(share),
-                rows=rows,
-            )
+        shares = [int(item.get("constant") or 0) * int(item.get("rows")) / int(item.get("of")) for item in wide]
+        if sum(int(item.get("rows")) for item in wide) >= _LEAST and (share := min(shares)) >= _CONSTANT:
+            message = say("{share} of the first layer's input is the same in all samples.", share=percent(share))
             same = say("all samples are alike to the model") if share == 1.0 else None
             yield data.shown(self, patient, "constant", message, share, breaks=same)
 
@@ -112,11 +100,9 @@ class InputsUnlike(Check):
         share = pads / max(1, seen.total("tokens"))
         if (masked or (bare and not last.get("mask"))) and share >= _SEEN:
             how = say("its mask does not hide them") if masked else say("it is given no mask")
+            part = percent(share)
             message = say(
-                "Attention sees {seen:,} padding tokens, {share} of all: {how}.",
-                seen=pads,
-                share=percent(share),
-                how=how,
+                "Attention sees {seen:,} padding tokens, {part} of all: {how}.", seen=pads, part=part, how=how
             )
             yield data.shown(self, patient, "attended", message, share)
 
@@ -124,11 +110,7 @@ class InputsUnlike(Check):
         """Positions, and samples that come again within an epoch of a sampler that draws each once."""
         jumps, tokens = seen.total("jumps"), seen.total("tokens")
         if jumps > 0.01 * tokens:
-            message = say(
-                "Position ids break off {jumps:,} times in {tokens:,} tokens where no text begins.",
-                jumps=jumps,
-                tokens=tokens,
-            )
+            message = say("Position ids jump {jumps:,} times within {tokens:,} tokens.", jumps=jumps, tokens=tokens)
             yield data.shown(self, patient, "positions", message, jumps / tokens)
         (again, rows), loader = data.repeated(patient.recording), seen.records[-1].get("loader")
         records = [item for rank in patient.recording.ranks for item in rank.of("loader") if item.get("id") == loader]

@@ -129,7 +129,7 @@ class Arguments(Look):
             hook.remove()
         pending, self._pending = self._pending, None
         if pending is not None:
-            self._probe.record("call", {**pending, "attention": self._masked})
+            self.write("call", {**pending, "attention": self._masked})
         if self._before is not None:
             (known, state), self._before = self._before, None
             known.tests += 1
@@ -157,14 +157,13 @@ class Arguments(Look):
             return
         self._tokens = tensors.get("decoder_input_ids", ids), known.name, len(asked) > 1 or known.several
         alike = {name for name, value in tensors.items() if value is not ids and value.shape == ids.shape}
-        masks = [name for name in named if name not in _NO_MASK and ("mask" in name or name in alike)]
+        alike |= {name for name, value in named.items() if "mask" in name and value is not None}
         self._pending = {
             "kind": "ids",
             "model": known.name,
-            "step": self._probe.steps.index,
             "causal": known.causal,
             "takes_mask": "attention_mask" in known.names,
-            "mask": next((name for name in masks if named[name] is not None), ""),
+            "mask": next((name for name in named if name in alike and name not in _NO_MASK), ""),
             "shape": list(ids.shape),
         }
 
@@ -189,22 +188,16 @@ class Arguments(Look):
         part = part[:, :: max(1, -(-part.shape[1] // _NUMBERS))].to(torch.float32)
         low, high = part.amin(0), part.amax(0)
         alike = low == high
-        counts = [part == part.round(), torch.isfinite(part), alike, alike & (low != 0)]
+        # Zeros are rare words, or borders, if others differ.
+        counts = [part == part.round(), torch.isfinite(part), alike & ((low != 0) | alike.all())]
         vector = torch.stack([low.amin(), high.amax(), part.mean(), *(count.sum().to(part.dtype) for count in counts)])
-        fields = {
-            **known.layer,
-            "kind": "layer",
-            "model": known.name,
-            "step": self._probe.steps.index,
-            "shape": list(value.shape),
-            "of": part.numel(),
-            "rows": len(part),
-        }
+        fields = {**known.layer, "kind": "layer", "model": known.name, "shape": list(value.shape)}
+        fields |= {"of": part.numel(), "rows": len(part)}
 
         def note(values: list[float]) -> None:
             more = {name: value for name, value in zip(("least", "most", "mean"), values) if value - value == 0.0}
-            sums = zip(("rounded", "finite", "alike", "constant"), map(int, values[3:]))
-            self._probe.record("call", {**fields, **more, **dict(sums)})
+            sums = zip(("rounded", "finite", "constant"), map(int, values[3:]))
+            self.write("call", {**fields, **more, **dict(sums)})
 
         self._probe.numerics.read_all(vector, note)
 
@@ -255,9 +248,8 @@ class Arguments(Look):
     def _note(self, model: str, several: bool, values: list[float]) -> None:
         sums = self._sums[model] = [old + new for old, new in zip(self._sums.get(model, [0.0] * len(values)), values)]
         labels, pads, *pairs = map(int, sums)
-        fields = {"kind": "targets", "model": model, "step": self._probe.steps.index, "several": several}
-        more = {"labels": labels, "pads": pads, "hits": pairs[::2], "counted": pairs[1::2]}
-        self._probe.record("call", {**fields, **more})
+        fields = {"kind": "targets", "model": model, "several": several, "labels": labels, "pads": pads}
+        self.write("call", {**fields, "hits": pairs[::2], "counted": pairs[1::2]})
 
 
 def _always_drops(part: Any) -> dict[str, Any]:

@@ -185,7 +185,7 @@ _OF: Mapping[str, Mapping[str, Judge]] = {
         **dict.fromkeys(("pin_memory", "persistent", "iterable"), flag),
     },
     "call": {
-        **dict.fromkeys(("dims", "of", "rows", "rounded", "finite", "alike", "constant", "labels", "pads"), whole),
+        **dict.fromkeys(("dims", "of", "rows", "rounded", "finite", "constant", "labels", "pads"), whole),
         **dict.fromkeys(("least", "most", "mean"), number),
         **dict.fromkeys(("model", "layer", "next", "mask"), text),
         **dict.fromkeys(("causal", "takes_mask", "attention", "several"), flag),
@@ -215,8 +215,6 @@ _OF: Mapping[str, Mapping[str, Judge]] = {
                 "left",
                 "opened",
                 "opened_left",
-                "after",
-                "before",
                 "seen_after",
                 "seen_before",
                 "jumps",

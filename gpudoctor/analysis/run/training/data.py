@@ -7,6 +7,7 @@ from typing import Any
 
 from gpudoctor.analysis.memo import once
 from gpudoctor.analysis.observation import confirmed
+from gpudoctor.analysis.run.curves import numerics
 from gpudoctor.analysis.run.line_costs import place_of
 from gpudoctor.analysis.run.steady_run import measured, spots
 from gpudoctor.analysis.run.steady_state import padding, steady
@@ -97,12 +98,12 @@ def calls(recording: Recording) -> Mapping[str, tuple[Record, ...]]:
 
 
 @once
-def overlap(recording: Recording) -> tuple[int, int, int]:
-    """Samples of an evaluation that the training has, too; samples of both that were looked at."""
+def overlap(recording: Recording) -> tuple[int, int]:
+    """Samples of an evaluation that the training has, too, and those of it that were looked at."""
     trained = set().union(*hashes(recording, TRAINING, "loader", "epoch"))
     # An evaluation on the training samples beside one on others is there on purpose.
     pairs = [(len(trained.intersection(seen)), len(set(seen))) for seen in hashes(recording, EVALUATION, "loader")]
-    return *min(pairs, key=lambda pair: pair[0] / pair[1], default=(0, 0)), len(trained)
+    return min(pairs, key=lambda pair: pair[0] / pair[1], default=(0, 0))
 
 
 @once
@@ -172,12 +173,12 @@ def _padding(recording: Recording, found: Looks, facts: dict[str, Any]) -> Itera
     # Padding that the mask does not hide is padding, too, and only the batches that were looked at show it.
     bare = found.total("seen_before") + found.total("seen_after")
     counted = padding(map(steady, recording.ranks)) if not bare else None
-    facts["padding"] = found.total("padding") / max(1, found.total("tokens")) if counted is None else counted
-    share, batches = percent(facts["padding"]), len(found.records)
     if counted is not None:
-        yield say("{share} padding", share=share)
-    else:
-        yield say("{share} padding in {batches} batches looked at", share=share, batches=batches)
+        facts["padding"] = counted
+        yield say("{share} padding", share=percent(counted))
+    elif found.records[-1].get("masked") or found.records[-1].get("pad") is not None:
+        facts["padding"] = share = found.total("padding") / max(1, found.total("tokens"))
+        yield say("{share} padding in {batches} batches looked at", share=percent(share), batches=len(found.records))
     rows, widest = found.total("rows"), max(int(item.get("width") or 0) for item in found.records)
     cut = sum(int(item.get("cut") or 0) for item in found.records if item.get("width") == widest)
     if cut and found.total("full") < _PACKED * rows:
@@ -214,7 +215,7 @@ def labels(recording: Recording) -> CardLine | None:
 
 
 def _classes(recording: Recording, found: Looks | None) -> CardLine | None:
-    seen = [item for process in recording.ranks[:1] for item in process.of("numeric") if item.get("kind") == "labels"]
+    seen = numerics(recording.ranks[0], "labels") if recording.ranks else ()
     if classes := int(seen[-1].get("classes") or 0) if seen else 0:
         text = say("one of {classes} classes a sample", classes=classes)
         return CardLine(name="labels", text=text, facts={"classes": classes})
@@ -246,7 +247,7 @@ def evaluation(recording: Recording) -> CardLine | None:
     if samples := sum(int(size or 0) for size in sizes.values()):
         facts["samples"] = samples
         parts.append(say("on {samples} samples", samples=number(samples)))
-    common, rows, _ = overlap(recording)
+    common, rows = overlap(recording)
     facts |= {"looked_at": rows, "common": common}
     if common:
         parts.append(say("{common} of {rows} looked at also seen in training", common=common, rows=rows))
