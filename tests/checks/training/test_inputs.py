@@ -71,7 +71,7 @@ CASES = {
         "rows[::7, 3] = float('nan')\ntrain(nn.Sequential(nn.Linear(20, 8), nn.ReLU(), nn.Linear(8, 3)), rows, classes)",
         {"unreal": Severity.ERROR},
     ),
-    "empty": ("train(nn.Linear(20, 3), rows * 0, classes)", {"constant": Severity.ERROR}),
+    "empty": ("train(nn.Linear(20, 3), rows * 0, classes)", {"constant": Severity.ERROR, "repeated": Severity.NOTE}),
     "one constant": ("rows[:, :1] = 1.0\ntrain(nn.Linear(20, 3), rows, classes)", {}),
     "repeated": (
         "train(nn.Linear(20, 3), rows[:40].repeat(3, 1), classes[:40].repeat(3))",
