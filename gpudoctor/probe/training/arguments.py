@@ -47,9 +47,8 @@ class Known:
         self.causal = any(part.__dict__.get("is_causal") is True for part in every)
         self.drops = next(filter(None, map(_always_drops, every)), {})
         """Where a part drops values in eval mode, too."""
-        self.device = next(
-            (p.device for part in every for p in part._parameters.values() if p is not None), torch.device("cpu")
-        )
+        plain = (p for part in every if self.drops for p in part._parameters.values() if type(p) is torch.nn.Parameter)
+        self.device = next((parameter.device for parameter in plain), torch.device("cpu"))
         if config is not None:
             words.learn(config, False)
         if words.pad is None:
@@ -192,7 +191,7 @@ class Arguments(Look):
         counts = [part == part.round(), torch.isfinite(part), alike & ((low != 0) | alike.all())]
         vector = torch.stack([low.amin(), high.amax(), part.mean(), *(count.sum().to(part.dtype) for count in counts)])
         fields = {**known.layer, "kind": "layer", "model": known.name, "shape": list(value.shape)}
-        fields |= {"of": part.numel(), "rows": len(part)}
+        fields |= {"of": part.numel(), "rows": len(part), "step": self._probe.steps.index}
 
         def note(values: list[float]) -> None:
             more = {name: value for name, value in zip(("least", "most", "mean"), values) if value - value == 0.0}
