@@ -72,7 +72,6 @@ CASES = {
         {"unreal": Severity.ERROR},
     ),
     "empty": ("train(nn.Linear(20, 3), rows * 0, classes)", {"constant": Severity.ERROR, "repeated": Severity.NOTE}),
-    "one constant": ("rows[:, :1] = 1.0\ntrain(nn.Linear(20, 3), rows, classes)", {}),
     "repeated": (
         "train(nn.Linear(20, 3), rows[:40].repeat(3, 1), classes[:40].repeat(3))",
         {"repeated": Severity.NOTE},
