@@ -68,6 +68,8 @@ class Probe:
         """Are given the calls of models, their ends and the losses in the same steps (training/arguments.py)."""
         self.weighed = self.clips = nothing
         """Called after their backward passes, and given the arguments of clips by norm (training/gradients.py)."""
+        self.logs = self.saves = nothing
+        """Are given the name and the arguments of calls that log or save (training/logged.py, training/states.py)."""
         self.windows: Any = None
         self.facts: Any = None
         self.training: dict[str, Any] = {}

@@ -13,7 +13,7 @@ from .compiling import DYNAMO, leave_us_out
 from .deaths import install_exits
 from .hooks import backward, calls, forward, loader, optimizer, reads, streams, windows, workers
 from .probe import Probe
-from .training import arguments, batches, gradients, kept, logged, parameters, ranks, schedules, states
+from .training import arguments, batches, gradients, logged, parameters, ranks, schedules, states
 from .warned import install as install_warned
 
 HOOKS = {
@@ -27,19 +27,18 @@ HOOKS = {
     "reads": reads.install,
     "modes": forward.install_modes,
     "windows": windows.install,
-    "calls": calls.install,
     "files": calls.install_files,
     "ends": install_exits,
     "warnings": install_warned,
     "arguments": arguments.install,
     "batches": batches.install,
-    "kept": kept.install,
     "logged": logged.install,
     "gradients": gradients.install,
     "parameters": parameters.install,
     "ranks": ranks.install,
     "schedules": schedules.install,
     "states": states.install,
+    "calls": calls.install,
 }
 
 

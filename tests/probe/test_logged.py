@@ -52,6 +52,30 @@ def test_numbers_are_kept_by_name(run):
     assert count >= 4 and len(points) < 32 and points[0][1] == 0.1 and points == sorted(points)
 
 
+PRINTING = (
+    LOGGING.split("for step")[0]
+    + """
+for step, (x, y) in enumerate(DataLoader(data(320), batch_size=8)):
+    loss = F.cross_entropy(model(x), y)
+    loss.backward()
+    optimizer.step()
+    print(f"step {step:3d}/40 train loss {loss.item():.3f}, kl={step / 2} acc 50%", "lr", 0.1)  # here
+"""
+)
+
+
+def test_without_a_tracker_what_is_printed_is_kept(tmp_path):
+    run = run_script(tmp_path, PRINTING)
+    *_, told = run.rank.of("logged")
+    assert (told["by"], told["line"]) == ("print", run.line("here"))
+    named = {name: points for name, _, points in told["series"]}
+    assert sorted(named) == ["kl", "lr", "train loss"] and [2, 0.5] in [list(point) for point in named["kl"]]
+    assert run.result.stdout == run_without(run.script).stdout
+    (folder := tmp_path / "tracked").mkdir()
+    told = run_script(folder, PRINTING.replace("print(", "trackio.log({'reward': 1}); print(")).rank.of("logged")[-1]
+    assert told["by"] == "trackio.log" and [name for name, *_ in told["series"]] == ["reward"]
+
+
 IMAGES = """
 sets = TensorDataset(torch.arange(12.0).view(12, 1, 1, 1).expand(12, 3, 60, 90).contiguous(), torch.zeros(12).long())
 model = nn.Sequential(nn.Flatten(), nn.Linear(16200, 2))

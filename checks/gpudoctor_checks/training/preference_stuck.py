@@ -5,35 +5,37 @@ from collections.abc import Iterator, Mapping, Sequence
 from statistics import median
 
 from gpudoctor.analysis import of_run
-from gpudoctor.analysis.observation import confirmed
 from gpudoctor.analysis.run.curves import loss_curve
-from gpudoctor.analysis.run.steady_run import measured, spots
 from gpudoctor.analysis.run.training import logged_numbers as logged
+from gpudoctor.analysis.run.training import told
 from gpudoctor.lang import say, template
-from gpudoctor.model import Check, Code, Cost, Detail, Finding, Patient, Reads, Severity, Threshold
-from gpudoctor.model.records import frozen
+from gpudoctor.model import Check, Code, Finding, Patient, Reads, Severity, Threshold
 from gpudoctor.model.unavailable import Unavailable
 from gpudoctor.text import figure, percent
 
 _CHANCE = math.log(2)
 """Loss of DPO and of every choice between two, as long as nothing is learnt."""
 _LOSS = "distance from chance"
-_NOTHING = 1e-6
-"""A margin, a spread, a distance of the loss from it below which there is none."""
-_LOSSES = 20
-"""Losses of single steps that must all be the same."""
+_NOTHING, _LOSSES = 1e-6, 20
+"""A margin, a spread, a distance of the loss from it below which there is none; losses of single steps at least."""
 _ALL = 0.99
 """Share of completions or ratios that is all of them but rounding."""
 _FAR, _MORE = 10.0, 1.2
 """A KL of the first, and so many times that at the beginning, has run away if it still grows by the second."""
-
-
-@frozen
-class PreferenceStuckDetail(Detail):
-    """What the rule reads."""
-
-    how: str
-    """One of `chance`, `spread`, `drift`, `cut`, `clipped`."""
+_SAID = {
+    "chance": template(
+        "The loss is ln 2 = 0.693 in each of {times:,} readings: the policy never differs from the reference, or both "
+        "answers of a pair are equal."
+    ),
+    "spread": template(
+        "All rewards are equal in each of {times:,} logs, so no answer is better than another: they train nothing."
+    ),
+    "drift": template("The KL to the reference went from {first} to {last}: the policy runs away from it."),
+    "cut": template(
+        "{share} of the completions are cut at the length limit: the rewards judge answers without an end."
+    ),
+    "clipped": template("{share} of the ratios are clipped: the policy gets next to no gradient."),
+}
 
 
 class PreferenceStuck(Check):
@@ -50,8 +52,8 @@ class PreferenceStuck(Check):
         The loss looks usual and nothing raises. The policy gets no signal, or leaves the reference and speaks
         nonsense that the reward likes.
     How it knows:
-        From a recording: the loss of each step, and the numbers that a tracker is given. Each must be so in every
-        log, or at the end.
+        From a recording: the loss of each step, and the numbers that a tracker is given, else those that are printed.
+        Each must be so in every log, or at the end.
     False alarms:
         A tiny learning rate keeps a DPO loss near 0.693, but not at it. A task that is solved has equal rewards in
         the end. Only rewards that are equal from the first log on count. The KL of a model without rewards is
@@ -89,52 +91,35 @@ class PreferenceStuck(Check):
         enough = {what: found for what, found in values.items() if len(found) >= self.limit("logs")}
         if len(losses) >= _LOSSES:
             enough[_LOSS] = [value - _CHANCE for value in losses]
-        for how, message, value in _signs(enough):
-            yield self._found(patient, how, message, value)
-
-    def _found(self, patient: Patient, how: str, message: str, value: float) -> Finding:
-        item = logged.logged(patient.recording)
+        item = logged.logged(recording)
+        if item is not None and item.get("by") in logged.WORDS:  # 0.000 may be any small number
+            enough.pop(logged.SPREAD, None)
         place = of_run.place_of(item) if item is not None else None
-        surely = how in ("chance", "spread")
-        return confirmed(
-            self,
-            (),
-            message,
-            evidence=(*spots(patient, place), measured(f"logged_{how}", value, "1", patient.recording)),
-            severity=Severity.ERROR if surely else Severity.WARNING,
-            cost=Cost(breaks=say("the policy does not learn") if surely else None),
-            subject=how,
-            detail=PreferenceStuckDetail(how=how),
-        )
+        for how, found in _signs(enough):
+            first, last = figure(found[0]), figure(found[-1])
+            message = say(_SAID[how], times=len(found), first=first, last=last, share=percent(found[-1]))
+            breaks = say("the policy does not learn") if how in ("chance", "spread") else ""
+            level = Severity.ERROR if breaks else Severity.WARNING
+            yield told(self, patient, how, message, found[-1], place, severity=level, breaks=breaks)
 
 
-def _signs(known: Mapping[str, Sequence[float]]) -> Iterator[tuple[str, str, float]]:
-    """What is wrong, a sentence on it, and the number that shows it."""
-    still = [what for what in (_LOSS, logged.MARGIN) if max(map(abs, known.get(what) or [1.0])) < _NOTHING]
-    if still:
-        why = say("the policy never differs from the reference, or both answers of a pair are equal")
-        if max(map(abs, known.get(logged.CHOSEN, ())), default=0.0) >= _NOTHING:
-            why = say("both answers of a pair are equal")
-        text = template("The loss is ln 2 = 0.693 in each of {times:,} readings: {why}.")
-        yield "chance", say(text, times=len(known[still[0]]), why=why), 0.0
-    same, spread = min(known.get(logged.SAME) or [0.0]), known.get(logged.SPREAD) or [1.0]
-    if same >= _ALL or max(spread) < _NOTHING:
-        text = template(
-            "All rewards are equal in each of {times:,} logs, so no answer is better than another: they train nothing."
-        )
-        yield "spread", say(text, times=len(known.get(logged.SAME) or spread)), max(spread)
+def _signs(known: Mapping[str, Sequence[float]]) -> Iterator[tuple[str, Sequence[float]]]:
+    """What is wrong, and the numbers that show it."""
+    still = (found for what in (_LOSS, logged.MARGIN) if (found := known.get(what)))
+    found = next((values for values in still if max(map(abs, values)) < _NOTHING), ())
+    if found:
+        yield "chance", found
+    same, spread = known.get(logged.SAME) or [0.0], known.get(logged.SPREAD) or [1.0]
+    if min(same) >= _ALL or max(spread) < _NOTHING:
+        yield "spread", same if min(same) >= _ALL else spread
     kl = known.get(logged.KL) or [0.0]
     part = max(1, len(kl) // 4)
     begin, before, end = median(kl[:part]), median(kl[-2 * part : -part] or kl), median(kl[-part:])
     if logged.REWARD in known and end >= _FAR * max(1.0, begin) and end >= _MORE * before:
-        text = template("The KL to the reference went from {first} to {last}: the policy runs away from it.")
-        yield "drift", say(text, first=figure(begin), last=figure(end)), end
-    cut, clipped = min(known.get(logged.CUT) or [0.0]), median(known.get(logged.CLIPPED) or [0.0])
-    if cut >= _ALL:
-        text = template(
-            "{share} of the completions are cut at the length limit: the rewards judge answers without an end."
-        )
-        yield "cut", say(text, share=percent(cut)), cut
-    if clipped >= _ALL:
-        text = template("{share} of the ratios are clipped: the policy gets next to no gradient.")
-        yield "clipped", say(text, share=percent(clipped)), clipped
+        yield "drift", [begin, end]
+    for how, share in (
+        ("cut", min(known.get(logged.CUT) or [0.0])),
+        ("clipped", median(known.get(logged.CLIPPED) or [0.0])),
+    ):
+        if share >= _ALL:
+            yield how, [share]

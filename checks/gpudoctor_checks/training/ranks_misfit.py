@@ -3,12 +3,11 @@
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from gpudoctor.analysis.observation import confirmed
-from gpudoctor.analysis.run.steady_run import demanded, spots
+from gpudoctor.analysis.run.steady_run import demanded
+from gpudoctor.analysis.run.training import told
 from gpudoctor.lang import say
 from gpudoctor.lang.message import concatenated
-from gpudoctor.model import Check, Code, Cost, Detail, Finding, Patient, Reads, Severity
-from gpudoctor.model.records import frozen
+from gpudoctor.model import Check, Code, Finding, Patient, Reads, Severity
 
 if TYPE_CHECKING:
     from gpudoctor.model.signs.recording import Record, Recording
@@ -17,29 +16,21 @@ _BY_LOSSES = 20
 """Steps with equal losses on all ranks, from which on another check says so."""
 
 
-@frozen
-class RanksMisfitDetail(Detail):
-    """What the rule reads."""
-
-    kind: str
-    """`alone`, `same`, `twice`, `uneven`."""
-
-
 class RanksMisfit(Check):
     """The ranks of a job do not train one model, each on data of its own.
 
     What it finds:
         In a recorded run of several ranks:
         - gradients that nothing shares, for instance where the inner module of DDP is called
-        - the same samples on each rank
+        - the same batches on each rank; as a note, samples that several ranks read in one epoch
         - data that is split twice, so that a part of it is never read
         - ranks with different numbers of batches
     Why it hurts:
-        Ranks that share no gradient train a model each, and the file has one of them. Ranks with the same samples
-        repeat the work of one. The rank with more batches waits for the others for ever.
+        Each rank trains a model of its own, or all repeat the work of one. The rank with more batches waits for the
+        others for ever.
     How it knows:
         Each rank hashes the rows of some batches. It asks its loader for the length and looks at the samplers.
-        After its steps 1, 2, 4, 8 and so on it sums a few small parameters and their gradients.
+        After its steps 1, 2, 4, 8 and so on it sums a small parameter and its gradient.
     False alarms:
         The data of models in DistributedDataParallel over all ranks alone is judged. Sharded models are not
         compared. Ranks that train models of their own on purpose are a warning if they join in a process group.
@@ -65,40 +56,41 @@ class RanksMisfit(Check):
         ranks = run.recording.ranks
         loaders = [item for rank in ranks for item in rank.of("loader") if item.get("role") == "training"]
         for kind, said, value, breaks, made in _found(run.recording):
-            yield confirmed(
-                self,
-                (),
-                said,
-                evidence=(*spots(patient, *map(place_of, made or loaders[:1])), run.measured(f"ranks_{kind}", value)),
-                severity=Severity.ERROR if breaks else Severity.WARNING,
-                cost=Cost(breaks=breaks or None),
-                subject=kind,
-                detail=RanksMisfitDetail(kind=kind),
-            )
+            level = Severity.ERROR if breaks else Severity.NOTE if kind == "unsplit" else Severity.WARNING
+            places = map(place_of, made or loaders[:1])
+            yield told(self, patient, kind, said, value, *places, severity=level, breaks=breaks)
 
 
 def _found(recording: "Recording") -> Iterator[tuple[str, str, float, str, "list[Record]"]]:
     """Kind, message, number, what it breaks, and its places where these are no loaders."""
     from gpudoctor.analysis.run.aligned_ranks import same_losses
-    from gpudoctor.analysis.run.training.ranks import apart, by_data, same_rows, split, uneven
+    from gpudoctor.analysis.run.training.ranks import apart, by_data, read, split, uneven
 
-    seen, same, data, count = apart(recording), same_rows(recording), split(recording), len(recording.ranks)
+    seen, rows, data, count = apart(recording), read(recording), split(recording), len(recording.ranks)
     if seen is not None and seen.alone:
-        values = concatenated(", ", (f"{value:.3g}" for value in seen.values[:4]))
         said = say(
-            "The gradients of {name} differ between the ranks in all {looks} looks: {values}. Each rank trains a "
-            "model of its own.",
+            "The gradients of {name} differ between the ranks in all {looks} looks. Each rank trains a model of its "
+            "own.",
             name=str(seen.record.get("name")),
             looks=seen.looks,
-            values=values,
         )
         breaks = say("the ranks do not train one model") if seen.record.get("ddp") else ""
         yield "alone", said, seen.looks, breaks, [seen.record, *recording.ranks[0].of("model")[:1]]
     if not by_data(recording):
         return
-    if same and same_losses(recording) < _BY_LOSSES:
-        said = say("All {ranks} ranks read the same samples in {same} of the batches compared.", ranks=count, same=same)
-        yield "same", said, same, "", []
+    if rows is not None and rows.same and same_losses(recording) < _BY_LOSSES:
+        said = say(
+            "All {ranks} ranks read the same samples in {same} of the batches compared.", ranks=count, same=rows.same
+        )
+        yield "same", said, rows.same, "", []
+    elif rows is not None and rows.unsplit and not rows.same:
+        said = say(
+            "Several ranks read {common} of {rows} samples of one epoch that were looked at: the data is not split by "
+            "rank.",
+            common=rows.common,
+            rows=rows.rows,
+        )
+        yield "unsplit", said, rows.common, "", []
     if data is not None and data.twice:
         said = say(
             "The data is split by rank more than once, at last by {name}. All ranks together read {read:,} of "

@@ -3,24 +3,15 @@
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
-from gpudoctor.analysis.observation import confirmed
-from gpudoctor.analysis.run.steady_run import demanded, measured, spots
+from gpudoctor.analysis.run.steady_run import demanded
+from gpudoctor.analysis.run.training import told
 from gpudoctor.lang import say, template, term
-from gpudoctor.model import Check, Code, Cost, Detail, Finding, Patient, Reads, Severity
-from gpudoctor.model.records import frozen
+from gpudoctor.model import Check, Code, Finding, Patient, Reads, Severity
 
 if TYPE_CHECKING:
     from gpudoctor.analysis.run.training.resumed import Resumed
 
 _PARTS = (template("optimizer"), template("schedule"))
-
-
-@frozen
-class ResumeIncompleteDetail(Detail):
-    """What the rule reads."""
-
-    part: str
-    """`weights`, `optimizer`, `schedule`, `position`."""
 
 
 class ResumeIncomplete(Check):
@@ -61,17 +52,9 @@ class ResumeIncomplete(Check):
         found = resumed(patient.recording)
         for part, said, value, (path, line) in _parts(found) if found is not None else ():
             place = LinePlace(path=path, line=line) if path and line else None
-            lost = part == "weights" and not value
-            yield confirmed(
-                self,
-                (),
-                said,
-                evidence=(*spots(patient, place), measured(f"{part}_state", value, "1", patient.recording)),
-                severity=Severity.ERROR if lost else Severity.NOTE if part == "position" else Severity.WARNING,
-                cost=Cost(breaks=say("the weights of the file are not used") if lost else None),
-                subject=part,
-                detail=ResumeIncompleteDetail(part=part),
-            )
+            lost = say("the weights of the file are not used") if part == "weights" and not value else ""
+            level = Severity.ERROR if lost else Severity.NOTE if part == "position" else Severity.WARNING
+            yield told(self, patient, part, said, value, place, severity=level, breaks=lost)
 
 
 def _parts(found: "Resumed") -> Iterator[tuple[str, str, float, list[Any]]]:

@@ -48,6 +48,7 @@ _COLLECTIVES = (
 _PROFILE = ("__enter__", "__exit__", "start", "stop", "step", "key_averages", "export_chrome_trace", "export_stacks")
 
 _LIGHTNING = ("lightning.pytorch", "pytorch_lightning")
+_CONNECTOR = "trainer.connectors.logger_connector.logger_connector"
 _MLFLOW = ("log_metric", "log_metrics", "log_param", "log_params", "log_artifact", "log_image")
 _EVENTS = ("table", "export_chrome_trace", "key_averages")
 
@@ -90,6 +91,7 @@ CALLS = (
         for call in (
             PhaseCall(f"{package}.trainer.trainer", "Trainer", ("save_checkpoint",), CHECKPOINT, "saves"),
             PhaseCall(f"{package}.loops.evaluation_loop", "_EvaluationLoop", ("run",), EVALUATION),
+            PhaseCall(f"{package}.{_CONNECTOR}", "_LoggerConnector", ("log_metrics",), LOGGING, "", "LoggerConnector"),
         )
     ),
 )
@@ -129,9 +131,12 @@ def _time(probe: Probe, call: PhaseCall, owner: Any, name: str) -> None:
     what = group if name in (group, "handle", "run") else f"{group}.{name}"
     phase = call.phase
     label = NAMES[phase]
+    told = probe.logs if phase == LOGGING else probe.saves if what == "torch.save" else None
 
-    def work(args: Any, _kwargs: Any) -> Any:
+    def work(args: Any, kwargs: Any) -> Any:
         before = clock.phase
+        if told is not None and before != LOGGING:  # what is called inside of a log says the same again
+            told(what, args, kwargs)
         if before == phase or (OWNS[before] and (phase != CHECKPOINT or not evaluation.undeclared())):
             return
         if name == "handle" and args[1].name.startswith(_COMPILERS):

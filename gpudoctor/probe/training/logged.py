@@ -1,9 +1,10 @@
-"""What the program logs itself: names and numbers, as it hands them to its tracker."""
+"""What the program logs itself: names and numbers, as it hands them to its tracker, or else prints them."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
-from functools import partial
+from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from ..wire.masking import mask_cut
@@ -13,61 +14,51 @@ if TYPE_CHECKING:
     from ..probe import Probe
 
 HOOK = "logged"
-_NAMES, _LONGEST, _POINTS = 64, 64, 32
-"""Names that are kept, characters of one, and points of one: of more every second one goes."""
 _FIRST = 16
 """Calls that are read whatever they cost."""
-_LIGHTNING = "trainer.connectors.logger_connector.logger_connector"
-CALLS = (
-    ("transformers.trainer", "Trainer", "log", 1),
-    ("accelerate.accelerator", "Accelerator", "log", 1),
-    (f"lightning.pytorch.{_LIGHTNING}", "_LoggerConnector", "log_metrics", 1),
-    (f"pytorch_lightning.{_LIGHTNING}", "_LoggerConnector", "log_metrics", 1),
-    ("torch.utils.tensorboard.writer", "SummaryWriter", "add_scalar", 1),
-    ("tensorboardX.writer", "SummaryWriter", "add_scalar", 1),
-    ("wandb.sdk.wandb_run", "Run", "log", 1),
-    ("mlflow", "", "log_metrics", 0),
-    ("mlflow", "", "log_metric", 0),
-    ("swanlab", "", "log", 0),
-    ("trackio", "", "log", 0),
+_NAMES, _LONGEST, _POINTS, _TEXT = 64, 64, 32, 512
+"""Names that are kept, characters of one, and points of one (of more every second one goes); characters of a text."""
+_ATTRIBUTES = {"logging": "msg", "tqdm.refresh": "postfix", "tqdm.display": "postfix"}
+"""Where a call's text is, if it is none of its arguments."""
+_WORDS = ("", "print", *_ATTRIBUTES)
+"""What speaks to people: it counts as long as nothing is given to a tracker."""
+_SAID = re.compile(
+    r"(?<![\w/-])((?:[a-z][\w/-]* ){0,2}[a-z][\w/-]*)['\"]? *[:=]? *(-?\d+\.?\d*(?:e[+-]?\d+)?)(?![\w.%/])",
+    re.IGNORECASE,
 )
-"""Module, owner, function, and which of its arguments holds the numbers by name, or the name before its number."""
+"""A name of at most three words, and its number."""
 
 
 class Logged(Look):
     """The numbers so far, thinned out."""
 
-    def __init__(self, probe: Probe) -> None:
-        super().__init__(probe)
-        self._keep = probe.guard.reading(HOOK, self._read)
-
     def again(self) -> None:
         """For a new recording nothing has been logged."""
         super().again()
-        self._inside = False
         self._series: dict[str, list[Any]] = {}
         self._by = ""
         self._place: dict[str, Any] = {}
 
-    def call(self, by: str, at: int, args: Any, kwargs: Any) -> Any:
-        """Around a call: those inside of it say the same again."""
-        if self._inside or (self._budget.count >= _FIRST and not self._budget.due()):
-            return
-        self._inside = True
-        with self.charged():
-            self._keep(by, args[at:] or tuple(kwargs.values()))
-        yield
-        self._inside = False
+    def heard(self, by: str, args: Any, kwargs: Any) -> None:
+        """A call that logs."""
+        count = self._budget.count + 1
+        if (count <= _FIRST or self._budget.due()) and (by not in _WORDS or self._by in _WORDS):
+            with self.charged():
+                self._read(by, (*args, *kwargs.values()))
+            if not count & (count - 1):
+                self.tell()
 
     def _read(self, by: str, given: tuple[Any, ...]) -> None:
-        numbers = list(self._numbers(given))
-        if numbers and not self._by:
-            self._by, self._place = by, self.place()
-        for name, value in numbers:
-            self._add(name, value)
-        count = self._budget.count + 1
-        if not count & (count - 1):
-            self.tell()
+        if by in _ATTRIBUTES:
+            given = (vars(given[by == "logging"]).get(_ATTRIBUTES[by]),)
+        pairs = [(name, self._number(value)) for name, value in islice(_pairs(given), 2 * _NAMES)]
+        numbers = [(name, number) for name, number in pairs if type(name) is str and number is not None]
+        if numbers and (not self._by or (self._by in _WORDS and by not in _WORDS)):
+            self._by, self._series = by, {}
+        if numbers and by == self._by:
+            self._place = self.place()
+        for name, number in numbers:
+            self._add(name, number)
 
     def _add(self, name: str, value: float) -> None:
         one = self._series.get(name)
@@ -81,15 +72,6 @@ class Logged(Look):
             points.append((self._probe.steps.index, value))
             if len(points) >= _POINTS:
                 one[2:] = points[::2], 2 * stride
-
-    def _numbers(self, given: tuple[Any, ...]) -> Iterator[tuple[str, float]]:
-        first = given[0] if given else None
-        # A mapping of the program's own class would run its code.
-        items = first.items() if type(first) is dict else [given[:2]] if len(given) > 1 else []
-        for name, value in list(items)[: 2 * _NAMES]:
-            number = self._number(value)
-            if isinstance(name, str) and number is not None:
-                yield name, number
 
     def _number(self, value: Any) -> float | None:
         """A number of the host's; a device's is not waited for."""
@@ -106,15 +88,17 @@ class Logged(Look):
             self.write("logged", {"by": self._by, "series": series, **self._place})
 
 
+def _pairs(given: tuple[Any, ...]) -> Iterator[tuple[Any, Any]]:
+    """Names and what may be their numbers: in a mapping, one after the other, or in a text."""
+    for each, after in zip(given, (*given[1:], None)):
+        if type(each) is dict:  # one of the program's own class would run its code
+            yield from each.items()
+        elif type(each) is str:
+            yield each.rstrip(" :="), after
+            yield from ((name, float(number)) for name, number in _SAID.findall(each[:_TEXT]))
+
+
 def install(probe: Probe) -> None:
-    """Hear what trackers are given."""
+    """Hear what trackers are given, and what is printed (hooks/calls.py)."""
     logged = probe.training[HOOK] = Logged(probe)
-
-    def hear(owner: str, name: str, at: int, module: Any) -> None:
-        where_it_is = getattr(module, owner, None) if owner else module
-        if where_it_is is not None:
-            by = f"{owner.strip('_') or module.__name__}.{name}"
-            probe.guard.surround(HOOK, where_it_is, name, partial(logged.call, by, at))
-
-    for module, owner, name, at in CALLS:
-        probe.when_imported(module, partial(hear, owner, name, at))
+    probe.logs = probe.guard.reading(HOOK, logged.heard)

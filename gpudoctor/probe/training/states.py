@@ -1,4 +1,4 @@
-"""What a resumed run takes up: the states that files hold, and which of them were loaded. Names and counts alone."""
+"""What a run reads, takes up, writes and keeps: states in files, predictions. Names, counts and sizes alone."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..importlib_bootstrap import MISSING
 from ..models import class_name, unwrapped
+from ..wire.masking import mask_cut
 from . import Look
 
 if TYPE_CHECKING:
@@ -19,6 +20,8 @@ if TYPE_CHECKING:
 HOOK = "states"
 _FILES, _KEYS = 16, 24
 """Files and loads of weights that are kept; names that are looked at in one file."""
+_SAVES, _LONGEST = 32, 64
+"""Saves whose sizes are kept, the first ones; characters of a file's name."""
 _BESIDE = {"optimizer": ("optimizer.pt", "optimizer.bin"), "schedule": ("scheduler.pt", "scheduler.bin")}
 """What Trainer and Accelerate write beside the weights."""
 
@@ -36,6 +39,10 @@ class States(Look):
         """The model that was loaded last, and its calls in training by then."""
         self._again = False
         """Whether it trained on, and a file of the same name was written, but for its numbers."""
+        self._saves: list[list[Any]] = []
+        self._open = ""
+        """The file of the last save, which has no size before it is written."""
+        self._most = 0
 
     def read(self, args: Any, kwargs: Any) -> Any:
         """`torch.load`, and safetensors' `load_file`."""
@@ -55,11 +62,20 @@ class States(Look):
             self._held.update((key, 1) for key in beside if key not in self._held and os.path.isfile(key[0]))
         self._next = 0
 
-    def wrote(self, args: Any, kwargs: Any) -> None:
-        """`torch.save`."""
+    def wrote(self, _what: str, args: Any, kwargs: Any) -> None:
+        """`torch.save` is about to write."""
         name = _path(args[1] if len(args) > 1 else kwargs.get("f"))
         (loaded, calls), series = self._loaded, {_series(path) for path, _ in self._held}
         self._again = self._again or (_series(name) in series and (not loaded or self._calls(loaded()) > calls))
+        self._size()
+        if name and len(self._saves) < _SAVES:
+            self._open, shown = name, mask_cut(_series(os.path.basename(name)), _LONGEST)
+            self._saves.append([shown, self._probe.steps.index, 0, *self.place().values()])
+
+    def _size(self) -> None:
+        if self._open:
+            self._saves[-1][2] = os.stat(self._open).st_size if os.path.exists(self._open) else 0
+            self._open = ""
 
     def _calls(self, module: Any) -> int:
         known = self._probe.models.all()
@@ -71,9 +87,9 @@ class States(Look):
         result = yield
         if isinstance(given, Mapping) and given and result is not MISSING and len(self._weights) < _FILES:
             missing, unexpected = (list(getattr(result, name, ())) for name in ("missing_keys", "unexpected_keys"))
-            place = self.place().values()
             named = [(*names, "")[0] for names in (missing, unexpected)]
-            self._weights.append([class_name(args[0]), len(given), len(missing), len(unexpected), *named, *place])
+            sizes = len(given), len(missing), len(unexpected)
+            self._weights.append([class_name(args[0]), *sizes, *named, *self.place().values()])
             self._loaded, self._next = (weakref.ref(args[0]), self._calls(args[0])), 0
 
     def take_optimizer(self, args: Any, kwargs: Any) -> Any:
@@ -82,6 +98,17 @@ class States(Look):
         state = given.get("state") if isinstance(given, Mapping) else None
         if state and (yield) is not MISSING:  # without any, Accelerate has moved an optimizer
             self._taken, self._next = len(state), 0
+
+    def evaluated(self, _args: Any, given: Any) -> None:
+        """What transformers has put together for `compute_metrics`."""
+        held, labels = given.get("predictions"), given.get("label_ids")
+        held = [each for each in (held if type(held) is tuple else (held,)) if hasattr(each, "nbytes")]
+        size = sum(int(each.nbytes) for each in held)
+        if size > self._most and hasattr(labels, "size"):
+            self._most = size
+            shape = " x ".join(map(str, held[0].shape))
+            row = [shape, held[0].size // max(1, labels.size), size, *self.place().values()]
+            self.write("memory", {"kind": "predictions", "growth": [row]})
 
     def ended(self) -> None:
         """A watched step has ended."""
@@ -94,13 +121,15 @@ class States(Look):
 
     def tell(self) -> None:
         """Write what is known by now."""
-        if not (self._held or self._weights or self._taken):
-            return
-        stepped, base = self._probe.models.optimizers(), self._probe.torch.optim.Optimizer
-        seen = all(type(known).load_state_dict is base.load_state_dict for known in stepped)
-        files = [[*key, many] for key, many in self._held.items()] if seen else []
-        fields = {"weights": self._weights, "taken": self._taken, "files": files, "again": self._again}
-        self.write("state", fields)
+        if self._saves:
+            self._size()
+            self.write("memory", {"kind": "saves", "growth": self._saves})
+        if self._held or self._weights or self._taken:
+            stepped, base = self._probe.models.optimizers(), self._probe.torch.optim.Optimizer
+            seen = all(type(known).load_state_dict is base.load_state_dict for known in stepped)
+            files = [[*key, many] for key, many in self._held.items()] if seen else []
+            fields = {"weights": self._weights, "taken": self._taken, "files": files, "again": self._again}
+            self.write("state", fields)
 
 
 def _path(given: Any) -> str:
@@ -108,7 +137,7 @@ def _path(given: Any) -> str:
 
 
 def _series(name: str) -> str:
-    return re.sub(r"\d+", "", name)
+    return re.sub(r"\d+", "#", name)
 
 
 def _parts_of(found: Any) -> dict[str, float]:
@@ -131,12 +160,14 @@ def _kind(value: Any) -> tuple[str, float]:
 
 
 def install(probe: Probe) -> None:
-    """Hook what reads, loads and saves states."""
+    """Hook what reads, loads and saves states (`torch.save`: hooks/calls.py), and what evaluations keep."""
     states = probe.training[HOOK] = States(probe)
     torch, surround = probe.torch, probe.guard.surround
+    probe.saves = probe.guard.reading(HOOK, states.wrote)
     surround(HOOK, torch, "load", states.read)
-    surround(HOOK, torch, "save", states.wrote)
     surround(HOOK, torch.nn.Module, "load_state_dict", states.take_weights)
     surround(HOOK, torch.optim.Optimizer, "load_state_dict", states.take_optimizer)
     probe.when_imported("safetensors.torch", lambda module: surround(HOOK, module, "load_file", states.read))
+    hear, evaluated = "transformers.trainer_utils", probe.guard.reading(HOOK, states.evaluated)
+    probe.when_imported(hear, lambda module: surround(HOOK, module.EvalPrediction, "__init__", evaluated))
     probe.steps.after.append(probe.guard.reading(HOOK, states.ended))

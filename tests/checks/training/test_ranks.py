@@ -41,6 +41,12 @@ MEAN = "[dist.all_reduce(p.grad) for p in net_.parameters()]"
 CASES = {
     "well": ({}, [], "2 ranks, samples of their own; 20 batches an epoch; 160 of 160 rows; gradients shared"),
     "same": ({"change": "sampler = None"}, ["same"], "all 2 read the same batches"),
+    "unsplit": (
+        {"change": "rows = data(32); sampler = torch.utils.data.RandomSampler(rows, "
+                   "generator=torch.Generator().manual_seed(rank))"},
+        ["unsplit"],
+        "samples read by several",
+    ),
     "twice": ({"change": "sampler = DistributedSampler(sampler)"}, ["twice"], "10 batches an epoch; 80 of 160 rows"),
     "inner": ({"change": "called = net_"}, ["alone"], "gradients apart in 5 of 5 looks"),
     "alone": ({"before": "DDP = lambda net: net"}, ["alone"], "gradients apart"),
@@ -71,13 +77,13 @@ def two_ranks(tmp_path, case):
     assert not [item.fields for rank in recording.ranks for item in rank.of("lost")]
     patient = make_patient(recording=recording)
     found = examine(RanksMisfit, patient)
-    assert [item.detail.kind for item in found] == kinds
+    assert [item.detail.how for item in found] == kinds
     assert all(prescribe(advice("training"), item, patient) for item in found)
     (line,) = [line for line in training_card(recording) if line.name == "ranks"]
     assert said in line.text and len(line.text) <= 110
 
 
-UNEVEN = PROGRAM.replace("{change}", "rows = data(160 - 24 * rank); sampler = None").replace("for x, y in loader:", """
+UNEVEN = PROGRAM.replace("{change}", "rows = [(x + rank, y) for x, y in data(160 - 24 * rank)]; sampler = None").replace("for x, y in loader:", """
 for step, (x, y) in enumerate(loader):
     if step == 30:
         raise SystemExit(3)""")  # fmt: skip
@@ -88,4 +94,4 @@ def test_ranks_with_different_numbers_of_batches_are_named_before_they_hang(tmp_
     run = run_script(tmp_path, UNEVEN.format(before="", share=""), ranks=2, code=None)
     recording = replace(open_recording(str(run.folder)), end=RunEnd(exit_code=3), memory={})
     (finding,) = examine(RanksMisfit, make_patient(recording=recording))
-    assert finding.detail.kind == "uneven" and "40, 34 batches" in finding.message
+    assert finding.detail.how == "uneven" and "40, 34 batches" in finding.message

@@ -99,9 +99,9 @@ def taken_up(tmp_path, checkpoint, kind, parts, said):
     assert not recording.ranks[0].of("lost")
     patient = make_patient(recording=recording)
     found = examine(ResumeIncomplete, patient)
-    assert [item.detail.part for item in found] == parts
+    assert [item.detail.how for item in found] == parts
     assert all(prescribe(advice("training"), item, patient) for item in found)
     severity = {"weights": Severity.ERROR, "position": Severity.NOTE}
-    assert all(item.severity is severity.get(item.detail.part, Severity.WARNING) for item in found)
+    assert all(item.severity is severity.get(item.detail.how, Severity.WARNING) for item in found)
     (line,) = [line for line in training_card(recording) if line.name == "resumed"]
     assert said in line.text and len(line.text) <= 110

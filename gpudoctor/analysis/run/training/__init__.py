@@ -1,1 +1,41 @@
-"""What a run really trained, from the records of `gpudoctor/probe/training`: a line of the card a module."""
+"""What a run really trains: the card's lines, and what checks ask of them."""
+
+from typing import TYPE_CHECKING
+
+from gpudoctor.analysis.observation import confirmed
+from gpudoctor.analysis.run.steady_run import measured, spots
+from gpudoctor.model import Check, Cost, Detail, Finding, Patient, Severity
+from gpudoctor.model.records import frozen
+
+if TYPE_CHECKING:
+    from gpudoctor.analysis.run.line_costs import LinePlace
+
+
+@frozen
+class How(Detail):
+    """Which of its check's kinds a finding is: what the rule reads."""
+
+    how: str
+
+
+def told(
+    check: Check,
+    patient: Patient,
+    how: str,
+    message: str,
+    value: float,
+    *places: "LinePlace | None",
+    severity: Severity = Severity.WARNING,
+    breaks: str = "",
+) -> Finding:
+    """The finding of what a run's training shows, at most one of each kind."""
+    return confirmed(
+        check,
+        (),
+        message,
+        evidence=(*spots(patient, *places), measured(f"{check.judges}_{how}", value, "1", patient.recording)),
+        severity=severity,
+        cost=Cost(breaks=breaks or None),
+        subject=how,
+        detail=How(how=how),
+    )

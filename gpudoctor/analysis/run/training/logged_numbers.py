@@ -10,33 +10,22 @@ from gpudoctor.model.run import CardLine
 from gpudoctor.model.signs.recording import Record, Recording
 from gpudoctor.text import count, figure
 
-Points: TypeAlias = Sequence[tuple[int, float]]
-"""Step and number."""
-Series: TypeAlias = Mapping[str, Points]
-"""By what it is."""
+Series: TypeAlias = Mapping[str, Sequence[tuple[int, float]]]
+"""Steps and numbers, by what it is."""
+WORDS = ("print", "logging", "tqdm.refresh", "tqdm.display")
+"""Who speaks to people, and rounds."""
 
-LOSS, REWARD, MARGIN, KL, CUT = (
-    template("loss"),
-    template("reward"),
-    template("reward margin"),
-    template("KL"),
-    template("completions cut at the limit"),
-)
-SPREAD, SAME, CHOSEN, CLIPPED = (
-    template("spread of the rewards"),
-    template("groups of equal rewards"),
-    template("reward of the chosen"),
-    template("share of clipped ratios"),
-)
+LOSS, REWARD, MARGIN, KL = template("loss"), template("reward"), template("reward margin"), template("KL")
+CUT, SPREAD = template("completions cut at the limit"), template("spread of the rewards")
+SAME, CLIPPED = template("groups of equal rewards"), template("share of clipped ratios")
 NAMES: Mapping[str, str] = {
     LOSS: "loss train_loss loss/train training_loss losses/loss",
-    REWARD: "reward rewards score scores objective/scores mean_reward rollout/ep_rew_mean",
+    REWARD: "reward rewards score scores objective/scores mean_reward reward_mean rollout/ep_rew_mean",
     MARGIN: "rewards/margins",
-    KL: "kl objective/kl approx_kl policy/approxkl_avg losses/approx_kl",
+    KL: "kl objective/kl mean_kl kl_mean approx_kl policy/approxkl_avg losses/approx_kl",
     CUT: "completions/clipped_ratio",
     SPREAD: "reward_std reward/std rewards/std",
     SAME: "frac_reward_zero_std",
-    CHOSEN: "rewards/chosen",
     CLIPPED: "clip_ratio/region_mean clip_ratio policy/clipfrac_avg losses/clipfrac clipfrac clip_frac",
 }
 """What a number is: the names that libraries give it, the usual one first; a prefix `train/` counts for nothing."""
@@ -57,7 +46,8 @@ def series(recording: Recording) -> Series:
     item = logged(recording)
     if item is None:
         return {}
-    named = {str(name).removeprefix("train/").casefold(): points for name, _, points in reversed(item.get("series"))}
+    rows = reversed(item.get("series"))
+    named = {str(name).removeprefix("train/").casefold().replace(" ", "_"): points for name, _, points in rows}
     return {
         what: [(int(step), float(value)) for step, value in named[name] if value is not None]
         for what, names in NAMES.items()
@@ -72,23 +62,20 @@ def said(recording: Recording) -> CardLine | None:
     if item is None or not item.get("series"):
         return None
     known = {what: points for what, points in series(recording).items() if points}
-    course = [_course(what, points) for what, points in known.items() if what not in (SAME, CHOSEN)][:_SHOWN]
+    ends = {what: (points[0][1], points[-1][1]) for what, points in known.items()}
+    course = [_course(what, *map(figure, both)) for what, both in ends.items() if what != SAME][:_SHOWN]
     names, by = len(item.get("series")), str(item.get("by") or "")
+    facts: dict[str, object] = {
+        f"{what.replace(' ', '_')}_{end}": value
+        for what, both in ends.items()
+        for end, value in zip(("first", "last"), both, strict=True)
+    }
     text = say("{names} by {logger}", names=count(names, "name"), logger=by)
-    ends = {"first": 0, "last": -1}
-    return CardLine(
-        name="logged",
-        text=concatenated("; ", [*filter(None, [concatenated(", ", course)]), text]),
-        facts={
-            **{f"{what.replace(' ', '_')}_{end}": known[what][at][1] for what in known for end, at in ends.items()},
-            "names": names,
-            "by": by,
-        },
-    )
+    parts = [*filter(None, [concatenated(", ", course)]), text]
+    return CardLine(name="logged", text=concatenated("; ", parts), facts={**facts, "names": names, "by": by})
 
 
-def _course(what: str, points: Points) -> str:
-    first, last = figure(points[0][1]), figure(points[-1][1])
+def _course(what: str, first: str, last: str) -> str:
     if first == last:
         return say("{what} {value}", what=term(what), value=first)
     return say("{what} {first} to {last}", what=term(what), first=first, last=last)

@@ -15,28 +15,55 @@ _LEAST, _FIRST = 3, 8
 """Batches and steps that are compared before they count as the same, or as apart; batches, of which later ones are
 counted apart by ranks that look at other steps.
 """
+_TIMES = 4
+"""Samples that several ranks read, for each that comes twice on one of them: texts that are alike do both."""
 _SHARED, _EQUAL = 1e-3, 1e-6
 """By how much of the sum of all amounts gradients and weights may differ that are the same."""
 _BEGUN = 0.5
 """Weights that begin alike differ by less after a step: this over the root of their number."""
 
 
-@once
-def same_rows(recording: Recording) -> int:
+@frozen
+class Read:
+    """The samples of the first epoch that were looked at."""
+
+    rows: int
+    common: int
+    """Those that another rank read, too."""
+    unsplit: bool
+    """Whether that is no chance."""
+    same: int
     """Batches whose samples are the same on each rank, where all compared ones are; 0 where some differ."""
+
+
+@once
+def read(recording: Recording) -> Read | None:
+    """What the ranks read; None where no samples of theirs can be compared."""
     drawn = [_rows(process) for process in recording.ranks]
-    common = set.intersection(*map(set, drawn)) if len(drawn) > 1 else set()
-    first = sorted(common)[:_FIRST]
-    equal = all(rows[draw] == drawn[0][draw] for rows in drawn for draw in first)
-    kinds = {number for draw in first for number in drawn[0][draw]}
-    return len(first) if equal and len(kinds) > len(first) >= _LEAST else 0
+    first = sorted(set.intersection(*map(set, drawn)))[:_FIRST] if len(drawn) > 1 else []
+    if not first:
+        return None
+    own = [[number for rows in rank.values() for number in rows] for rank in drawn]
+    kinds, rows = sum(len({*numbers}) for numbers in own), sum(map(len, own))
+    common, equal = (
+        kinds - len(set().union(*own)),
+        all(rank[draw] == drawn[0][draw] for rank in drawn for draw in first),
+    )
+    varied = len({number for draw in first for number in drawn[0][draw]}) > len(first) >= _LEAST
+    return Read(
+        rows=rows,
+        common=common,
+        unsplit=common >= max(_FIRST, _TIMES * (rows - kinds)),
+        same=len(first) if equal and varied else 0,
+    )
 
 
 def _rows(process: Process) -> dict[int, tuple[int, ...]]:
     """The samples of the training loader's batches, by draw."""
     loader = next((item.get("id") for item in process.of("loader") if item.get("role") == "training"), None)
     records = [item for item in process.of("batch") if item.get("loader") == loader and item.get("hashes")]
-    return {int(item.get("draw") or 0): tuple(item.get("hashes")) for item in records}
+    first = [item for item in records if item.get("epoch") == records[0].get("epoch")]
+    return {int(item.get("draw") or 0): tuple(item.get("hashes")) for item in first}
 
 
 @frozen
@@ -65,12 +92,12 @@ def split(recording: Recording) -> Split | None:
     batch, parts = records[0].get("batch"), records[0].get("splits") or ()
     apart = len({*firsts}) > 1 and None not in (*firsts, *sizes)
     size = sum(sizes) if apart else sizes[0]
-    read = sum(each) * int(batch) if batch and None not in each else None
-    few = read is not None and size is not None and read <= 0.75 * size
+    rows = sum(each) * int(batch) if batch and None not in each else None
+    few = rows is not None and size is not None and rows <= 0.75 * size
     return Split(
         each=tuple(each),
         size=size,
-        read=read,
+        read=rows,
         parts=tuple((name, many) for name, many in parts),
         twice=few and sum(many == len(records) for _, many in parts) + apart > 1,
     )
@@ -102,8 +129,6 @@ class Apart:
     looks: int
     gradients: int
     """Looks in which the gradients differ between ranks."""
-    values: tuple[float, ...]
-    """Sums of the amounts of the gradient, by rank."""
     alone: bool
     """Whether nothing is shared, where it should be."""
 
@@ -118,16 +143,11 @@ def apart(recording: Recording) -> Apart | None:
     known = {(item.get("of"), item.get("name"), item.get("size")) for row in rows for item in row}
     if len(known) != 1 or rows[0][0].get("of") != len(looks):
         return None
-    last, gradients = rows[-1], sum(_distance(row, 2) > _SHARED for row in rows)
-    begun = _distance(rows[0], 0) <= _BEGUN / math.sqrt(last[0].get("size") or 1)
+    last, gradients = rows[-1][0], sum(_distance(row, 2) > _SHARED for row in rows)
+    begun = last.get("grouped") and _distance(rows[0], 0) <= _BEGUN / math.sqrt(last.get("size") or 1)
     every = len(rows) >= _LEAST and gradients == sum(_distance(row, 0) > _EQUAL for row in rows) == len(rows)
-    return Apart(
-        record=last[0],
-        looks=len(rows),
-        gradients=gradients,
-        values=tuple(float(item.get("sums")[3] or 0.0) for item in last),
-        alone=bool(every and (last[0].get("ddp") or (last[0].get("grouped") and begun))),
-    )
+    alone = bool(every and (last.get("ddp") or begun))
+    return Apart(record=last, looks=len(rows), gradients=gradients, alone=alone)
 
 
 def _distance(row: list[Record], column: int) -> float:
@@ -143,24 +163,22 @@ def ranks(recording: Recording) -> CardLine | None:
     """What each rank read, and whether the ranks stay one model."""
     if len(recording.ranks) < 2:
         return None
-    data, weights, same = split(recording), apart(recording), same_rows(recording)
+    data, weights, rows = split(recording), apart(recording), read(recording)
     parts: list[str] = []
-    facts: dict[str, Any] = {"ranks": len(recording.ranks), "same_batches": same}
-    if set.intersection(*(set(_rows(process)) for process in recording.ranks)):
-        text = say("all {ranks} read the same batches", **facts) if same else ""
-        parts.append(text or say("{ranks} ranks, samples of their own", **facts))
+    facts: dict[str, Any] = {"ranks": len(recording.ranks)}
+    if rows is not None:
+        facts |= {"same_batches": rows.same, "looked_at": rows.rows, "common": rows.common}
+        common = say("{ranks} ranks, {common} of {looked_at} samples read by several", **facts)
+        own = common if rows.common else say("{ranks} ranks, samples of their own", **facts)
+        parts.append(say("all {ranks} read the same batches", **facts) if rows.same else own)
     if data is not None and None not in data.each:
-        parts.append(
-            say("{each} batches an epoch", each=concatenated("/", map(str, sorted({each or 0 for each in data.each}))))
-        )
-        if data.read is not None and data.size and data.parts and not same:
+        each = concatenated("/", map(str, sorted({each or 0 for each in data.each})))
+        parts.append(say("{each} batches an epoch", each=each))
+        if data.read is not None and data.size and data.parts and not (rows and rows.same):
             parts.append(say("{read:,} of {size:,} rows", read=min(data.read, data.size), size=data.size))
         facts.update(each=list(data.each), read=data.read, size=data.size)
     if weights is not None:
         facts.update(looks=weights.looks, gradients_apart=weights.gradients)
-        parts.append(
-            say("gradients apart in {gradients_apart} of {looks} looks", **facts)
-            if weights.gradients
-            else say("gradients shared")
-        )
+        differ = say("gradients apart in {gradients_apart} of {looks} looks", **facts)
+        parts.append(differ if weights.gradients else say("gradients shared"))
     return CardLine(name="ranks", text=concatenated("; ", parts), facts=facts) if parts else None
