@@ -36,7 +36,6 @@ class Ranks(Look):
         """For a new recording nothing was looked at."""
         super().again()
         self._chosen: tuple[str, Any] | None = None
-        self._split_told: set[int] = set()
 
     def wraps(self, _args: Any, _kwargs: Any) -> None:
         """DDP is put around a model."""
@@ -57,15 +56,14 @@ class Ranks(Look):
                     self._sum({"step": index, "of": world, "grouped": started, **self._ddp})
 
     def _split(self) -> None:
-        """How the training loader's data is split, once a loader."""
+        """How the training loader's data is split."""
         entry: Any = self._probe.loaders.trains if self._probe.loaders is not None else None
         loader = entry.made() if entry is not None else None
-        if loader is not None and entry.number not in self._split_told:
-            self._split_told.add(entry.number)
+        if loader is not None:
             rows = loader.dataset if getattr(loader, "_dataset_kind", 1) == 0 else None
             fields: dict[str, Any] = {"size": length(rows), "each": length(loader) if rows is not None else None}
             fields |= {"splits": _splits(loader), "batch": entry.facts["batch_size"], "first": _first(rows)}
-            self._probe.record("split", fields)
+            self.write("split", fields)
 
     def _sum(self, fields: dict[str, Any]) -> None:
         name, reference = self._chosen = self._chosen or self._choose()
