@@ -66,10 +66,8 @@ class Probe:
         """Is given the batches of steps that are looked at, and of evaluations (training/batches.py)."""
         self.calling = self.called = self.rooted = nothing
         """Are given the calls of models, their ends and the losses in the same steps (training/arguments.py)."""
-        self.weighed = self.clips = nothing
-        """Called after their backward passes, and given the arguments of clips by norm (training/gradients.py)."""
-        self.logs = self.saves = nothing
-        """Are given the name and the arguments of calls that log or save (training/logged.py, training/states.py)."""
+        self.weighed = self.clips = self.logs = self.saves = nothing
+        """Called after their backward passes; given the arguments of clips by norm, of calls that log and that save."""
         self.windows: Any = None
         self.facts: Any = None
         self.training: dict[str, Any] = {}

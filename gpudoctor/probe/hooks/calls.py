@@ -50,7 +50,6 @@ _PROFILE = ("__enter__", "__exit__", "start", "stop", "step", "key_averages", "e
 _LIGHTNING = ("lightning.pytorch", "pytorch_lightning")
 _CONNECTOR = "trainer.connectors.logger_connector.logger_connector"
 _MLFLOW = ("log_metric", "log_metrics", "log_param", "log_params", "log_artifact", "log_image")
-_EVENTS = ("table", "export_chrome_trace", "key_averages")
 
 CALLS = (
     PhaseCall("builtins", "", ("print",), LOGGING, "logs", "print"),
@@ -60,15 +59,16 @@ CALLS = (
     PhaseCall("torch", "", ("save",), CHECKPOINT, "saves", "torch"),
     PhaseCall("torch", "jit", ("save",), CHECKPOINT, "saves", "torch.jit"),
     PhaseCall("torch", "cuda", ("empty_cache",), SYNC, "flushes", "torch.cuda"),
-    PhaseCall("torch", "cuda", ("synchronize",), SYNC, "syncs", "torch.cuda"),
-    PhaseCall("torch", "cuda.Stream", ("synchronize",), SYNC, "syncs", "torch.cuda.Stream"),
-    PhaseCall("torch", "cuda.Event", ("synchronize",), SYNC, "syncs", "torch.cuda.Event"),
-    PhaseCall("torch", "accelerator", ("synchronize",), SYNC, "syncs", "torch.accelerator"),
-    PhaseCall("torch", "mps", ("synchronize",), SYNC, "syncs", "torch.mps"),
+    *(
+        PhaseCall("torch", owner, ("synchronize",), SYNC, "syncs", f"torch.{owner}")
+        for owner in ("cuda", "cuda.Stream", "cuda.Event", "accelerator", "mps")
+    ),
     PhaseCall("torch", "profiler.profile", _PROFILE, PROFILER, "", "torch.profiler"),
     PhaseCall("torch", "profiler.profiler._KinetoProfile", _PROFILE, PROFILER, "", "torch.profiler"),
     PhaseCall("torch", "autograd.profiler.profile", _PROFILE, PROFILER, "", "torch.autograd.profiler"),
-    PhaseCall("torch.autograd.profiler_util", "EventList", _EVENTS, PROFILER, "", "torch.profiler"),
+    PhaseCall("torch.autograd.profiler_util", "EventList", ("table", *_PROFILE), PROFILER, "", "torch.profiler"),
+    # A broadcast before a forward pass: there the punctual ranks wait.
+    PhaseCall("torch.nn.parallel.distributed", "DistributedDataParallel", ("_sync_buffers",), COLLECTIVE),
     PhaseCall("torch.utils.tensorboard.writer", "SummaryWriter", _WRITER, LOGGING, "logs", "SummaryWriter"),
     PhaseCall("tensorboardX.writer", "SummaryWriter", _WRITER, LOGGING, "logs", "SummaryWriter"),
     PhaseCall("wandb.sdk.wandb_run", "Run", ("log",), LOGGING, "logs", "wandb"),
@@ -105,9 +105,6 @@ def install(probe: Probe) -> None:
             continue
         probe.when_imported(call.module, functools.partial(_replace, probe, call))
     if probe.torch.distributed.is_available():
-        # Collectives, and DDP's broadcast of buffers before a forward pass: there the punctual ranks wait.
-        ddp = PhaseCall("torch.nn.parallel.distributed", "DistributedDataParallel", ("_sync_buffers",), COLLECTIVE)
-        probe.when_imported(ddp.module, functools.partial(_replace, probe, ddp))
         call = PhaseCall("torch.distributed", "", _COLLECTIVES, COLLECTIVE, "collectives", "dist")
         for name in _COLLECTIVES:
             _time(probe, call, probe.torch.distributed, name)
@@ -129,8 +126,7 @@ def _time(probe: Probe, call: PhaseCall, owner: Any, name: str) -> None:
     column = AT[call.column] if call.column else -1
     group = call.what or call.owner
     what = group if name in (group, "handle", "run") else f"{group}.{name}"
-    phase = call.phase
-    label = NAMES[phase]
+    phase, label = call.phase, NAMES[call.phase]
     told = probe.logs if phase == LOGGING else probe.saves if what == "torch.save" else None
 
     def work(args: Any, kwargs: Any) -> Any:
