@@ -16,10 +16,8 @@ from pathlib import Path
 import numpy
 Path("transformers").mkdir()
 Path("transformers/__init__.py").write_text("__version__ = '5.0'")
-Path("transformers/trainer_utils.py").write_text('''class EvalPrediction:
-    def __init__(self, predictions, label_ids):
-        self.predictions = predictions
-''')
+code = "class EvalPrediction:\\n    def __init__(self, predictions, label_ids): pass"
+Path("transformers/trainer_utils.py").write_text(code)
 sys.path.insert(0, ".")
 from transformers.trainer_utils import EvalPrediction
 model = net()
@@ -29,10 +27,10 @@ for step, (x, y) in enumerate(DataLoader(data(320), batch_size=8)):
     loss = F.cross_entropy(model(x), y)
     loss.backward()
     optimizer.step()
-    if step % 4 == 0:
+    if step %% 4 == 0:
         history.append(x.clone())
-        torch.save({"model": model.state_dict(), "history": history GROWS}, f"at{step}.pt")  # save
-        kind = numpy.zeros((40, 8, 100 WORDS), "float32")
+        torch.save({"model": model.state_dict(), "history": history%s}, f"at{step}.pt")  # save
+        kind = numpy.zeros((40, 8, 100%s), "float32")
         EvalPrediction(predictions=(kind, None), label_ids=numpy.zeros((40, 8)))  # evaluate
 """
 
@@ -40,11 +38,7 @@ for step, (x, y) in enumerate(DataLoader(data(320), batch_size=8)):
 @pytest.mark.parametrize("sick", [True, False])
 def test_what_stays(tmp_path, sick, monkeypatch):
     monkeypatch.setattr(training.kept, "_LEAST", 1 << 16)
-    changes = {"GROWS": "" if sick else "[:1]", "WORDS": "" if sick else "// 10"}
-    text = SAVING
-    for word, put in changes.items():
-        text = text.replace(" " + word, put)
-    run = run_script(tmp_path, text)
+    run = run_script(tmp_path, SAVING % (("", "") if sick else ("[:1]", "// 10")))
     found = {kind.value: item for kind, *item in kept(open_recording(str(run.folder)))}
     if not sick:
         assert found == {}

@@ -21,12 +21,8 @@ def logs(every=10, by="Trainer.log", **series):
                                         line=14)])  # fmt: skip
 
 
-def dpo(losses, margins):
-    return logs(loss=losses, rewards__margins=margins)
-
-
 def test_sick_a_policy_that_is_its_own_reference_or_pairs_that_are_equal():
-    [finding] = look(dpo([LN2] * 8, [0.0] * 8))
+    [finding] = look(logs(loss=[LN2] * 8, rewards__margins=[0.0] * 8))
     assert finding.severity is Severity.ERROR and "never differs from the reference" in finding.message
     assert "in each of 8 readings" in finding.message and (finding.span.path, finding.span.line) == ("dpo.py", 14)
     assert "reference that is not the policy" in remedies(finding)
@@ -35,9 +31,9 @@ def test_sick_a_policy_that_is_its_own_reference_or_pairs_that_are_equal():
 
 
 def test_healthy_a_loss_that_begins_at_chance():
-    assert look(dpo([LN2, 0.68, 0.66, 0.6, 0.5, 0.5], [0.0, 0.02, 0.1, 0.2, 0.4, 0.4])) == []
-    assert look(dpo([LN2] * 4, [0.0] * 4)) == []  # too few logs
-    assert look(dpo([LN2] * 12, [0.0001] * 12)) == []  # slow
+    assert look(logs(loss=[LN2, 0.68, 0.66, 0.6, 0.5, 0.5], rewards__margins=[0.0, 0.02, 0.1, 0.2, 0.4, 0.4])) == []
+    assert look(logs(loss=[LN2] * 4, rewards__margins=[0.0] * 4)) == []  # too few logs
+    assert look(logs(loss=[LN2] * 12, rewards__margins=[0.0001] * 12)) == []  # slow
     assert look(make_process(make_steps(30, loss=0.69315))) == []
 
 
