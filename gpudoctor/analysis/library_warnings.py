@@ -1,7 +1,7 @@
-"""What libraries said themselves while the program ran: the findings that follow, and what nobody judges."""
+"""What libraries said themselves while the program ran: the findings that follow."""
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -68,10 +68,3 @@ def _finding(check: Check, row: "LibraryWarning", evidence: tuple[Evidence, ...]
         subject=row.kind,
         detail=LibraryDetail(row.kind, advice=row.advice),
     )
-
-
-def unjudged(patient: Patient, checks: Iterable[type[Check]]) -> "list[Warned]":
-    """The warnings of libraries in a run that no row of these checks is about."""
-    told = [item for item in said_in(recording) if item.library] if (recording := recorded(patient)) else []
-    patterns = [row.pattern for check in checks for row in check.library_warnings] if told else []
-    return [item for item in told if not any(re.search(pattern, item.text) for pattern in patterns)]

@@ -9,16 +9,15 @@ from gpudoctor.analysis.source.device_tensors import Target, training_target
 from gpudoctor.analysis.source.environment_assignments import assigned
 from gpudoctor.analysis.source.loaders import Loader, every_loader, made_to_train
 from gpudoctor.lang import say
+from gpudoctor.lang.message import concatenated
 from gpudoctor.model.evidence import Evidence
 from gpudoctor.model.job_devices import ranks_here, without_gpus
 from gpudoctor.model.patient import Patient
 from gpudoctor.model.records import frozen, replace
-from gpudoctor.model.signs.job import Environment, Profile
+from gpudoctor.model.signs.job import Environment, Launch, Profile
 from gpudoctor.model.signs.source import Call, Known, Source
 from gpudoctor.model.unavailable import optional as optional
-
-_TORCHRUN = ("torchrun", "torch.distributed.run", "torch.distributed.launch", "accelerate")
-"""Launchers that set OMP_NUM_THREADS=1 for several ranks (torch/distributed/run.py)."""
+from gpudoctor.text import count
 
 
 def scripts_given(patient: Patient) -> Source:
@@ -65,8 +64,6 @@ class Threads:
     """Where the number comes from, as a clause."""
     by_default: bool
     """True when nobody set it: torch's own default."""
-    by_torchrun: bool = False
-    """True for the 1 that torchrun sets."""
     call: Call | None = None
     """The call of torch.set_num_threads that sets it, where there is just one."""
     recorded: bool = False
@@ -129,13 +126,55 @@ def _declared_threads(patient: Patient, source: Source | None, calls: list[Call]
         return Threads(count=int(text), origin=f"OMP_NUM_THREADS={text}", by_default=False)
     job = optional(lambda: patient.job)
     by_torchrun = job is not None and (
-        job.profile is Profile.TORCHRUN or any(launch.launcher in _TORCHRUN for launch in job.launches)
+        job.profile is Profile.TORCHRUN or any(launch.launcher in {"torchrun", "accelerate"} for launch in job.launches)
     )
     if by_torchrun and ranks_here(patient) > 1:
-        return Threads(count=1, origin=say("torchrun sets OMP_NUM_THREADS=1"), by_default=True, by_torchrun=True)
+        return Threads(count=1, origin=say("torchrun sets OMP_NUM_THREADS=1"), by_default=True)
     # torch and MKL count physical cores of the affinity mask and know nothing of a quota; two threads a core.
     count = max(1, patient.host.cpus_affinity // 2)
     return Threads(count=count, origin=say("torch's default for the CPUs that it sees"), by_default=True)
+
+
+def launch_words(launch: Launch) -> str:
+    """A row of the table: `2 nodes x 8 tasks x 8 processes = 128 processes for 16 GPUs`.
+
+    A variable stays a variable; what nobody says is a question mark.
+    """
+    nodes, tasks, cards = launch.nodes, launch.tasks, launch.grants.gpus_granted
+    each = launch.ranks_per_node or (1 if launch.launcher == "python" else None)
+    unknown = {name: launch.unknown.get(name, "?") for name in ("nodes", "tasks", "processes")}
+    parts = [count(nodes, "node") if nodes else say("{nodes} nodes", nodes=unknown["nodes"])]
+    parts = parts if nodes or "nodes" in launch.unknown else []
+    if launch.starter:
+        parts.append(count(tasks, "task") if tasks else say("{tasks} tasks", tasks=unknown["tasks"]))
+    parts.append(_ranks(each) if each else say("{processes} processes", processes=unknown["processes"]))
+    said, several = concatenated(" x ", parts), len(parts) > 1
+    if several and tasks and each and (nodes or "nodes" not in launch.unknown):
+        said = say("{parts} = {total}", parts=said, total=_ranks((nodes or 1) * tasks * each))
+    return say("{said} for {cards}", said=said, cards=count(cards * (nodes or 1), "GPU")) if cards else said
+
+
+def cpus_per_rank(patient: Patient) -> tuple[float, str]:
+    """CPUs that one rank may use and where the number comes from; raises `Unavailable` without a host."""
+    job = optional(lambda: patient.job)
+    ranks = ranks_here(patient)
+    if job is not None and job.cpus_granted:
+        granted, each = job.cpus_granted, _ranks(ranks)
+        return granted / ranks, say(
+            "{cpus_granted:g} CPUs from the scheduler for {ranks}", cpus_granted=granted, ranks=each
+        )
+    budget = _cpus(patient)
+    return budget / ranks, say("{budget:g} CPUs for {ranks}", budget=budget, ranks=_ranks(ranks))
+
+
+def _cpus(patient: Patient) -> float:
+    """CPUs that quota and affinity allowed a run, where one was recorded (on whichever machine), else here."""
+    recorded = optional(lambda: patient.recording.machine_facts.get("cpus"))
+    return float(recorded) if isinstance(recorded, int | float) and recorded > 0 else patient.host.cpu_budget
+
+
+def _ranks(ranks: int) -> str:
+    return say("1 process") if ranks == 1 else say("{ranks} processes", ranks=ranks)
 
 
 def runs_here(patient: Patient) -> bool:

@@ -1,18 +1,16 @@
 """`gpudoctor` alone: what can be done next here, read in a fraction of a second.
 
-It looks at processes, at the state folder, and at a few files of this folder. It imports no check and asks no
-driver.
+It looks at processes, at the state folder, and at a few files of this folder. It imports no check.
 """
 
 import os
 import re
 import shlex
 import time
-from collections import Counter
 from collections.abc import Iterator
 from contextlib import suppress
 
-from gpudoctor.lang import template, tr
+from gpudoctor.lang import tr
 
 _SUFFIXES = (".log", ".out", ".err")
 _FOLDERS = (".", "logs")
@@ -37,7 +35,7 @@ def run() -> int:
     """Print what can be done next."""
     from gpudoctor.cli.output import show
 
-    parts = [*_trainings(), *_logs(), *_recording(), *_scripts(), *_gpus()]
+    parts = [*_trainings(), *_logs(), *_recording(), *_scripts()]
     lines = [tr("gpudoctor finds out why a training is slow, wrong or dead.")]
     if not parts:
         lines += ["", tr("Nothing to examine is in this folder: no script, no log, no recording.")]
@@ -150,14 +148,9 @@ def _scripts() -> Iterator[tuple[str, tuple[str, ...]]]:
             with suppress(OSError):
                 rated += [(rate, entry.stat().st_mtime, entry.name) for rate in [_rating(entry)] if rate]
     if rated:
-        name, others = max(rated)[2], len(rated) - 1
-        said = tr("{name} trains a model", name=name)
-        if others:
-            more = template("{name} trains a model, as do {others} other scripts here")
-            one = template("{name} trains a model, as does 1 other script here")
-            said = tr(one if others == 1 else more, name=name, others=others)
+        name = max(rated)[2]
         quoted = shlex.quote(name)
-        yield said, (f"gpudoctor check {quoted}", f"gpudoctor run -- python {quoted}")
+        yield tr("{name} trains a model", name=name), (f"gpudoctor check {quoted}", f"gpudoctor run -- python {quoted}")
     if jobs:
         name = shlex.quote(min(jobs))
         yield tr("{jobs} is a job script", jobs=min(jobs)), (f"gpudoctor check {name}",)
@@ -170,13 +163,3 @@ def _rating(entry: "os.DirEntry[str]") -> int:
     if not _FRAMEWORK.search(text) or not _TRAINS.search(text):
         return 0
     return 1 + 2 * entry.name.startswith(_LIKELY) + ("__main__" in text) + (".backward(" in text or "Trainer(" in text)
-
-
-def _gpus() -> Iterator[tuple[str, tuple[str, ...]]]:
-    """The GPUs as the kernel's driver lists them: no library is asked, which may not answer."""
-    from gpudoctor.cli.output import driver_cards
-
-    names = Counter(driver_cards())
-    if names:
-        listed = ", ".join(f"{number} x {name}" if number > 1 else name for name, number in names.items())
-        yield tr("This machine has {listed}", listed=listed), ("gpudoctor check",)

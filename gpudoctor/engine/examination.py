@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, TypeVar
 from gpudoctor import __version__
 from gpudoctor.analysis import of_run
 from gpudoctor.analysis.known_gain import claimed, knowable, speedup
-from gpudoctor.analysis.library_warnings import unjudged
 from gpudoctor.analysis.run.steady_run import recorded
 from gpudoctor.engine.claims import Examined, Ran, areas, unexamined
 from gpudoctor.engine.manual import named
@@ -28,7 +27,6 @@ from gpudoctor.model.remedy import Applicability, Effect, EffectOrigin, Effort, 
 from gpudoctor.model.report import Ranked, Report, Silenced, Subject, Summary
 from gpudoctor.model.rule import Rule
 from gpudoctor.model.unavailable import Absent, ReaderCrashed, Unavailable, Unread
-from gpudoctor.text import count, joined
 
 if TYPE_CHECKING:
     from gpudoctor.model.run import RunSummary
@@ -69,6 +67,7 @@ def examine(patient: Patient, request: Request, problems: Iterable[str] = ()) ->
     outcomes.sort(key=lambda item: item.code)
     recording = _or_none(patient.signs.recording.take)
     run = _run(patient, recording, ranked, outcomes) if recording else None
+    job = _or_none(patient.signs.job.take)
     return Report(
         version=__version__,
         subject=describe(patient),
@@ -78,7 +77,8 @@ def examine(patient: Patient, request: Request, problems: Iterable[str] = ()) ->
         outcomes=tuple(outcomes),
         checks=tuple(named(check) for check in registry.checks.values()),
         problems=tuple(dict.fromkeys(trouble)),
-        remarks=(*_unjudged(patient, registry), *_remarks(patient)),
+        remarks=tuple(_remarks(patient)),
+        launch=tuple(item for item in job.launches if item.path) if job else (),
         run=run,
         log=_log(patient),
         preflight=_or_none(patient.signs.preflight.take),
@@ -142,6 +142,8 @@ def _remarks(patient: Patient) -> Iterator[str]:
     if patient.kind is PatientKind.PROCESS:
         return
     recording = _or_none(patient.signs.recording.take)
+    job = _or_none(patient.signs.job.take)
+    yield from job.skipped if job else ()
     if recording and recording.ranks:
         yield from recording.problems
         if patient.kind is PatientKind.RECORDING and recording.command:
@@ -162,14 +164,6 @@ def _remarks(patient: Patient) -> Iterator[str]:
                     line=twice.line,
                 )
             )
-
-
-def _unjudged(patient: Patient, registry: Registry) -> Iterator[str]:
-    """How many warnings of which libraries no check is about."""
-    if found := unjudged(patient, registry.checks.values()):
-        named = joined(list(dict.fromkeys(item.library for item in found)))
-        warnings = count(len(found), "other warning")
-        yield say("{warnings} of {named}: `run.warnings` of --format json has them", warnings=warnings, named=named)
 
 
 def _without_source(patient: Patient) -> Iterator[str]:

@@ -19,34 +19,7 @@ def ranks_here(patient: Patient) -> int:
     job = optional(lambda: patient.job)
     if job is None:
         return 1
-    asked = [launch.ranks_per_node for launch in job.launches if launch.ranks_per_node]
-    return max([job.ranks_per_node or 1, *asked])
-
-
-def cpus_per_rank(patient: Patient) -> tuple[float, str]:
-    """CPUs that one rank may use and where the number comes from; raises `Unavailable` without a host."""
-    job = optional(lambda: patient.job)
-    ranks = ranks_here(patient)
-    if job is not None and job.cpus_per_task and ranks == (job.ranks_per_node or 1):
-        words = say("{cpus_per_task} CPUs a task from the scheduler", cpus_per_task=job.cpus_per_task)
-        return float(job.cpus_per_task), words
-    if job is not None and job.cpus_granted:
-        granted, each = job.cpus_granted, _ranks(ranks)
-        return granted / ranks, say(
-            "{cpus_granted:g} CPUs from the scheduler for {ranks}", cpus_granted=granted, ranks=each
-        )
-    budget = _cpus(patient)
-    return budget / ranks, say("{budget:g} CPUs for {ranks}", budget=budget, ranks=_ranks(ranks))
-
-
-def _cpus(patient: Patient) -> float:
-    """CPUs that quota and affinity allowed a run, where one was recorded (on whichever machine), else here."""
-    recorded = optional(lambda: patient.recording.machine_facts.get("cpus"))
-    return float(recorded) if isinstance(recorded, int | float) and recorded > 0 else patient.host.cpu_budget
-
-
-def _ranks(ranks: int) -> str:
-    return say("1 process") if ranks == 1 else say("{ranks} processes", ranks=ranks)
+    return max([job.ranks_per_node or 1, *(launch.here or 1 for launch in job.launches)])
 
 
 # The detail of findings about graphics cards.

@@ -57,7 +57,6 @@ JOB_EXPANDED = ReadLimit(8 * _MIB, "all expansions of a job script", "characters
 """A command line of Linux has 2 MiB at most."""
 JOB_LINE = ReadLimit(32 * _KIB, "a line whose quotes are read", "characters")
 """`shlex` takes time with the square of a word's length."""
-JOB_NESTING = ReadLimit(60, "arithmetic in a job script", "brackets")
 JOB_FOLLOWED = ReadLimit(200, "a job", "calls of shell scripts that are followed")
 """A script that calls itself twice calls it a thousand times soon."""
 JOB_MANIFEST = ReadLimit(512 * _KIB, "a manifest")

@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from gpudoctor.model.log_message import LogSummary
     from gpudoctor.model.proof import TrialSummary
     from gpudoctor.model.run import RunSummary, SyntheticSummary
+    from gpudoctor.model.signs.job import Launch
     from gpudoctor.model.signs.preflight import Preflight
 
 SCHEMA = "gpudoctor.report/1"
@@ -133,6 +134,8 @@ class Report:
     """What went wrong with the examination itself: an unreadable target, a broken plugin."""
     remarks: tuple[str, ...] = ()
     """What was special about reading and spoils nothing: comments in JSON, a key written twice."""
+    launch: "tuple[Launch, ...]" = ()
+    """What the job's script will start, a row each launch line."""
     run: "RunSummary | None" = None
     """The recording's numbers; None when nothing was run."""
     log: "LogSummary | None" = None

@@ -112,11 +112,7 @@ def _by_uuid(entry: str, cards: Sequence[ListedGpu]) -> tuple[int, str]:
 def _mig(listed: list[str], cards: Sequence[ListedGpu]) -> Visible:
     """A process uses one MIG device, the first that is listed."""
     first = listed[0]
-    # Before driver 470: MIG-GPU-<uuid of the card>/<GPU instance>/<compute instance>.
-    old = first.removeprefix("MIG-").partition("/")[0] if first.startswith("MIG-GPU-") else ""
-    if old and any(card.name is not None and card.uuid is None for card in cards):
-        raise UnknownCards("the GPUs do not tell their UUIDs")
     for card in cards:
-        if first in card.mig or (old and card.uuid == old):
-            return Visible(count=1, listed=len(listed), indices=(card.index,), mig=first if first in card.mig else "")
+        if first in card.mig:
+            return Visible(count=1, listed=len(listed), indices=(card.index,), mig=first)
     return Visible(count=0, fault=say("names {first}, which is not a MIG device here", first=first), listed=len(listed))

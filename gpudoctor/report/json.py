@@ -39,6 +39,10 @@ _KEYS: dict[str, str] = {
     "Finding": "code name severity confidence message subject",
     "Cost": "step_share host_share bytes breaks",
     "Remedy": "id title applicability effort effect steps references patch",
+    "Launch": "launcher starter script module path line text nodes tasks processes=ranks_per_node world "
+    "processes_per_node=here cards_per_node=grants.gpus_granted cpus_per_process=cpus "
+    "memory_bytes=grants.memory_granted shared_memory_bytes=grants.shared_memory_granted meets restarts variables "
+    "unknown",
     "LogMoment": "role code? kind path line last_line count rank node? time? step text",
     "RunSummary": "recording origin command seconds exit_code signal stopped_by healthy steps steady_steps ranks "
     "marker warm_up_seconds start_seconds step_seconds throughput phases memory gpus device_idle gain_unknown? samples "
@@ -95,6 +99,7 @@ def as_object(report: Report) -> JsonObject:
         ],
         "problems": list(report.problems),
         "remarks": list(report.remarks),
+        "launch": _plain(report.launch),
         "run": run_object(report.run) if report.run else None,
         "log": _plain(report.log),
         "trial": {

@@ -207,7 +207,8 @@ def _without_structure(report: Report) -> Report:
         replace(item, finding=replace(item.finding, evidence=tuple(map(_bare, item.finding.evidence))))
         for item in report.silenced
     )
-    return replace(report, subject=subject, findings=findings, silenced=silenced)
+    launch = tuple(replace(row, path=_base(row.path or ""), meets="", variables={}) for row in report.launch)
+    return replace(report, subject=subject, findings=findings, silenced=silenced, launch=launch)
 
 
 def _bare(evidence: Evidence) -> Evidence:

@@ -6,6 +6,7 @@ import shlex
 from collections import Counter
 from typing import NoReturn
 
+from gpudoctor.analysis.workload import launch_words
 from gpudoctor.lang import ENGLISH, current_language, rendered, template, term, tr, word
 from gpudoctor.lang.message import concatenated, row
 from gpudoctor.lang.wrapping import is_wide
@@ -50,6 +51,12 @@ def subject_facts(report: Report) -> list[str]:
     cards = Counter(report.subject.gpus)
     parts += [name if number == 1 else f"{number} x {name}" for name, number in cards.items()]
     return parts + [f"{word(label)} {rendered(value)}" for label, value in report.subject.details]
+
+
+def launch_rows(report: Report) -> list[str]:
+    """What the job's script will start, a line each; JSON has all of them."""
+    named = [(row.script or row.module, launch_words(row)) for row in report.launch[:4]]
+    return [tr("launch: {row} ({script})", row=row, script=script) for script, row in named]
 
 
 # Closes a choice: `typing.assert_never` for Python 3.10.

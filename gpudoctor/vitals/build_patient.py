@@ -246,7 +246,7 @@ class _Readers:
         """What a command printed that died before a rank reported: a log only if it names a failure."""
         recording = self.recording.take()
         output = self._admission.output
-        written = output.written(self._admission.command)
+        written = output.written()
         seen = output.keeps_errors or written.keys() - output.starts.keys()
         from gpudoctor.vitals.last_output import read_last_output
 

@@ -60,9 +60,9 @@ def _kind_of(path: Path, _written: int, size: int) -> FileKind:
     if suffix in JOBS:
         return FileKind.JOB
     if suffix in CONFIGS:
-        from gpudoctor.vitals.configs.reading import looks_like_kubernetes_job
+        from gpudoctor.vitals.configs.reading import looks_like_job
 
-        job = suffix in {".yaml", ".yml"} and looks_like_kubernetes_job(path)
+        job = suffix in {".yaml", ".yml"} and looks_like_job(path)
         return FileKind.JOB if job else FileKind.CONFIG
     from gpudoctor.vitals.saved_kernel_log import is_kernel_log
     from gpudoctor.vitals.scheduler_records import begins_as_record, is_scheduler_record

@@ -3,16 +3,11 @@
 import os
 import stat
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
-from pathlib import Path, PurePath
 
 _STREAMS = (1, 2)
-_LOG_FOLDER = ("--log-dir", "--log_dir")
-_RANK_FILES = "*/attempt_*/*/std*.log"
-"""Below the folder of `--log-dir`: torchrun's file of each rank and stream."""
-_MOST_FILES = 4096
 _MOST_BYTES = 256 << 20
 """Bytes at the end of a file that are read: a report has a minute, and a death is at the end."""
 
@@ -28,7 +23,7 @@ class OutputFiles:
     keeps_errors: bool = False
     """Whether the standard error goes to a file."""
 
-    def written(self, command: Sequence[str]) -> dict[str, int]:
+    def written(self) -> dict[str, int]:
         """The files that the command has written to, each with its first byte that counts."""
         found: dict[str, int] = {}
         for path, start in self.starts.items():
@@ -36,17 +31,6 @@ class OutputFiles:
                 size = os.stat(path).st_size
                 if size > start:
                     found[path] = max(start, size - _MOST_BYTES)
-        return found | self._of_torchrun(command)
-
-    def _of_torchrun(self, command: Sequence[str]) -> dict[str, int]:
-        """What torchrun wrote meanwhile into the folder of its `--log-dir`."""
-        folder = _log_folder(command)
-        found: dict[str, int] = {}
-        for path in sorted(Path(folder).glob(_RANK_FILES))[:_MOST_FILES] if folder else ():
-            with suppress(OSError):
-                seen = path.stat()
-                if seen.st_mtime >= self.began and seen.st_size:
-                    found[str(path)] = max(0, seen.st_size - _MOST_BYTES)
         return found
 
 
@@ -105,14 +89,3 @@ def _position(stream: int, size: int) -> int:
     if fcntl.fcntl(stream, fcntl.F_GETFL) & os.O_APPEND:
         return size
     return min(os.lseek(stream, 0, os.SEEK_CUR), size)
-
-
-def _log_folder(command: Sequence[str]) -> str:
-    """The folder of torchrun's `--log-dir`; "" without one. What follows the script is the script's own."""
-    for place, word in enumerate(command):
-        name, _, value = word.partition("=")
-        if name in _LOG_FOLDER:
-            return value or next(iter(command[place + 1 :]), "")
-        if PurePath(word).suffix == ".py":
-            break
-    return ""

@@ -9,11 +9,11 @@ from gpudoctor.analysis.source.precision import TRAINING_ARGUMENTS
 from gpudoctor.analysis.source.syntax import is_attribute, nodes
 from gpudoctor.analysis.source.syntax_edits import insert_after, replace_node
 from gpudoctor.analysis.source.tf32 import settings_in, tf32_settings
-from gpudoctor.analysis.workload import scripts_given
+from gpudoctor.analysis.workload import cpus_per_rank, scripts_given
 from gpudoctor.lang import say
 from gpudoctor.model import Finding, Patient, Resource, Unavailable, answers
 from gpudoctor.model.evidence import Setting
-from gpudoctor.model.job_devices import cpus_per_rank, lowest_capability
+from gpudoctor.model.job_devices import lowest_capability
 from gpudoctor.model.remedy import Applicability, Edit, Effort, KeywordEdit, Remedy, TextEdit
 from gpudoctor.model.signs.source import Loop, Script
 from gpudoctor.model.unavailable import optional

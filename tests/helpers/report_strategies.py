@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from gpudoctor.model import Code, Effect, Evidence, Finding, Measurement, Named, PatientKind, Remedy, Report, Subject
 from gpudoctor.model.run import RunSummary
 
-HOMES = ("log_message", "proof", "run", "signs.preflight")
+HOMES = ("log_message", "proof", "run", "signs.job", "signs.preflight")
 TYPES = {name: kind for home in HOMES for name, kind in vars(import_module(f"gpudoctor.model.{home}")).items()}
 NASTY = (
     "",

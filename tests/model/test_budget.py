@@ -3,8 +3,8 @@
 import pytest
 from recordings import make_recording
 
+from gpudoctor.analysis.workload import cpus_per_rank
 from gpudoctor.model import Unavailable
-from gpudoctor.model.job_devices import cpus_per_rank
 from gpudoctor.model.signs.job import Job, Profile
 from gpudoctor.testing import make_host, make_patient
 

@@ -7,11 +7,11 @@ from gpudoctor.analysis.observation import suspicions
 from gpudoctor.analysis.run.steady_run import Run, judged
 from gpudoctor.analysis.source.device_tensors import Target, training_target
 from gpudoctor.analysis.source.loaders import Loader
-from gpudoctor.analysis.workload import optional, training_loaders
+from gpudoctor.analysis.workload import cpus_per_rank, optional, training_loaders
 from gpudoctor.lang import say
 from gpudoctor.model import Check, Code, Confidence, Cost, Detail, Finding, Patient, Reads, Severity, Threshold
 from gpudoctor.model.evidence import Measurement, Provenance
-from gpudoctor.model.job_devices import cpus_per_rank, without_gpus
+from gpudoctor.model.job_devices import without_gpus
 from gpudoctor.model.records import frozen
 from gpudoctor.model.signs.source import Known
 from gpudoctor.model.unavailable import Unavailable

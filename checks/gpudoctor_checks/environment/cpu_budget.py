@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from gpudoctor.analysis.workload import Threads, Workers, has_purpose, optional, read_threads, read_workers, runs_here
 from gpudoctor.lang import say
 from gpudoctor.model import Check, Code, Confidence, Detail, Finding, Patient, Reads, Resource, Severity, Threshold
-from gpudoctor.model.evidence import Evidence, Measurement, Provenance, Setting
+from gpudoctor.model.evidence import Evidence, Measurement, Provenance
 from gpudoctor.model.job_devices import ranks_here
 from gpudoctor.model.records import frozen
 from gpudoctor.model.unavailable import Unavailable
@@ -17,7 +17,7 @@ class CpuBudgetDetail(Detail):
     """What the rule reads."""
 
     kind: str
-    """`threads`, `both` or `torchrun`."""
+    """`threads` or `both`."""
     cpus: float
     """CPUs of the job."""
     ranks: int
@@ -28,16 +28,14 @@ class CpuBudgetDetail(Detail):
 
 
 class CpuBudget(Check):
-    """The job starts far more processes and threads than it has CPUs, or leaves CPUs idle through torchrun.
+    """The job starts far more processes and threads than it has CPUs.
 
     What it finds:
         - Ranks x (loader workers + threads) over twice the CPUs that quota, affinity and the scheduler allow.
         - Torch's own thread pool in a container whose CPU quota it cannot see.
-        - Torchrun's silent OMP_NUM_THREADS=1 where each rank has CPUs to spare (a note).
     Why it hurts:
         Threads beyond the CPUs take turns. Under a cgroup quota the whole job stops for the rest of each 100 ms
-        period, and the GPU waits. With one thread per rank, CPU work (augmentation, offloaded optimizers) runs
-        on one core.
+        period, and the GPU waits.
     How it knows:
         Ranks come from the launch line or the scheduler, workers from the script or config. Threads come from a
         recording, torch.set_num_threads, OMP_NUM_THREADS, or the defaults of torchrun and torch. CPUs from the
@@ -59,8 +57,6 @@ class CpuBudget(Check):
     thresholds = (
         Threshold("oversubscription", 2.0, "1", "convention: twice, since workers wait for storage part of the time",
                   "More processes and threads than this many times the CPUs compete for them."),
-        Threshold("spare_cpus", 2.0, "{CPUs}", "with one spare CPU a second thread has nowhere to run",
-                  "From this many idle CPUs per rank on, torchrun's one thread is noted."),
     )  # fmt: skip
 
     def examine(self, patient: Patient) -> Iterator[Finding]:
@@ -68,8 +64,6 @@ class CpuBudget(Check):
         ranks, workers, threads = ranks_here(patient), read_workers(patient), read_threads(patient)
         if self._exceeds(patient, cpus, ranks, workers, threads):
             yield self._too_many(cpus, evidence, ranks, workers, threads)
-        elif threads.by_torchrun:
-            yield from self._one_thread(cpus, evidence, ranks, workers)
 
     def _cpus(self, patient: Patient) -> tuple[float, tuple[Evidence, ...]]:
         """CPUs of the whole job on this node, and what says so."""
@@ -123,28 +117,4 @@ class CpuBudget(Check):
             subject="CPUs",
             scarce=frozenset({Resource.CPU}),
             detail=CpuBudgetDetail(kind=kind, cpus=cpus, ranks=ranks, workers=each, threads=threads.count),
-        )
-
-    def _one_thread(
-        self, cpus: float, evidence: tuple[Evidence, ...], ranks: int, workers: Workers
-    ) -> Iterator[Finding]:
-        each, loaders = cpus / ranks, workers.count or 0
-        if each - loaders - 1 < self.limit("spare_cpus"):
-            return
-        yield self.finding(
-            say(
-                "torchrun sets OMP_NUM_THREADS=1 for {ranks} ranks, and each has {each:g} CPUs{known}: "
-                "work on the CPU runs on one of them.",
-                ranks=ranks,
-                each=each,
-                known=say(", {workers_count} of them for loader workers", workers_count=loaders) if loaders else "",
-            ),
-            evidence=(
-                Setting(key="OMP_NUM_THREADS", value="1", origin="torchrun's default", reproduce="torchrun --help"),
-                *evidence,
-            ),
-            confidence=Confidence.PROBABLE,
-            severity=Severity.NOTE,
-            subject="torchrun",
-            detail=CpuBudgetDetail(kind="torchrun", cpus=cpus, ranks=ranks, workers=loaders, threads=1),
         )

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from enum import Enum
 
 from gpudoctor.model.evidence import Setting
-from gpudoctor.model.records import frozen
+from gpudoctor.model.records import field, fields, frozen, replace
 
 # Environment variables of the job.
 
@@ -17,16 +17,11 @@ class Environment:
     """Name to value. Values of secret-looking names have been replaced by the reader."""
     origin: str = "environment"
     """`environment` for this shell, `environment of pid N`, or the job script's `path:line` exports."""
-    exports: Mapping[str, tuple[str, int]] = None  # type: ignore[assignment]
+    exports: Mapping[str, tuple[str, int]] = field(default_factory=dict)
     """Variables set by a job script: name to (path, 1-based line)."""
 
     shadowing: tuple[tuple[str, str], ...] = ()
     """Library (`libnccl.so`) and path of what LD_PRELOAD or LD_LIBRARY_PATH puts before torch's own."""
-
-    def __post_init__(self) -> None:
-        """Give `exports` its empty default."""
-        if self.exports is None:
-            object.__setattr__(self, "exports", {})
 
     def get(self, name: str) -> str | None:
         """The value, or None when the variable is unset."""
@@ -56,7 +51,7 @@ class Profile(Enum):
 
 @frozen
 class Launch:
-    """One launch line: `torchrun --nproc_per_node=4 train.py --lr 3e-4`."""
+    """One launch line, `torchrun --nproc_per_node=4 train.py --lr 3e-4`, and what it will start: a row of the table."""
 
     launcher: str
     """`python`, `torchrun`, `accelerate`, `deepspeed`, `srun`, `mpirun`."""
@@ -65,42 +60,76 @@ class Launch:
     module: str | None
     arguments: tuple[str, ...]
     ranks_per_node: int | None
-    """Processes a node; None when the line does not say."""
+    """Processes that one task of the launcher starts on a node; None when the line does not say."""
     nodes: int | None
-    """Nodes; None when the line does not say."""
+    """Nodes that it starts on; None when nobody says."""
     path: str | None = None
     line: int | None = None
     text: str = ""
+    starter: str = ""
+    """What starts the launcher itself, once a task: `srun`, `mpirun`, `ssh`; "" where the shell does."""
+    tasks: int | None = 1
+    """Tasks of the starter on a node."""
+    world: int | None = None
+    """World size that each process is told."""
+    grants: "Grants" = field(default_factory=lambda: Grants())
+    """What its processes have on a node together; of the GPUs those that they see."""
+    meets: str = ""
+    """Address and port at which the ranks meet, as written."""
+    restarts: int = 0
+    """Times that its launcher starts dead ranks again."""
+    variables: Mapping[str, str] = field(default_factory=dict)
+    unknown: Mapping[str, str] = field(default_factory=dict)
+    """`nodes`, `tasks`, `processes`: the variable that nobody knows the number of."""
+
+    @property
+    def here(self) -> int | None:
+        """Processes on one node."""
+        return self.tasks * self.ranks_per_node if self.tasks and self.ranks_per_node else None
+
+    @property
+    def cpus(self) -> float | None:
+        """CPUs of one process."""
+        return self.grants.cpus_granted / self.here if self.grants.cpus_granted and self.here else None
 
 
 @frozen
-class Job:
-    """What is known of the job's launch, from a job script, the scheduler's environment or flags."""
+class Grants:
+    """What a scheduler or a container gives on one node, in bytes and seconds; None where nothing is said."""
 
-    profile: Profile
-    launches: tuple[Launch, ...] = ()
     gpus_granted: int | None = None
-    """GPUs that the scheduler gives this node (`--gres`, `nvidia.com/gpu`, SLURM_GPUS_ON_NODE)."""
+    """`--gres`, `nvidia.com/gpu`, SLURM_GPUS_ON_NODE."""
     gpus_origin: str = ""
-    card: str | None = None
-    """The card that the job is meant for, by name or bytes, when the user names one (`--gpu`): its machine need
-    not be this one."""
     ranks_per_node: int | None = None
-    """Processes that will run here; None when unknown."""
     nodes: int | None = None
     cpus_granted: float | None = None
-    """CPUs that the scheduler gives this node's tasks together."""
+    """For the tasks of a node together."""
     cpus_per_task: int | None = None
     memory_granted: int | None = None
-    """Bytes on this node."""
     shared_memory_granted: int | None = None
-    """Bytes of /dev/shm that the launch asks for (`--shm-size`, a memory volume at /dev/shm); None when it
-    does not say."""
+    """Bytes of /dev/shm (`--shm-size`, a memory volume there, a container's 64 MiB)."""
     time_limit: float | None = None
-    """Seconds; None without a limit or unknown."""
     preemptible: bool | None = None
     """Whether the scheduler may stop it early (requeue, spot)."""
     signal: str | None = None
     """The scheduler's warning signal (`--signal=B:USR1@120`)."""
+
+    def over(self, other: "Grants") -> "Grants":
+        """These grants, with gaps filled from others."""
+        gaps = {item.name: getattr(other, item.name) for item in fields(self) if getattr(self, item.name) in (None, "")}
+        return replace(self, **gaps)
+
+
+@frozen
+class Job(Grants):
+    """What is known of the job's launch, from a job script, the scheduler's environment or flags."""
+
+    profile: Profile
+    launches: tuple[Launch, ...] = ()
+    card: str | None = None
+    """The card that the job is meant for, by name or bytes, when the user names one (`--gpu`): its machine need
+    not be this one."""
     script_path: str | None = None
     script_text: str = ""
+    skipped: tuple[str, ...] = ()
+    """Sentences about launchers that are not known."""

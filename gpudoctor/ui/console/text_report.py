@@ -20,6 +20,7 @@ from gpudoctor.report.units import (
     fix_command,
     fix_title,
     is_code,
+    launch_rows,
     outcome_words,
     remedy_facts,
     subject_facts,
@@ -48,6 +49,8 @@ def render_text(report: Report, *, width: int, colour: bool, verbose: bool = Fal
     canvas = Canvas(width, colour)
     facts = map(one_line, map(rendered, ["gpudoctor", *subject_facts(shown)]))
     canvas.joined(list(filter(None, facts)), hang=2)
+    for row in launch_rows(shown):
+        canvas.paragraph(row, hang=2)
     if shown.findings or shown.run:
         canvas.blank()
     canvas.paragraph(shown.summary.verdict, style="bold")

@@ -32,10 +32,6 @@ _JOB_KINDS: Final = words(
     """Job CronJob Pod Deployment StatefulSet ReplicaSet JobSet PyTorchJob MPIJob TFJob XGBoostJob PaddleJob
     TrainJob RayJob RayCluster LeaderWorkerSet Workflow AppWrapper"""
 )
-_KIND_LINE: Final = re.compile(r"^kind:[ \t]*[\"']?(\w+)", re.MULTILINE)
-_API_LINE: Final = re.compile(r"^apiVersion:[ \t]*\S", re.MULTILINE)
-
-
 _COMPOSED: Final = re.compile(rb"^defaults:[^\S\n]*(?:#[^\n]*)?\n\s*- ", re.MULTILINE)
 _SKIPPED: Final = words(
     """__pycache__ node_modules site-packages dist-packages venv env wandb mlruns lightning_logs outputs build
@@ -93,21 +89,18 @@ def looks_like_config(path: str | os.PathLike[str]) -> ConfigKind | None:
     return kind if kind.trains else None
 
 
-def looks_like_kubernetes_job(path: str | os.PathLike[str]) -> bool:
-    """Whether a YAML or JSON file is a manifest that runs something. Never raises; templates count."""
-    raw = _head(os.fspath(path), _LARGEST)
-    if raw is None or b"apiVersion" not in raw:
-        return False
-    text = raw.decode("utf-8", "replace").replace("\r\n", "\n")
-    if text.lstrip()[:1] == "{":
-        try:
-            file = parse(os.fspath(path) + ".json", text)
-        except UnreadConfig:
-            return False
-        return file.kind is ConfigKind.KUBERNETES and file.value("kind") in _JOB_KINDS
+def looks_like_job(path: str | os.PathLike[str]) -> bool:
+    """Whether a YAML file is a manifest that runs something, of Kubernetes, compose or SkyPilot; templates count.
+
+    Never raises.
+    """
+    text = (_head(os.fspath(path), _LARGEST) or b"").decode("utf-8", "replace").replace("\r\n", "\n")
     for document in re.split(r"^---", text, flags=re.MULTILINE):
-        kind = _KIND_LINE.search(document)
-        if kind is not None and kind[1] in _JOB_KINDS and _API_LINE.search(document):
+        top = dict(re.findall(r"^(\w+):[ \t]*[\"']?(\w*)", document, re.MULTILINE))
+        if "kind" in top and "apiVersion" in top:
+            if top["kind"] in _JOB_KINDS:
+                return True
+        elif ("services" in top and "image:" in document) or ("run" in top and {"resources", "num_nodes"} & top.keys()):
             return True
     return False
 

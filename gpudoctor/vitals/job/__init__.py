@@ -1,14 +1,13 @@
 """The launch of the job: job scripts, manifests, the scheduler's variables and flags, brought to one sign."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import fields, replace
 from os import PathLike, fspath
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from gpudoctor.model.redaction import mask_text
-from gpudoctor.model.signs.job import Job, Profile
-from gpudoctor.vitals.job.grants import Grants
+from gpudoctor.model.signs.job import Grants, Job, Profile
 
 if TYPE_CHECKING:
     from gpudoctor.vitals.job.scripts import JobScript
@@ -57,31 +56,27 @@ def read_job(
 
         grants = grants.over(granted_here(world, environment))
     if gpus is not None:
-        grants = replace(grants, gpus=gpus, gpus_origin="--gpus")
+        grants = replace(grants, gpus_granted=gpus, gpus_origin="--gpus")
     launches = [launch for item in scripts for launch in item.launches]
     if command:
         launches += launches_of(command, grants)
+    if gpus is not None:
+        launches = [replace(launch, grants=replace(launch.grants, gpus_granted=gpus)) for launch in launches]
     asked = [launch.ranks_per_node for launch in launches if launch.ranks_per_node]
     nodes = [launch.nodes for launch in launches if launch.nodes]
     # Tasks are ranks where srun or mpirun starts them; a launcher inside one task counts for itself.
     by_task = not launches or not scripts or any(item.launcher in {"srun", "mpirun"} for item in launches)
     tasks = grants.ranks_per_node if by_task else None
     first = scripts[0] if scripts else None
+    known = {item.name: getattr(grants, item.name) for item in fields(grants)}
+    known["ranks_per_node"] = ranks if ranks is not None else max(asked, default=tasks)
+    known["nodes"] = max(nodes, default=grants.nodes)
     return Job(
+        **known,
         profile=world,
         launches=tuple(launches),
-        gpus_granted=grants.gpus,
-        gpus_origin=grants.gpus_origin,
         card=card,
-        ranks_per_node=ranks if ranks is not None else max(asked, default=tasks),
-        nodes=max(nodes, default=grants.nodes),
-        cpus_granted=grants.cpus,
-        cpus_per_task=grants.cpus_per_task,
-        memory_granted=grants.memory,
-        shared_memory_granted=grants.shared_memory,
-        time_limit=grants.time_limit,
-        preemptible=grants.preemptible,
-        signal=grants.signal,
         script_path=first.path if first else None,
         script_text=mask_text(first.text) if first else "",
+        skipped=tuple(sentence for item in scripts for sentence in dict.fromkeys(item.skipped)),
     )

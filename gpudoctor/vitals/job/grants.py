@@ -1,30 +1,6 @@
-"""What a scheduler gives a job: one record that directives, manifests and variables all fill."""
+"""Sizes and times in the words of schedulers and containers."""
 
 import re
-from dataclasses import dataclass, fields, replace
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Grants:
-    """Resources of one node, None where nothing is said; the fields are those of the sign `Job`."""
-
-    gpus: int | None = None
-    gpus_origin: str = ""
-    ranks_per_node: int | None = None
-    nodes: int | None = None
-    cpus: float | None = None
-    cpus_per_task: int | None = None
-    memory: int | None = None
-    shared_memory: int | None = None
-    time_limit: float | None = None
-    preemptible: bool | None = None
-    signal: str | None = None
-
-    def over(self, other: "Grants") -> "Grants":
-        """These grants, with gaps filled from others."""
-        gaps = {item.name: getattr(other, item.name) for item in fields(self) if getattr(self, item.name) in (None, "")}
-        return replace(self, **gaps)
-
 
 _UNITS = {
     "": 1, "k": 1000, "m": 1000**2, "g": 1000**3, "t": 1000**4, "p": 1000**5,

@@ -2,47 +2,70 @@
 
 import re
 from collections.abc import Callable, Mapping, Sequence
+from itertools import dropwhile
 from pathlib import PurePosixPath
+from typing import Any
 
-from gpudoctor.model.records import frozen, replace
-from gpudoctor.vitals.job.options import Options, is_python, whole
+from gpudoctor.model.records import field, frozen, replace
+from gpudoctor.model.signs.job import Grants
+from gpudoctor.vitals.job.grants import byte_count
+from gpudoctor.vitals.job.options import Options, is_python, launcher_tables, whole
 
 
 @frozen
 class FoundLaunch:
     """A launch as far as its words tell; the fields are those of the sign `Launch`."""
 
-    launcher: str
+    launcher: str = ""
     script: str | None = None
     module: str | None = None
     arguments: tuple[str, ...] = ()
     ranks: int | None = None
     nodes: int | None = None
+    """Nodes that the launcher is told of."""
     total_ranks: int | None = None
-    """Processes on all nodes together (`mpirun -np 16`, `srun -n 16`)."""
+    """Processes on all nodes together (`accelerate launch --num_processes 16`, `srun -n 16`)."""
     every_gpu: bool = False
     """One process a GPU, whatever their number is (`--nproc_per_node=gpu`)."""
     shell: str | None = None
     """Shell text that it runs instead (`bash -c`), or None."""
     shell_script: str | None = None
     """Another shell script that it runs instead (`srun bash run.sh`), or None."""
+    starter: str = ""
+    tasks: int | None = 1
+    total_tasks: int | None = None
+    on_nodes: int | None = None
+    """Nodes that the starter starts it on."""
+    grants: Grants = field(default_factory=Grants)
+    """What a container or the starter leaves to it."""
+    meets: str = ""
+    restarts: int = 0
+    hosts: str = ""
+    """The file that has the nodes: deepspeed's hostfile, accelerate's config."""
+    unknown: Mapping[str, str] = field(default_factory=dict)
 
 
-_NOT_TRAINING_NAMES = """
-    pip venv ensurepip virtualenv site http.server json.tool compileall py_compile zipfile tarfile timeit pytest
-    unittest doctest build twine ruff black mypy gpudoctor torch.utils.collect_env ipykernel nltk.downloader
-    spacy conda wandb huggingface_hub
-"""
-_NOT_TRAINING = frozenset(_NOT_TRAINING_NAMES.split())
-"""Modules of `python -m` that set something up and train nothing."""
+def inside(outer: FoundLaunch, found: FoundLaunch) -> FoundLaunch:
+    """A launch in a shell, or in a pod, that `outer` starts."""
+    grants = found.grants.over(outer.grants)
+    if not outer.starter or found.starter:
+        return replace(found, grants=grants)
+    started = replace(found, starter=outer.starter, tasks=outer.tasks, total_tasks=outer.total_tasks)
+    return replace(started, on_nodes=outer.on_nodes, grants=grants, unknown={**outer.unknown, **found.unknown})
 
 
-def find_launch(words: Sequence[str]) -> FoundLaunch | None:
+def unknown_launcher(words: Sequence[str]) -> str:
+    """The name of a launcher that nothing here knows and that is given a Python to start, else ""."""
+    name, verb, *rest = [*(PurePosixPath(word).name for word in words), "", ""]
+    known = name in _LAUNCHERS or name in launcher_tables()["wrappers"] or is_python(name)
+    starts = any(is_python(word) or word in _LAUNCHERS for word in (verb, *rest))
+    verbs = re.search(r"(?:run|sub|exec|launch|submit)$", f"{name}\n{verb}", re.MULTILINE)
+    return name if starts and not known and verbs else ""
+
+
+def find_launch(words: Sequence[str], depth: int = 0) -> FoundLaunch | None:
     """The launch that these words start, or None when they start none."""
-    return _find(list(words), 0)
-
-
-def _find(words: list[str], depth: int) -> FoundLaunch | None:
+    words = list(words)
     if not words or depth > 12:
         return None
     name = PurePosixPath(words[0]).name
@@ -54,8 +77,11 @@ def _find(words: list[str], depth: int) -> FoundLaunch | None:
         return _shell(words[1:])
     if name in _LAUNCHERS:
         return _LAUNCHERS[name](words[1:], depth)
-    if name in _WRAPPERS:
-        return _find(_WRAPPERS[name](words[1:]), depth + 1)
+    if (wrapper := launcher_tables()["wrappers"].get(name)) is not None:
+        found = find_launch(_peeled(wrapper, words[1:]), depth + 1)
+        return replace(found, starter=name) if found and wrapper.get("starts") and not found.starter else found
+    if depth and len(words) == 1 and " " in words[0]:  # ssh hands its words to a shell
+        return FoundLaunch(launcher="bash", shell=words[0])
     if name.endswith(".py") and (depth or "/" in words[0]):
         return FoundLaunch(launcher="python", script=words[0], arguments=tuple(words[1:]))
     if name.endswith((".sh", ".bash", ".sbatch")) and "/" in words[0]:
@@ -64,7 +90,7 @@ def _find(words: list[str], depth: int) -> FoundLaunch | None:
 
 
 def _python(words: list[str], depth: int) -> FoundLaunch | None:
-    options = Options(words, "X W m c check-hash-based-pycs", "u O OO B E I S s v b d i q x P")
+    options = Options(words, "python", "u O OO B E I S s v b d i q x P")
     if options.given("m"):
         module = options.get("m") or ""
         if module in _MODULE_LAUNCHERS:
@@ -72,7 +98,7 @@ def _python(words: list[str], depth: int) -> FoundLaunch | None:
         if module in {"cProfile", "profile", "trace", "pdb", "kernprof", "scalene", "memray", "coverage"}:
             inner = Options(options.rest, "o s m", "")
             return _target("python", inner, inner.rest)
-        if not module or module.split(".")[0] in _NOT_TRAINING or module in _NOT_TRAINING:
+        if not module or {module, module.split(".")[0]} & set(launcher_tables()["not_training"].split()):
             return None
         return FoundLaunch(launcher="python", module=module, arguments=tuple(options.rest))
     if options.given("c") or not options.rest:
@@ -101,12 +127,22 @@ def _target(launcher: str, options: Options, rest: Sequence[str], **facts: objec
 
 
 def _torchrun(words: list[str], _depth: int) -> FoundLaunch | None:
-    options = Options(words, "m r t")
+    options = Options(words, "torchrun")
     asked = options.get("nproc-per-node")
     every = asked in {"gpu", "auto", "cuda"}
     ranks = 1 if asked is None else whole(asked)
     nodes = 1 if options.given("standalone") and not options.given("nnodes") else options.number("nnodes")
-    return _target("torchrun", options, options.rest, ranks=None if every else ranks, nodes=nodes, every_gpu=every)
+    return _target(
+        "torchrun",
+        options,
+        options.rest,
+        ranks=None if every else ranks,
+        nodes=nodes,
+        every_gpu=every,
+        meets=options.get("rdzv-endpoint") or options.joined("master-addr", "master-port"),
+        restarts=options.number("max-restarts") or 0,
+        unknown=options.unknown(nodes="nnodes", processes="nproc-per-node"),
+    )
 
 
 def _accelerate(words: list[str], _depth: int) -> FoundLaunch | None:
@@ -116,36 +152,55 @@ def _accelerate(words: list[str], _depth: int) -> FoundLaunch | None:
 
 
 def _accelerate_launch(words: list[str], _depth: int) -> FoundLaunch | None:
-    options = Options(words, "config_file num_processes num_machines mixed_precision", "m")
+    options = Options(words, "accelerate", "m")
     total, nodes = options.number("num-processes"), options.number("num-machines")
-    ranks = {"ranks": total} if total is not None and (nodes or 1) == 1 else {"total_ranks": total}
-    return _target("accelerate", options, options.rest, nodes=nodes, **ranks)
+    return _target(
+        "accelerate",
+        options,
+        options.rest,
+        nodes=nodes,
+        ranks=total if total is not None and (nodes or 1) == 1 and not options.given("config-file") else None,
+        total_ranks=total,
+        meets=options.joined("main-process-ip", "main-process-port"),
+        hosts=options.get("config-file") or "",
+        unknown=options.unknown(nodes="num-machines", processes="num-processes"),
+    )
 
 
 def _deepspeed(words: list[str], _depth: int) -> FoundLaunch | None:
-    options = Options(words, "H hostfile i include e exclude num_nodes num_gpus module_off", "module")
+    options = Options(words, "deepspeed", "module")
     ranks, nodes = options.number("num-gpus"), options.number("num-nodes")
-    include = options.get("i", "include")
+    include, hosts = options.get("i", "include"), options.get("H", "hostfile") or ""
     if ranks is None and include:
         slots = include.split("@")[0].partition(":")[2]
         ranks = len([item for item in slots.split(",") if item]) or None
         nodes = nodes or len(include.split("@"))
-    every = ranks is None and not options.given("H", "hostfile")
-    return _target("deepspeed", options, options.rest, ranks=ranks, nodes=nodes, every_gpu=every)
+    return _target(
+        "deepspeed",
+        options,
+        options.rest,
+        ranks=ranks,
+        nodes=nodes,
+        every_gpu=ranks is None and not hosts,
+        meets=options.joined("master-addr", "master-port"),
+        hosts="" if include else hosts,
+        unknown=options.unknown(nodes="num-nodes", processes="num-gpus"),
+    )
 
 
 def _srun(words: list[str], depth: int) -> FoundLaunch | None:
-    options = Options(words, "A c C d D e E G i J K L m M n N o p q r t T u w W x", "l u v Q k O s X")
-    found = _find(options.rest, depth + 1)
-    if found is None:
-        return None
-    per_node = options.number("ntasks-per-node", "tasks-per-node")
-    total, nodes = options.number("n", "ntasks"), options.number("N", "nodes")
-    if per_node is None and total is not None and nodes:
-        per_node = max(1, total // nodes)
-    if found.launcher != "python":
-        return replace(found, nodes=found.nodes or nodes)
-    return replace(found, launcher="srun", ranks=per_node, nodes=nodes, total_ranks=total)
+    options = Options(words, "srun", "l u v Q k O s X")
+    found = find_launch(options.rest, depth + 1)
+    srun = FoundLaunch(
+        launcher="srun",
+        starter="srun",
+        tasks=options.number("ntasks-per-node", "tasks-per-node"),
+        total_tasks=options.number("n", "ntasks"),
+        on_nodes=options.number("N", "nodes"),
+        grants=Grants(cpus_per_task=options.number("c", "cpus-per-task")),
+        unknown=options.unknown(nodes="nodes", tasks="ntasks-per-node") | options.unknown(nodes="N", tasks="n"),
+    )
+    return inside(srun, found) if found else None
 
 
 def _mpirun(words: list[str], depth: int) -> FoundLaunch | None:
@@ -156,27 +211,41 @@ def _mpirun(words: list[str], depth: int) -> FoundLaunch | None:
             rest = rest[3:]
         else:
             plain.append(rest.pop(0))
-    options = Options(
-        plain,
-        "np n c N npernode ppn H host hosts hostfile machinefile f x wdir map-by bind-to rank-by genv env p "
-        "ssh-port network-interface timeline-filename cycle-time-ms fusion-threshold-mb num-proc "
-        "envlist start-timeout min-np max-np slots-per-host",
-        "genvall",
-    )
-    found = _find(options.rest, depth + 1)
-    if found is None or found.launcher != "python":
-        return found
+    options = Options(plain, "mpirun", "genvall")
     mapped = re.match(r"ppr:(\d+):node", options.get("map-by") or "")
     per_node = options.number("npernode", "ppn", "N") or (int(mapped[1]) if mapped else None)
     hosts = (options.get("H", "host", "hosts") or "").split(",")
     slots = [whole(host.partition(":")[2]) for host in hosts if host]
     if per_node is None and slots and slots[0]:
         per_node = slots[0]
-    total = options.number("np", "n", "num-proc")
-    nodes = len(slots) or None
-    if per_node is None and total is not None and nodes:
-        per_node = max(1, total // nodes)
-    return replace(found, launcher="mpirun", ranks=per_node, nodes=nodes, total_ranks=total)
+    found = find_launch(options.rest, depth + 1)
+    mpirun = FoundLaunch(
+        launcher="mpirun",
+        starter="mpirun",
+        tasks=per_node,
+        total_tasks=options.number("np", "n", "num-proc"),
+        on_nodes=len(slots) or None,
+        unknown=options.unknown(tasks="np"),
+    )
+    return inside(mpirun, found) if found else None
+
+
+def _docker(words: list[str], depth: int) -> FoundLaunch | None:
+    """What runs in a container, with what the container is given; its /dev/shm has 64 MiB unless somebody says more."""
+    verb = next((at for at, word in enumerate(words) if word in {"run", "exec"}), None)
+    options = Options(words[verb + 1 :] if verb is not None else [], "docker", stop=False)
+    found = find_launch(options.rest[1:], depth + 1)
+    if found is None or verb is None or words[verb] == "exec":
+        return found
+    shared = options.get("ipc") in {"host", "shareable"} or any("/dev/shm" in word for word in words)
+    listed = re.fullmatch(r"\W*device=([\d,]+)\W*", options.get("gpus") or "")
+    given = Grants(
+        gpus_granted=len(listed[1].split(",")) if listed else options.number("gpus"),
+        cpus_granted=options.number("cpus"),
+        memory_granted=byte_count(options.get("m", "memory") or "", binary=True),
+        shared_memory_granted=None if shared else byte_count(options.get("shm-size") or "64m", binary=True),
+    )
+    return replace(found, grants=found.grants.over(given))
 
 
 def _shell(words: list[str]) -> FoundLaunch | None:
@@ -191,37 +260,14 @@ def _shell(words: list[str]) -> FoundLaunch | None:
     return None
 
 
-def _skip(valued: str = "", operands: int = 0) -> Callable[[list[str]], list[str]]:
-    """A wrapper with options, then so many operands, then the command."""
+def _peeled(wrapper: Mapping[str, Any], words: list[str]) -> list[str]:
+    """The command that a wrapper runs."""
+    verbs = wrapper.get("after", "").split()
+    start = next((at + 1 for at, word in enumerate(words) if word in verbs), None if verbs else 0)
+    rest = [] if start is None else Options(words[start:], wrapper.get("valued", ""), stop=False).rest
+    rest = rest[wrapper.get("operands", 0) :]
+    return list(dropwhile(re.compile(r"[A-Za-z_]\w*=").match, rest))  # `env A=1 python`
 
-    def peel(words: list[str]) -> list[str]:
-        return Options(words, valued, stop=False).rest[operands:]
-
-    return peel
-
-
-def _env(words: list[str]) -> list[str]:
-    rest = Options(words, "u unset C chdir", stop=False).rest
-    while rest and re.match(r"[A-Za-z_]\w*=", rest[0]):
-        rest = rest[1:]
-    return rest
-
-
-def _after(*verbs: str, valued: str = "", operands: int = 0) -> Callable[[list[str]], list[str]]:
-    """A wrapper with a verb: `uv run`, `docker exec CONTAINER`, `singularity exec IMAGE`."""
-
-    def peel(words: list[str]) -> list[str]:
-        start = next((at for at, word in enumerate(words) if word in verbs), None)
-        return [] if start is None else Options(words[start + 1 :], valued, stop=False).rest[operands:]
-
-    return peel
-
-
-_DOCKER = (
-    "v volume e env env-file w workdir u user h hostname l label p publish c cpus m memory n name gpus "
-    "shm-size ipc network net ulimit mount device entrypoint runtime cap-add security-opt pid cpuset-cpus"
-)
-_SINGULARITY = "B bind H home W workdir w pwd env env-file overlay S app network security hostname scratch mount"
 
 _LAUNCHERS: Mapping[str, Callable[[list[str], int], FoundLaunch | None]] = {
     "torchrun": _torchrun,
@@ -230,39 +276,11 @@ _LAUNCHERS: Mapping[str, Callable[[list[str], int], FoundLaunch | None]] = {
     "deepspeed": _deepspeed,
     "srun": _srun,
     **dict.fromkeys(("mpirun", "mpiexec", "mpiexec.hydra", "horovodrun", "orterun"), _mpirun),
+    **dict.fromkeys(("docker", "podman", "nerdctl"), _docker),
 }
 _MODULE_LAUNCHERS: Mapping[str, Callable[[list[str], int], FoundLaunch | None]] = {
     **dict.fromkeys(("torch.distributed.run", "torch.distributed.launch", "torch.distributed.launcher"), _torchrun),
     "accelerate.commands.launch": _accelerate_launch,
     "accelerate.commands.accelerate_cli": _accelerate,
     "deepspeed.launcher.runner": _deepspeed,
-}
-_WRAPPERS: Mapping[str, Callable[[list[str]], list[str]]] = {
-    **dict.fromkeys(("nohup", "command", "builtin", "setsid", "unbuffer", "catchsegv"), _skip()),
-    "exec": _skip("a"),
-    "time": _skip("f o"),
-    "env": _env,
-    "nice": _skip("n adjustment"),
-    "ionice": _skip("c n"),
-    "stdbuf": _skip("i o e"),
-    "sudo": _skip("u g"),
-    "numactl": _skip("m N C p cpunodebind membind physcpubind interleave"),
-    "taskset": _skip("", 1),
-    "timeout": _skip("k s signal kill-after", 1),
-    "nsys": _after("profile", "launch", valued="t o s w f c d y b trace output sample"),
-    "ncu": _skip("o k s c set section"),
-    **dict.fromkeys(("py-spy", "gpudoctor"), _after("--")),
-    "uv": _after("run", valued="with p python group extra env-file project directory with-requirements"),
-    "uvx": _skip("from with"),
-    **dict.fromkeys(("poetry", "pdm", "pipenv", "hatch", "rye", "wandb"), _after("run")),
-    "pixi": _after("run", valued="e environment"),
-    **dict.fromkeys(("conda", "mamba", "micromamba"), _after("run", valued="n name p prefix cwd")),
-    **dict.fromkeys(("singularity", "apptainer"), _after("exec", "run", valued=_SINGULARITY, operands=1)),
-    **dict.fromkeys(("docker", "podman", "nerdctl"), _after("run", "exec", valued=_DOCKER, operands=1)),
-    "enroot": _after("start", valued="c m e r root conf mount env", operands=1),
-    "ssh": _skip("p i l o F J", 1),
-    "shifter": _skip("image volume entrypoint"),
-    "aprun": _skip("n N d cc S"),
-    "jsrun": _skip("n r a g c b smpiargs"),
-    "ibrun": _skip("n o"),
 }

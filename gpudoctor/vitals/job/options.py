@@ -1,29 +1,25 @@
 """Command-line options of launchers, read without their parsers."""
 
+import os
 import re
 from collections.abc import Sequence
+from functools import cache
 from pathlib import PurePosixPath
+from typing import Any
+
+from gpudoctor.vitals.configs.config_text import load_toml
 
 _PYTHON = re.compile(r"(?:python|pypy)(?:\d+(?:\.\d+)*)?(?:\.exe)?")
 _PROGRAMS = frozenset({"torchrun", "accelerate", "deepspeed", "srun", "mpirun", "mpiexec", "horovodrun", "bash", "sh"})
 
-_FLAG_NAMES = """
-    standalone no_python no-python run_path run-path use_env use-env
-    cpu multi_gpu multi-gpu tpu use_mps_device quiet debug use_deepspeed use-deepspeed use_fsdp use-fsdp
-    use_megatron_lm use-megatron-lm use_parallelism_config same_network same-network enable_cpu_affinity
-    dynamo_use_fullgraph dynamo_use_dynamic no_tpu_cluster ipex use_xpu
-    no_local_rank enable_each_rank_log_off force_multi save_pid bind_cores_to_rank no_ssh no_ssh_check
-    exclusive overlap label unbuffered pty verbose oversubscribe allow-run-as-root bind-to-core tag-output
-    report-bindings nooversubscribe gloo mpi disable-cache contiguous propagate quit-on-interrupt multi-prog
-    spread-job no-kill
-    nv rocm cleanenv containall writable writable-tmpfs fakeroot no-home compat rm it interactive tty detach
-    privileged init contain
-"""
-_FLAGS = frozenset(_FLAG_NAMES.split())
-"""Long options without a value: torchrun, accelerate, deepspeed, srun and mpirun, containers.
 
-An option that is in no list is judged by the word that follows.
-"""
+@cache
+def launcher_tables() -> dict[str, Any]:
+    """The tables of `launchers.toml`."""
+    with open(os.path.join(os.path.dirname(__file__), "launchers.toml"), encoding="utf-8") as stream:
+        found = load_toml(stream.read())
+    wrappers = found["wrappers"].items()
+    return {**found, "wrappers": {name: row for names, row in wrappers for name in names.split()}}
 
 
 def is_python(name: str) -> bool:
@@ -35,10 +31,11 @@ class Options:
     """Options before the first word that is none, as a launcher's own parser would take them."""
 
     def __init__(self, words: Sequence[str], valued: str = "", flags: str = "", stop: bool = True) -> None:
+        tables = launcher_tables()
         self.values: dict[str, str] = {}
         self.rest: list[str] = []
-        with_value = set(valued.split())
-        without = set(flags.split()) | _FLAGS
+        with_value = set(tables["valued"].get(valued, valued).split())
+        without = {*flags.split(), *tables["flags"].split()}
         at = 0
         while at < len(words):
             word = words[at]
@@ -81,6 +78,15 @@ class Options:
     def number(self, *names: str) -> int | None:
         """The same as a whole number; `2:4` and `2-4` count as their lower end."""
         return whole(self.get(*names))
+
+    def joined(self, host: str, port: str) -> str:
+        """An address and its port, as far as they are given."""
+        return ":".join(filter(None, (self.get(host), self.get(port))))
+
+    def unknown(self, **columns: str) -> dict[str, str]:
+        """The columns whose option nobody knows the number of: a variable stays one."""
+        given = {column: self.get(name) or "" for column, name in columns.items()}
+        return {column: value for column, value in given.items() if "$" in value or "`" in value}
 
     def given(self, *names: str) -> bool:
         """Whether one of these options is given."""

@@ -3,23 +3,22 @@
 import re
 import shlex
 from collections.abc import Mapping
+from dataclasses import replace
 
 from gpudoctor.lang import say
 from gpudoctor.model.read_limits import JOB_LINE
-from gpudoctor.model.signs.job import Profile
-from gpudoctor.vitals.job.grants import Grants, byte_count, slurm_seconds
-from gpudoctor.vitals.job.options import whole
+from gpudoctor.model.signs.job import Grants, Profile
+from gpudoctor.vitals.job.grants import byte_count, slurm_seconds
+from gpudoctor.vitals.job.options import Options, launcher_tables, whole
 
-_SHORT = {
-    "N": "nodes", "n": "ntasks", "c": "cpus-per-task", "G": "gpus", "t": "time", "p": "partition", "q": "qos",
-    "J": "job-name", "o": "output", "e": "error", "A": "account", "C": "constraint", "D": "chdir",
-}  # fmt: skip
 _PREEMPTIBLE = re.compile(r"preempt|spot|scaveng|backfill|requeue|low-?prio", re.IGNORECASE)
 
 
 def slurm_options(text: str) -> dict[str, str]:
     """Options of the `#SBATCH` lines by long name; a flag has the value ""."""
     found: dict[str, str] = {}
+    names = launcher_tables()["slurm"]["short"].split()
+    short = dict(zip(names[::2], names[1::2], strict=True))
     for line in text.splitlines():
         if line.strip() and not line.strip().startswith("#"):
             break  # the scheduler stops reading at the first command
@@ -30,23 +29,10 @@ def slurm_options(text: str) -> dict[str, str]:
             words = shlex.split(line[: JOB_LINE.most], comments=True)
         except ValueError:
             words = line.split()
-        at = 0
-        while at < len(words):
-            word = words[at]
-            at += 1
-            if word.startswith("--"):
-                key, equals, value = word[2:].partition("=")
-                if not equals and at < len(words) and not words[at].startswith("-"):
-                    value = words[at]
-                    at += 1
-                found[key] = value
-            elif word.startswith("-") and len(word) > 1:
-                key = _SHORT.get(word[1], word[1])
-                value = word[2:].removeprefix("=")
-                if not value and at < len(words) and not words[at].startswith("-"):
-                    value = words[at]
-                    at += 1
-                found[key] = value
+        while words and words[0].startswith("-"):
+            options = Options(words, " ".join(short), stop=False)
+            found |= {short.get(name, name): value for name, value in options.values.items()}
+            words = options.rest
     return found
 
 
@@ -63,22 +49,44 @@ def slurm_grants(options: Mapping[str, str], path: str) -> Grants:
         per_node = per_gpu * gpus
     cpus_per_task = whole(options.get("cpus-per-task"))
     cpus_per_gpu = whole(options.get("cpus-per-gpu"))
-    cpus: float | None = None
-    if cpus_per_task is not None:
+    cpus = _float(options.get("cpus"))
+    if cpus is not None:
+        pass
+    elif cpus_per_task is not None:
         cpus = float(cpus_per_task * (per_node or 1))
     elif cpus_per_gpu is not None and gpus:
         cpus = float(cpus_per_gpu * gpus)
     return Grants(
-        gpus=gpus,
+        gpus_granted=gpus,
         gpus_origin=say("{origin} in {path}", origin=origin, path=path) if origin else "",
         ranks_per_node=per_node,
         nodes=nodes,
-        cpus=cpus,
+        cpus_granted=cpus,
         cpus_per_task=cpus_per_task,
-        memory=_slurm_memory(options, cpus, gpus),
+        memory_granted=_slurm_memory(options, cpus, gpus),
         time_limit=slurm_seconds(options.get("time", "")),
         preemptible=_slurm_preemptible(options),
         signal=options.get("signal") or None,
+    )
+
+
+def pbs_grants(text: str, path: str) -> Grants:
+    """What `#PBS -l select=2:ncpus=32:ngpus=4` or `-l nodes=2:ppn=32:gpus=4` asks for, on one node."""
+    lines = re.findall(r"(?m)^#PBS\s+-l\s+(\S.*)", text[: JOB_LINE.most])
+    asked = dict(re.findall(r"(\w+)=([\w.]+(?::\d\d)*)", " ".join(lines)))
+    names = {"nodes": "select nodes", "gpus": "ngpus gpus", "cpus": "ncpus ppn", "ranks": "mpiprocs"}
+    found = {
+        name: whole(next((asked[key] for key in keys.split() if key in asked), None)) for name, keys in names.items()
+    }
+    gpus, cpus = found["gpus"], found["cpus"]
+    return Grants(
+        gpus_granted=gpus,
+        gpus_origin=say("{origin} in {path}", origin=f"#PBS -l ngpus={gpus}", path=path) if gpus is not None else "",
+        ranks_per_node=found["ranks"],
+        nodes=found["nodes"],
+        cpus_granted=float(cpus) if cpus else None,
+        memory_granted=byte_count(asked.get("mem", ""), binary=True),
+        time_limit=slurm_seconds(asked.get("walltime", "")),
     )
 
 
@@ -142,49 +150,23 @@ def granted_here(profile: Profile, environment: Mapping[str, str]) -> Grants:
 
 
 def _slurm_here(environment: Mapping[str, str]) -> Grants:
-    gpus, origin = None, ""
-    for name in ("SLURM_GPUS_ON_NODE", "SLURM_STEP_GPUS", "SLURM_JOB_GPUS", "SLURM_GPUS_PER_NODE"):
-        value = environment.get(name, "")
-        if value:
-            listed = name.endswith(("STEP_GPUS", "JOB_GPUS"))
-            gpus = _listed(value) if listed or "," in value else gres_gpus(value)
-            origin = name
-            break
-    cpus = _float(environment.get("SLURM_CPUS_ON_NODE") or environment.get("SLURM_JOB_CPUS_PER_NODE"))
-    memory = byte_count(environment.get("SLURM_MEM_PER_NODE", ""), binary=True, default="M")
-    if not memory and cpus:
-        each = byte_count(environment.get("SLURM_MEM_PER_CPU", ""), binary=True, default="M")
-        memory = int(each * cpus) if each else None
+    named = {
+        option: next((name for name in names.split() if environment.get(name)), "")
+        for option, names in launcher_tables()["slurm"]["given"].items()
+    }
+    options = {option: environment[name] for option, name in named.items() if name}
+    origin = named["gpus-per-node"]
+    grants = slurm_grants(options, "")
     start, end = (_float(environment.get(f"SLURM_JOB_{name}_TIME")) for name in ("START", "END"))
-    tasks = whole(
-        environment.get("SLURM_STEP_TASKS_PER_NODE")
-        or environment.get("SLURM_NTASKS_PER_NODE")
-        or environment.get("SLURM_TASKS_PER_NODE")
-    )
-    if tasks == 1 and (gpus or 0) > 1:
-        tasks = None  # one task that holds several GPUs starts the ranks itself, with torchrun or the like
-    return Grants(
-        gpus=gpus,
-        gpus_origin=origin if gpus is not None else "",
-        ranks_per_node=tasks,
-        nodes=whole(environment.get("SLURM_JOB_NUM_NODES") or environment.get("SLURM_NNODES")),
-        cpus=cpus,
-        cpus_per_task=whole(environment.get("SLURM_CPUS_PER_TASK")),
-        memory=memory or None,
+    # one task that holds several GPUs starts the ranks itself, with torchrun or the like
+    one = grants.ranks_per_node == 1 and (grants.gpus_granted or 0) > 1
+    return replace(
+        grants,
+        gpus_origin=origin if grants.gpus_granted is not None else "",
+        ranks_per_node=None if one else grants.ranks_per_node,
         time_limit=end - start if start is not None and end is not None and end > start else None,
         preemptible=True if whole(environment.get("SLURM_RESTART_COUNT")) else None,
     )
-
-
-def _listed(text: str) -> int | None:
-    """How many GPUs `0,1,3-5` names."""
-    total = 0
-    for part in text.split(","):
-        match = re.fullmatch(r"\s*(\d{1,4})(?:-(\d{1,4}))?\s*", part)
-        if match is None:
-            return None
-        total += int(match[2]) - int(match[1]) + 1 if match[2] else 1
-    return max(total, 0)
 
 
 def _float(text: str | None) -> float | None:

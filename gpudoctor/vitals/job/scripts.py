@@ -4,40 +4,33 @@ import os
 import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from os import PathLike, fspath
 from pathlib import Path
+from typing import cast
 
+from gpudoctor.lang import say
 from gpudoctor.model import Unavailable
 from gpudoctor.model.external_files import read_file
 from gpudoctor.model.read_limits import JOB_FOLLOWED, JOB_SCRIPT
-from gpudoctor.model.records import frozen, replace
+from gpudoctor.model.records import replace
 from gpudoctor.model.redaction import mask_arguments, mask_text, mask_value
-from gpudoctor.model.signs.job import Environment, Launch, Profile
-from gpudoctor.vitals.job.grants import Grants, byte_count
-from gpudoctor.vitals.job.kubernetes import read_manifest
-from gpudoctor.vitals.job.launch import FoundLaunch, find_launch
-from gpudoctor.vitals.job.scheduler import slurm_grants, slurm_options
+from gpudoctor.model.signs.job import Environment, Grants, Launch, Profile
+from gpudoctor.model.visible_devices import entries
+from gpudoctor.vitals.job.launch import FoundLaunch, find_launch, inside, unknown_launcher
+from gpudoctor.vitals.job.manifests import read_manifest
+from gpudoctor.vitals.job.options import launcher_tables, whole
+from gpudoctor.vitals.job.scheduler import pbs_grants, slurm_grants, slurm_options
 from gpudoctor.vitals.job.shell import ShellCommand, read_lines
 
 _HERE = re.compile(r"^(?:`pwd`|\$\(pwd\)|\$\{?(?:PWD|SLURM_SUBMIT_DIR)\}?)/+")
 """Ways to write the folder that the job is submitted from, in front of a script."""
+_ELSEWHERE = frozenset({"", "ssh", "ray", "sky"})
+"""Starters whose plain python is no rank."""
 _AGAIN = 8
 """Times that one script is followed."""
 _DEEPEST = 3
 """Shell scripts that call shell scripts, followed so far."""
-
-
-@frozen
-class JobScript:
-    """What one job script says."""
-
-    path: str
-    text: str
-    profile: Profile | None
-    grants: Grants
-    launches: tuple[Launch, ...]
-    exports: tuple[tuple[str, str | None, int], ...]
-    """Name, value (None when it is unset) and 1-based line."""
 
 
 def job_environment(job_script: str | PathLike[str], base: Environment) -> Environment:
@@ -46,16 +39,15 @@ def job_environment(job_script: str | PathLike[str], base: Environment) -> Envir
     An export under a condition is left out, nobody knows whether it will happen; so is a variable whose value
     the script computes, nobody knows what it will be.
     """
-    read = read_script(Path(fspath(job_script)), base.variables)
     variables = dict(base.variables)
     exports = dict(base.exports)
-    for name, value, line in read.exports:
+    for name, value, path, line in read_script(Path(fspath(job_script)), base.variables).exports:
         if value is None or (value := _known(name, value)) is None:
             variables.pop(name, None)
             exports.pop(name, None)
             continue
         variables[name] = mask_value(name, value)
-        exports[name] = (read.path, line)
+        exports[name] = (path, line)
     return replace(base, variables=variables, exports=exports)
 
 
@@ -75,191 +67,189 @@ def _text(path: Path) -> str:
     return data.decode("utf-8", errors="replace").removeprefix("\ufeff")
 
 
-def read_script(path: Path, environment: Mapping[str, str]) -> JobScript:
+def read_script(path: Path, environment: Mapping[str, str]) -> "JobScript":
     """Raises `Unavailable` with a sentence for one that cannot be read."""
-    text = _text(path)
-    if path.suffix.lower() in {".yaml", ".yml"}:
-        return _read_manifest(path, text)
-    options = slurm_options(text)
-    grants = slurm_grants(options, str(path))
+    read = JobScript(Grants(), path, _text(path))
     try:
-        lines = list(read_lines(text, {**environment, **_scheduler_variables(grants)}))
-        return _read_script(path, text, options, grants, lines)
+        if path.suffix.lower() in {".yaml", ".yml"}:
+            read.manifest()
+        else:
+            read.shell(environment)
     except Unavailable as reason:
         raise Unavailable("{path} is not followed: {reason}", path=path, reason=reason) from reason
+    return read
 
 
-def _read_script(
-    path: Path, text: str, options: Mapping[str, str], grants: Grants, lines: Sequence[ShellCommand]
-) -> JobScript:
-    shm = next((size for line in lines if (size := _container_shm(line.words)) is not None), None)
-    grants = replace(grants, shared_memory=shm)
-    followed = _Launches(grants, path)
-    launches = [launch for line in lines for launch in followed.of(line)]
-    slurm = bool(options) or any(launch.launcher == "srun" for launch in launches)
-    return JobScript(
-        path=str(path),
-        text=text,
-        profile=Profile.SLURM if slurm else None,
-        grants=grants,
-        launches=tuple(launches),
-        exports=tuple(_exports(lines)),
-    )
-
-
-def _read_manifest(path: Path, text: str) -> JobScript:
-    grants = Grants()
-    launches: list[Launch] = []
-    exports: list[tuple[str, str | None, int]] = []
-    for container in read_manifest(text, str(path)):
-        grants = grants.over(container.grants)
-        exports += container.variables
-        line = ShellCommand(
-            words=container.words,
-            line=container.line,
-            text=" ".join(container.words),
-            inherited={name: value for name, value, _ in container.variables},
-        )
-        launches += _Launches(grants, path).of(line)
-        exports += _exports([line])
-    return JobScript(
-        path=str(path),
-        text=text,
-        profile=Profile.KUBERNETES,
-        grants=grants,
-        launches=tuple(launches),
-        exports=tuple(exports),
-    )
-
-
-def _exports(lines: Iterable[ShellCommand]) -> list[tuple[str, str | None, int]]:
-    """Variables that the training will have: exports, and assignments before a launch."""
-    found: list[tuple[str, str | None, int]] = []
-    for line in lines:
-        if line.conditional:
-            continue
-        found += [(name, value, line.line) for name, value in line.exported.items()]
-        found += [(name, None, line.line) for name in line.unset]
-        launch = find_launch(line.words)
-        if launch is None:
-            continue
-        given = dict(line.assigned)
-        if "env" in line.words[:3]:
-            given |= dict(word.split("=", 1) for word in line.words if re.match(r"[A-Z_][A-Z0-9_]*=", word))
-        found += [(name, value, line.line) for name, value in given.items()]
-        if launch.shell is not None:
-            found += [(name, value, line.line) for name, value, _ in _exports(read_lines(launch.shell, line.inherited))]
-    return found
-
-
-class _Launches:
-    """Launches of the commands of one script; `bash -c` and the shell scripts that it calls are followed.
+class JobScript:
+    """What one job script says: launches and exports in its order, with the shell scripts that it calls.
 
     Raises `Unavailable` where they are too many.
     """
 
-    def __init__(self, grants: Grants, path: Path | None = None) -> None:
-        self._grants = grants
-        self._path = str(path) if path else None
+    def __init__(self, grants: Grants, path: Path | None = None, text: str = "") -> None:
+        self.grants, self.text, self.profile = grants, text, cast("Profile | None", None)
+        self.path = str(path) if path else ""
         self._folder = path.parent if path else Path()
         self._scripts: Counter[str] = Counter()
+        self._variables: dict[str, str | None] = {}
+        self.exports: list[tuple[str, str | None, str, int]] = []
+        """Name, value (None when it is unset), file and 1-based line."""
+        self.skipped: list[str] = []
+        """Sentences about launchers that are not known."""
+        self.launches: list[Launch] = []
 
-    def of(self, line: ShellCommand, path: str | None = None, depth: int = 0) -> list[Launch]:
-        """Those of one command, which stands in this script or in the one at `path`."""
+    def shell(self, environment: Mapping[str, str]) -> None:
+        """Read a shell script with its directives."""
+        options = slurm_options(self.text)
+        self.grants = slurm_grants(options, self.path).over(pbs_grants(self.text, self.path))
+        for line in read_lines(self.text, {**environment, **_scheduler_variables(self.grants)}):
+            self.take(line)
+        if options or any("srun" in (launch.launcher, launch.starter) for launch in self.launches):
+            self.profile = Profile.SLURM
+
+    def manifest(self) -> None:
+        """Read the containers of a manifest."""
+        self.profile = Profile.KUBERNETES if re.search(r"(?m)^ *\"?apiVersion", self.text) else None
+        containers = read_manifest(self.text, self.path)
+        for container in containers:
+            self.grants = self.grants.over(container.grants)
+        for container in containers:
+            given = {name: value for name, value, _ in container.variables}
+            line = ShellCommand(
+                words=container.words, line=container.line, text=" ".join(container.words), inherited=given
+            )
+            self.export(container.variables, self.path)
+            own = container.grants
+            self.take(line, outer=FoundLaunch(starter=container.starter, on_nodes=own.nodes, grants=own))
+
+    def export(self, rows: Iterable[tuple[str, str | None, int]], path: str, *, lasting: bool = True) -> None:
+        """Variables that the training will have, the `lasting` ones every later launch, too."""
+        for name, value, line in rows:
+            self.exports.append((name, value, path, line))
+            self._variables |= {name: value} if lasting else {}
+
+    def take(
+        self, line: ShellCommand, path: str | None = None, depth: int = 0, outer: FoundLaunch | None = None
+    ) -> None:
+        """One command, which stands in this script or in the one at `path`, started by the command `outer`."""
+        path = path or self.path
+        if not line.conditional:
+            self.export([(name, value, line.line) for name, value in line.exported.items()], path)
+            self.export([(name, None, line.line) for name in line.unset], path)
         found = find_launch(line.words)
         if found is None:
-            return []
-        path = path or self._path
-        if found.shell is not None or found.shell_script is not None:
-            follow = depth < _DEEPEST and self._follow(found.shell_script or "")
-            return self._inside(found, line, path, depth + 1) if follow else []
-        stepped = found.launcher == "srun"
-        ranks = found.ranks
-        if ranks is None and found.every_gpu:
-            ranks = self._grants.gpus
-        if ranks is None and stepped:
-            ranks = self._grants.ranks_per_node
-        nodes = found.nodes or (self._grants.nodes if stepped else None)
-        if ranks is None and found.total_ranks is not None:
-            ranks = max(1, found.total_ranks // (nodes or 1))
-        return [
-            Launch(
-                launcher=found.launcher,
-                script=_HERE.sub("", found.script) if found.script else None,
-                module=found.module,
-                arguments=mask_arguments(found.arguments),
-                ranks_per_node=ranks,
-                nodes=nodes,
-                path=path,
-                line=line.line or None,
-                text=mask_text(" ".join(line.text.split())),
-            )
-        ]
+            name = "" if line.conditional else unknown_launcher(line.words)
+            if name:
+                text = "{path}, line {line}: gpudoctor does not know the launcher {name}, and skips it"
+                self.skipped.append(say(text, path=path, line=line.line, name=name))
+            return
+        given = dict(line.assigned)
+        if "env" in line.words[:3]:
+            given |= dict(word.split("=", 1) for word in line.words if re.match(r"[A-Z_][A-Z0-9_]*=", word))
+        if not line.conditional:
+            self.export([(name, value, line.line) for name, value in given.items()], path, lasting=False)
+        if outer is not None:
+            found = inside(outer, found)
+        if found.shell is None and found.shell_script is None:
+            self.launches.append(self._row(found, line, path, given))
+        elif depth < _DEEPEST:
+            self._follow(found, line, path, depth + 1)
 
-    def _follow(self, script: str) -> bool:
-        """Whether one more is followed: the same script again and again, with other arguments, launches the same."""
-        if script and self._scripts[script] >= _AGAIN:
-            return False
-        self._scripts[script] += 1
+    def _follow(self, found: FoundLaunch, line: ShellCommand, path: str, depth: int) -> None:
+        """What `bash -c "..."` starts (told at the line that holds it), or a shell script beside this one.
+
+        The same script again and again, with other arguments, launches the same.
+        """
+        name, text = found.shell_script or "", found.shell or ""
+        if name and self._scripts[name] >= _AGAIN:
+            return
+        self._scripts[name] += 1
         if self._scripts.total() > JOB_FOLLOWED.most:
             raise Unavailable("it has {words}", words=JOB_FOLLOWED.words)
-        return True
+        script = next((place for place in (self._folder / name, Path(name)) if name and os.path.isfile(place)), None)
+        with suppress(Unavailable):
+            text = _text(script) if script else text
+        for inner in read_lines(text, _scheduler_variables(self.grants) | dict(line.inherited)):
+            inner = inner if script else replace(inner, line=line.line)
+            self.take(inner, str(script) if script else path, depth, found)
 
-    def _inside(self, found: FoundLaunch, line: ShellCommand, path: str | None, depth: int) -> list[Launch]:
-        """Launches inside `bash -c "..."` (told at the line that holds it) or in a shell script beside this one."""
-        known = _scheduler_variables(self._grants) | dict(line.inherited)
-        launches: list[Launch] = []
-        if found.shell is not None:
-            for inner in read_lines(found.shell, known):
-                launches += self.of(replace(inner, line=line.line), path, depth)
-        else:
-            places = (self._folder / str(found.shell_script), Path(str(found.shell_script)))
-            script = next((place for place in places if os.path.isfile(place)), None)
-            try:
-                text = _text(script) if script else ""
-            except Unavailable:
-                return []
-            for inner in read_lines(text, known):
-                launches += self.of(inner, str(script), depth)
-        if Path(line.words[0]).name != "srun":
-            return launches
-        # srun runs the shell once a task: a plain python in it is a rank
-        ranks, nodes = self._grants.ranks_per_node, self._grants.nodes
-        return [
-            replace(item, launcher="srun", ranks_per_node=ranks, nodes=item.nodes or nodes)
-            if item.launcher == "python"
-            else item
-            for item in launches
-        ]
+    def _row(self, found: FoundLaunch, line: ShellCommand, path: str, given: dict[str, str]) -> Launch:
+        """The launch with all that the scheduler and its container leave to it."""
+        grants, job = found.grants.over(self.grants), self.grants
+        rows = [(name, _known(name, value)) for name, value in (self._variables | given).items() if value is not None]
+        variables = {name: mask_value(name, value) for name, value in rows if value is not None}
+        visible = entries(variables["CUDA_VISIBLE_DEVICES"]) if "CUDA_VISIBLE_DEVICES" in variables else None
+        cards = min((one for one in (grants.gpus_granted, visible) if one is not None), default=None)
+        stepped = found.starter == "srun"
+        told, ranks = _hosts(found, self._folder) if found.hosts else (found.nodes, found.ranks)
+        nodes = found.on_nodes or (job.nodes if found.starter in {"srun", "mpirun"} else None) or told
+        launcher, starter, tasks, unknown = found.launcher, found.starter, found.tasks, dict(found.unknown)
+        if tasks is None and found.total_tasks:
+            tasks = max(1, found.total_tasks // (nodes or 1))
+        if tasks is None and stepped:
+            tasks = job.ranks_per_node or (1 if job.nodes else None)
+        cpus, total = grants.cpus_granted, found.total_ranks
+        if stepped and grants.cpus_per_task:
+            # Slurm 22.05 and later: srun does not take it over from sbatch
+            handed = found.grants.cpus_per_task or whole(variables.get("SRUN_CPUS_PER_TASK"))
+            cpus = float((handed or 1) * (tasks or 1))
+        if launcher == "python" and starter not in _ELSEWHERE:  # a rank of its starter
+            launcher, starter, ranks, tasks, total = starter, "", tasks, 1, found.total_tasks
+            unknown = {"processes" if name == "tasks" else name: text for name, text in unknown.items()}
+        elif ranks is None and found.every_gpu:
+            ranks = cards
+        elif ranks is None and found.total_ranks is not None:
+            ranks = max(1, found.total_ranks // (nodes or 1))
+        alone = launcher == "torchrun" and starter in {"", "srun", "mpirun"} and "nodes" not in unknown
+        size = told or (1 if alone else nodes)
+        return Launch(
+            launcher=launcher,
+            script=_HERE.sub("", found.script) if found.script else None,
+            module=found.module,
+            arguments=mask_arguments(found.arguments),
+            ranks_per_node=ranks,
+            nodes=nodes,
+            path=path or None,
+            line=line.line or None,
+            text=mask_text(" ".join(line.text.split())),
+            starter=starter,
+            tasks=tasks,
+            world=total or (ranks * size if ranks and size and launcher != "python" else None),
+            grants=replace(grants, gpus_granted=cards, cpus_granted=cpus),
+            meets=found.meets or variables.get("MASTER_ADDR", ""),
+            restarts=found.restarts,
+            variables=variables,
+            unknown=unknown,
+        )
+
+
+def _hosts(found: FoundLaunch, folder: Path) -> tuple[int | None, int | None]:
+    """Nodes and processes on a node, with what accelerate's config or deepspeed's hostfile adds to the line."""
+    path = next((place for place in (Path(found.hosts), folder / found.hosts) if os.path.isfile(place)), None)
+    text = ""
+    with suppress(Unavailable):
+        text = _text(path) if path else ""
+    if found.launcher == "deepspeed":
+        slots = re.findall(r"(?m)^[ \t]*[^#\s]\S*[ \t]+slots=(\d{1,4})", text)
+        return found.nodes or len(slots) or None, found.ranks or (int(slots[0]) if slots else None)
+    said = dict(re.findall(r"(?m)^(num_machines|num_processes):[ \t]*['\"]?(\d{1,6})", text))
+    nodes = found.nodes or whole(said.get("num_machines"))
+    total = found.total_ranks or whole(said.get("num_processes"))
+    return nodes, max(1, total // (nodes or 1)) if total else None
 
 
 def launches_of(command: Sequence[str], grants: Grants) -> list[Launch]:
     """Launches of a command that was given word by word."""
-    return _Launches(grants).of(ShellCommand(words=tuple(command), line=0, text=" ".join(command)))
+    read = JobScript(grants)
+    read.take(ShellCommand(words=tuple(command), line=0, text=" ".join(command)))
+    return read.launches
 
 
 def _scheduler_variables(grants: Grants) -> dict[str, str]:
     """Variables that Slurm will set for what the script asks for, so that `$SLURM_NNODES` can be resolved."""
-    values = {
-        "SLURM_NNODES": grants.nodes,
-        "SLURM_JOB_NUM_NODES": grants.nodes,
-        "SLURM_GPUS_ON_NODE": grants.gpus,
-        "SLURM_GPUS_PER_NODE": grants.gpus,
-        "SLURM_NTASKS_PER_NODE": grants.ranks_per_node,
-        "SLURM_TASKS_PER_NODE": grants.ranks_per_node,
-        "SLURM_CPUS_PER_TASK": grants.cpus_per_task,
-    }
-    found = {name: str(value) for name, value in values.items() if value is not None}
+    sets = launcher_tables()["slurm"]["sets"].items()
+    rows = [(name, getattr(grants, field)) for field, names in sets for name in names.split()]
+    found = {name: str(value) for name, value in rows if value is not None}
     if grants.ranks_per_node is not None:
         found["SLURM_NTASKS"] = str(grants.ranks_per_node * (grants.nodes or 1))
     return found
-
-
-def _container_shm(words: Sequence[str]) -> int | None:
-    """`--shm-size` of a container in bytes."""
-    for at, word in enumerate(words):
-        if word == "--shm-size" and at + 1 < len(words):
-            return byte_count(words[at + 1], binary=True)
-        if word.startswith("--shm-size="):
-            return byte_count(word.partition("=")[2], binary=True)
-    return None

@@ -4,12 +4,11 @@ It knows quotes, continuations, comments, here-documents, redirections, arrays, 
 What it cannot know (a command substitution, an unset variable) stays in the word as it was written.
 """
 
-import ast
 import operator
 import re
 from collections.abc import Callable, Iterator, Mapping
 
-from gpudoctor.model.read_limits import JOB_EXPANDED, JOB_NESTING
+from gpudoctor.model.read_limits import JOB_EXPANDED
 from gpudoctor.model.records import field, frozen
 from gpudoctor.model.unavailable import Unavailable
 from gpudoctor.vitals.job.lexer import Command, Lexer, Piece
@@ -26,9 +25,11 @@ _LEADING = frozenset({"then", "else", "elif", "do", "while", "until", "!", "{", 
 _TESTS = frozenset({"[", "[[", "test", "command", "which", "grep", "type", "hash", "((", "mountpoint"})
 _SPLIT = re.compile(r"(?:\$\((?:[^()]|\([^()]*\))*\)|`[^`]*`|\S)+")
 """Words of an unquoted value; a command substitution in it stays whole."""
-_OPERATIONS: Mapping[type[ast.operator], Callable[[int, int], int]] = {
-    ast.Add: operator.add, ast.Sub: operator.sub, ast.Mult: operator.mul, ast.Div: operator.floordiv,
-    ast.Mod: operator.mod,
+_GROUP = re.compile(r"\(\s*(-?\d{1,18})\s*\)")
+_PRODUCT = re.compile(r"(\d{1,18})\s*([*/%])\s*(\d{1,18})")
+_SUM = re.compile(r"(?<![*/%\d])(-?\d{1,18})\s*([+-])\s*(\d{1,18})(?![\d]|\s*[*/%])")
+_OPERATIONS: Mapping[str, Callable[[int, int], int]] = {
+    "+": operator.add, "-": operator.sub, "*": operator.mul, "/": operator.floordiv, "%": operator.mod
 }  # fmt: skip
 _DEEPEST = 8
 """Nested expansions that are followed; a variable that names itself ends there."""
@@ -118,14 +119,10 @@ def _expanded(
         if words[0] == "export" or (words[0] != "local" and any(re.match(r"-\w*x", w) for w in words[1:])):
             exported.update(declared)
             exports = {name: _text(variables[name]) for name in declared if name in variables}
-    elif words[0] == "unset":
-        unset = tuple(word for word in words[1:] if _NAME.fullmatch(word))
-        for name in unset:
-            variables.pop(name, None)
-    elif words[0] == "for" and len(words) > 1:
-        variables.pop(words[1], None)
-    elif words[0] == "read":
-        for name in words[1:]:
+    elif words[0] in {"unset", "for", "read"}:
+        gone = words[1:2] if words[0] == "for" else [word for word in words[1:] if _NAME.fullmatch(word)]
+        unset = tuple(gone) if words[0] == "unset" else ()
+        for name in gone:
             variables.pop(name, None)
     source = " ".join(part.strip() for part in text[command.start : command.end].split("\\\n")).strip()
     yield ShellCommand(
@@ -266,30 +263,17 @@ def _arithmetic(text: str, variables: Mapping[str, Value], written: str) -> str:
     """`N * 2` in whole numbers; as written when a name is not a known number."""
     if len(text) > 200:
         return written
-    filled = re.sub(
+    text = re.sub(
         r"\$\{([A-Za-z_]\w*)\}|\$?([A-Za-z_]\w*)", lambda m: _text(variables.get(m[1] or m[2], "?"))[:200], text
     )
-    if not re.fullmatch(r"[\d\s()+*/%-]+", filled) or filled.count("(") + filled.count("-") > JOB_NESTING.most:
-        return written
     try:
-        value = _whole(ast.parse(re.sub(r"\b0+(?=\d)", "", filled).strip(), mode="eval").body)
-    except (ValueError, SyntaxError, ZeroDivisionError, RecursionError, MemoryError):
+        while (match := _GROUP.search(text)) or (match := _PRODUCT.search(text)) or (match := _SUM.search(text)):
+            left, sign, right = match.groups() if match.re is not _GROUP else (match[1], "+", "0")
+            value = _OPERATIONS[sign](int(left), int(right))
+            text = text[: match.start()] + str(value) + text[match.end() :]
+    except ZeroDivisionError:
         return written
-    return str(value)
-
-
-def _whole(node: ast.expr) -> int:
-    """The value of an expression of whole numbers. Raises `ValueError` for another, and for a huge one."""
-    value: int | None = None
-    if isinstance(node, ast.Constant) and type(node.value) is int:
-        value = node.value
-    elif isinstance(node, ast.UnaryOp):
-        value = -_whole(node.operand) if isinstance(node.op, ast.USub) else _whole(node.operand)
-    elif isinstance(node, ast.BinOp) and type(node.op) in _OPERATIONS:
-        value = _OPERATIONS[type(node.op)](_whole(node.left), _whole(node.right))
-    if value is None or abs(value) >= 1 << 63:
-        raise ValueError(node)
-    return value
+    return str(int(text)) if re.fullmatch(r"\s*-?\d{1,18}\s*", text) else written
 
 
 def _plain(word: list[Piece]) -> str:

@@ -3,10 +3,10 @@
 from collections.abc import Iterator
 
 from gpudoctor.analysis.source.syntax_edits import settable
-from gpudoctor.analysis.workload import scripts_given
+from gpudoctor.analysis.workload import cpus_per_rank, scripts_given
 from gpudoctor.lang import say
 from gpudoctor.model import Edit, Effort, Finding, Patient, Remedy, Resource, Unavailable, answers
-from gpudoctor.model.job_devices import cpus_per_rank, ranks_here
+from gpudoctor.model.job_devices import ranks_here
 from gpudoctor.model.signs.source import Known, Source
 from gpudoctor_checks.data.dataset_reopens import DatasetReopensDetail
 from gpudoctor_checks.data.padding_waste import PaddingWasteDetail

@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING
 
 from gpudoctor.analysis import of_run
 from gpudoctor.analysis.source.syntax_edits import insert_before, settable
-from gpudoctor.analysis.workload import scripts_given
+from gpudoctor.analysis.workload import cpus_per_rank, scripts_given
 from gpudoctor.lang import say
 from gpudoctor.model import Finding, Patient, Resource, Unavailable, answers
 from gpudoctor.model.evidence import SourceSpan
-from gpudoctor.model.job_devices import cpus_per_rank, ranks_here
+from gpudoctor.model.job_devices import ranks_here
 from gpudoctor.model.remedy import Applicability, Edit, Effect, EffectOrigin, Effort, ImportEdit, KeywordEdit, Remedy
 from gpudoctor.model.signs.source import Script
 from gpudoctor_checks.data.eval_loader_misuse import EvalLoaderMisuseDetail

@@ -120,10 +120,6 @@ def cpu_budget(finding: Finding, patient: Patient) -> Iterator[Remedy]:
     cpus, ranks = detail.cpus or 1, detail.ranks or 1
     workers, threads = detail.workers, detail.threads or 1
     each = max(1, int(cpus / ranks))
-    if detail.kind == "torchrun":
-        spare = min(_MOST_THREADS, max(1, each - workers))
-        yield _threads(spare, say("each of {ranks} ranks has {cpus:g} CPUs", ranks=ranks, cpus=cpus / ranks))
-        return
     fewer = min(workers, max(1, each - 1)) if workers else 0
     if threads > max(1, each - fewer):
         right = min(_MOST_THREADS, max(1, each - fewer))

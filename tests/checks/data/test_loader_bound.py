@@ -25,7 +25,7 @@ def test_healthy_when_the_launch_line_gives_workers():
         ({"cpus_affinity": 64}, None, 16),
         ({"cpus_affinity": 64, "cpu_quota": 4.0}, None, 3),
         ({"cpus_affinity": 64}, Job(profile=Profile.TORCHRUN, ranks_per_node=8), 7),
-        ({"cpus_affinity": 64}, Job(profile=Profile.SLURM, ranks_per_node=4, cpus_per_task=6), 5),
+        ({"cpus_affinity": 64}, Job(profile=Profile.SLURM, ranks_per_node=4, cpus_granted=24), 5),
         ({"cpus_affinity": 64}, Job(profile=Profile.SLURM, ranks_per_node=4, cpus_granted=12), 2),
     ],
 )

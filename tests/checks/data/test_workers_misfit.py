@@ -79,9 +79,9 @@ def test_sick_workers_on_the_machine_that_has_the_gpu_stay_a_warning():
 
 
 def test_sick_workers_against_what_the_scheduler_grants_stay_a_warning():
-    job = Job(profile=Profile.SLURM, cpus_per_task=4)
+    job = Job(profile=Profile.SLURM, cpus_granted=4)
     [finding] = examine(WorkersMisfit, _on_cuda(12, make_survey(pci_devices=(), device_nodes=()), job))
-    assert finding.severity is Severity.WARNING and "4 CPUs a task from the scheduler" in finding.message
+    assert finding.severity is Severity.WARNING and "4 CPUs from the scheduler for 1 process" in finding.message
 
 
 def test_healthy_a_loader_of_a_file_that_tells_no_device_is_not_compared_with_a_machine_without_gpus():

@@ -49,8 +49,6 @@ GRANT = Job(profile=Profile.SLURM, ranks_per_node=4, cpus_granted=4, script_path
         (script(0, host=cpus(4), environment=omp(64)), Severity.WARNING, "OMP_NUM_THREADS=64", ["export OMP_NUM_THREADS=4"]),
         (script(8, host=cpus(128), environment=omp(1), job=GRANT), Severity.WARNING, "36 on 4 CPUs", ["set num_workers=1 per rank instead of 8"]),
         (make_patient(host=cpus(64, quota=4.0), gpus=[make_gpu()], environment={}), Severity.NOTE, "", ["export OMP_NUM_THREADS=4"]),
-        (make_patient(host=cpus(64), job=torchrun(4), environment={}), Severity.NOTE, "", ["export OMP_NUM_THREADS=16"]),
-        (script(12, host=cpus(64), job=torchrun(4), environment={}), Severity.NOTE, "", ["export OMP_NUM_THREADS=4"]),
     ],
 )  # fmt: skip
 def test_sick_more_threads_than_cpus_or_threads_that_nobody_chose(patient, severity, words, titles):
@@ -84,7 +82,6 @@ def test_sick_threads_that_a_run_has_shown():
         make_patient(host=cpus(64, quota=2.0), environment={}),  # no purpose
         make_patient(host=cpus(8), gpus=[make_gpu()], environment={}),  # a workstation
         make_patient(host=cpus(64), job=torchrun(4), environment={"OMP_NUM_THREADS": "1"}),  # the user's own 1
-        make_patient(host=cpus(8), job=torchrun(4), environment={}),  # one spare CPU
     ],
 )
 def test_healthy(patient):

@@ -82,7 +82,6 @@ def test_sick_full_of_left_overs():
         script("8", host=docker(16 * GIB)),  # enough
         script("0", host=docker()),  # no workers
         make_patient(host=docker()),  # no purpose
-        make_patient(host=make_host()),  # bare metal
         script("8", host=docker(), job=Job(profile=Profile.NONE, shared_memory_granted=16 * GIB)),  # launch gives more
     ],
 )
@@ -106,11 +105,9 @@ OF_EIGHT = {"job": Job(profile=Profile.TORCHRUN, ranks_per_node=8)}
     ("host", "signs", "gib", "line"),
     [
         (small("docker"), {}, 2, "docker run --shm-size=2g ..."),
-        (small("podman"), {}, 2, "podman run --shm-size=2g ..."),
         (small("kubernetes"), {}, 2, "volumes: [{name: shm, emptyDir: {medium: Memory, sizeLimit: 2Gi}}]"),
         (small(None), {}, 2, "sudo mount -o remount,size=2G /dev/shm"),
         (docker(memory_total=256 * GIB), OF_EIGHT, 16, "docker run --shm-size=16g ..."),  # it grows with the ranks
-        (docker(memory_total=12 * GIB), OF_EIGHT, 6, "docker run --shm-size=6g ..."),  # below half of the memory
     ],
 )
 def test_remedy_names_the_line_for_the_container_and_the_size(host, signs, gib, line):

@@ -1,11 +1,10 @@
-import json
 from pathlib import Path
 
 import pytest
 from configs import config
 
 from gpudoctor.model.signs.configs import ConfigKind
-from gpudoctor.vitals.configs.reading import looks_like_config, looks_like_kubernetes_job
+from gpudoctor.vitals.configs.reading import looks_like_config, looks_like_job
 
 KNOWN = {
     ConfigKind.HUGGINGFACE: [
@@ -105,14 +104,13 @@ def test_kinds_are_told_by_content(kind: ConfigKind, text: str, tmp_path: Path) 
         ("apiVersion: v1\nkind: ConfigMap\n---\napiVersion: kubeflow.org/v1\nkind: PyTorchJob\n", True),
         ("apiVersion: v1\nkind: Service\n", False),
         ("# helm\n{{- if .Values.x }}\napiVersion: v1\nkind: Pod\nmetadata:\n  name: {{ .x }}\n{{- end }}\n", True),
-        (json.dumps({"apiVersion": "v1", "kind": "Pod"}), True),
-        ("logging_steps: 1\n", False),
+        ("services:\n  train:\n    image: x\n    command: python t.py\n", True),
+        ("resources:\n  accelerators: A100:8\nnum_nodes: 2\nrun: |\n  python t.py\n", True),
         ("spec:\n  apiVersion: v1\n  kind: Job\n", False),
-        ("", False),
     ],
 )
 def test_kubernetes_jobs(text: str, runs: bool, tmp_path: Path) -> None:
     path = tmp_path / "job.yaml"
     path.write_text(text)
-    assert looks_like_kubernetes_job(path) is runs
-    assert not looks_like_kubernetes_job(tmp_path / "missing.yaml")
+    assert looks_like_job(path) is runs
+    assert not looks_like_job(tmp_path / "missing.yaml")

@@ -30,18 +30,9 @@ def one(tmp_path, text, environment=None):
         ("deepspeed --num_gpus=4 t.py --deepspeed ds.json", "deepspeed", "t.py", ("--deepspeed", "ds.json"), 4, None),
         ("srun -N 2 --ntasks-per-node=4 --cpu-bind=none python -u t.py", "srun", "t.py", (), 4, 2),
         ("mpirun -np 16 -H a:8,b:8 -x A=1 --mca btl ^openib python t.py", "mpirun", "t.py", (), 8, 2),
-        ("uv run --with foo python t.py", "python", "t.py", (), None, None),
         ("conda run -n env --no-capture-output python t.py", "python", "t.py", (), None, None),
-        ("singularity exec --nv -B /a:/b img.sif python t.py", "python", "t.py", (), None, None),
-        ("timeout -k 5 3h python t.py", "python", "t.py", (), None, None),
-        ("CUDA_VISIBLE_DEVICES=0,1 A=2 python t.py", "python", "t.py", (), None, None),
-        ("nsys profile -o out --trace=cuda python t.py", "python", "t.py", (), None, None),
         ("gpudoctor run -- torchrun --nproc_per_node=4 t.py", "torchrun", "t.py", (), 4, None),
         ("bash -lc 'cd x && torchrun --nproc_per_node=2 t.py'", "torchrun", "t.py", (), 2, None),
-        ("python `pwd`/t.py", "python", "t.py", (), None, None),
-        ("python $SLURM_SUBMIT_DIR/src/t.py", "python", "src/t.py", (), None, None),
-        ("(python t.py) &", "python", "t.py", (), None, None),
-        ("if ! python t.py; then exit 1; fi", "python", "t.py", (), None, None),
     ],
 )  # fmt: skip
 def test_one_line(tmp_path, line, launcher, target, arguments, ranks, nodes):
@@ -57,13 +48,8 @@ def test_one_line(tmp_path, line, launcher, target, arguments, ranks, nodes):
         "python -m pip install -r requirements.txt",
         "python setup.py install",
         'python -c "import torch; print(torch.__version__)"',
-        "gpudoctor check train.py",
-        "nvidia-smi",
         "torchrun",
-        "# python train.py",
-        "echo python train.py",
         "cat <<-'END'\n\tpython train.py\n\tEND",
-        "MESSAGE='python train.py'",
     ],
 )
 def test_lines_that_launch_nothing(tmp_path, line):

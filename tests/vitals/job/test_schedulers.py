@@ -33,11 +33,9 @@ def test_sbatch_lines(tmp_path):
     [
         (("--gres=gpu:2",), 2),
         (("--gres=gpu:h100:8,nvme:1",), 8),
-        (("--gres=nvme:1",), None),
         (("--gpus-per-node=a100:4",), 4),
         (("-G 8", "--nodes=2"), 4),
         (("--gpus-per-task=1", "--ntasks-per-node=4"), 4),
-        (("--gpus-per-task=1", "--ntasks=8", "--nodes=2"), 4),
         ((), None),
     ],
 )
@@ -84,8 +82,6 @@ def test_the_running_job_by_its_variables():
     assert (job.nodes, job.ranks_per_node, job.time_limit) == (2, 4, 7200.0)
     alone = read_job(None, {**variables, "SLURM_TASKS_PER_NODE": "1(x2)"})
     assert alone.ranks_per_node is None  # torchrun will start them
-    listed = read_job(None, {"SLURM_JOB_ID": "1", "SLURM_STEP_GPUS": "0,2-4"})
-    assert listed.gpus_granted == 4
 
 
 def test_flags_count_most(tmp_path):
@@ -100,10 +96,8 @@ def test_flags_count_most(tmp_path):
     [
         ({}, Profile.NONE),
         ({"SLURM_JOB_ID": "1", "KUBERNETES_SERVICE_HOST": "10.0.0.1"}, Profile.SLURM),
-        ({"KUBERNETES_SERVICE_HOST": "10.0.0.1"}, Profile.KUBERNETES),
         ({"TORCHELASTIC_RUN_ID": "x"}, Profile.TORCHRUN),
         ({"RANK": "0", "LOCAL_WORLD_SIZE": "4"}, Profile.TORCHRUN),
-        ({"RANK": "0"}, Profile.NONE),
         ({"SLURM_CONF": "/etc/slurm.conf"}, Profile.NONE),
     ],
 )
