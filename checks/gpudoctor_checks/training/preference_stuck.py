@@ -9,15 +9,17 @@ from gpudoctor.analysis.run.curves import loss_curve
 from gpudoctor.analysis.run.training import logged_numbers as logged
 from gpudoctor.analysis.run.training import told
 from gpudoctor.lang import say, template
-from gpudoctor.model import Check, Code, Finding, Patient, Reads, Severity, Threshold
+from gpudoctor.model import Check, Code, Finding, Patient, Reads, Severity
 from gpudoctor.model.unavailable import Unavailable
 from gpudoctor.text import figure, percent
 
 _CHANCE = math.log(2)
 """Loss of DPO and of every choice between two, as long as nothing is learnt."""
 _LOSS = "distance from chance"
-_NOTHING, _LOSSES = 1e-6, 20
-"""A margin, a spread, a distance of the loss from it below which there is none; losses of single steps at least."""
+_NOTHING = 1e-6
+"""A margin, a spread, a distance of the loss from it below which there is none."""
+_LOGS, _LOSSES = 5, 20
+"""Logs of a number, losses of single steps at least: a first log and a warm-up make three."""
 _ALL = 0.99
 """Share of completions or ratios that is all of them but rounding."""
 _FAR, _MORE = 10.0, 1.2
@@ -71,15 +73,6 @@ class PreferenceStuck(Check):
     reads = frozenset({Reads.RECORDING})
     severity = Severity.ERROR
     judges = "logged"
-    thresholds = (
-        Threshold(
-            name="logs",
-            default=5,
-            unit="{times}",
-            source="convention: a first log and a warm-up make three",
-            meaning="Fewer logs of a number are not judged.",
-        ),
-    )
 
     def examine(self, patient: Patient) -> Iterator[Finding]:
         recording = patient.recording
@@ -88,7 +81,7 @@ class PreferenceStuck(Check):
         if not known and not losses:
             raise Unavailable(say("the program logs no number that gpudoctor knows"))
         values = {what: [value for _, value in points] for what, points in known.items()}
-        enough = {what: found for what, found in values.items() if len(found) >= self.limit("logs")}
+        enough = {what: found for what, found in values.items() if len(found) >= _LOGS}
         if len(losses) >= _LOSSES:
             enough[_LOSS] = [value - _CHANCE for value in losses]
         item = logged.logged(recording)
@@ -99,8 +92,7 @@ class PreferenceStuck(Check):
             first, last = figure(found[0]), figure(found[-1])
             message = say(_SAID[how], times=len(found), first=first, last=last, share=percent(found[-1]))
             breaks = say("the policy does not learn") if how in ("chance", "spread") else ""
-            level = Severity.ERROR if breaks else Severity.WARNING
-            yield told(self, patient, how, message, found[-1], place, severity=level, breaks=breaks)
+            yield told(self, patient, how, message, found[-1], place, breaks=breaks)
 
 
 def _signs(known: Mapping[str, Sequence[float]]) -> Iterator[tuple[str, Sequence[float]]]:

@@ -22,7 +22,7 @@ class RanksMisfit(Check):
     What it finds:
         In a recorded run of several ranks:
         - gradients that nothing shares, for instance where the inner module of DDP is called
-        - the same batches on each rank; as a note, samples that several ranks read in one epoch
+        - samples that several ranks read in one epoch; it is a note if their batches differ
         - data that is split twice, so that a part of it is never read
         - ranks with different numbers of batches
     Why it hurts:
@@ -38,7 +38,6 @@ class RanksMisfit(Check):
         Split by rank at one place, and call the wrapped model.
     References:
         - https://docs.pytorch.org/docs/stable/data.html#torch.utils.data.distributed.DistributedSampler
-        - https://docs.pytorch.org/docs/stable/generated/torch.nn.parallel.DistributedDataParallel.html
         - https://docs.pytorch.org/tutorials/advanced/generic_join.html
     """
 
@@ -56,7 +55,7 @@ class RanksMisfit(Check):
         ranks = run.recording.ranks
         loaders = [item for rank in ranks for item in rank.of("loader") if item.get("role") == "training"]
         for kind, said, value, breaks, made in _found(run.recording):
-            level = Severity.ERROR if breaks else Severity.NOTE if kind == "unsplit" else Severity.WARNING
+            level = Severity.NOTE if kind == "unsplit" else None
             places = map(place_of, made or loaders[:1])
             yield told(self, patient, kind, said, value, *places, severity=level, breaks=breaks)
 
@@ -66,7 +65,7 @@ def _found(recording: "Recording") -> Iterator[tuple[str, str, float, str, "list
     from gpudoctor.analysis.run.aligned_ranks import same_losses
     from gpudoctor.analysis.run.training.ranks import apart, by_data, read, split, uneven
 
-    seen, rows, data, count = apart(recording), read(recording), split(recording), len(recording.ranks)
+    seen, rows, data = apart(recording), read(recording), split(recording)
     if seen is not None and seen.alone:
         said = say(
             "The gradients of {name} differ between the ranks in all {looks} looks. Each rank trains a model of its "
@@ -78,24 +77,19 @@ def _found(recording: "Recording") -> Iterator[tuple[str, str, float, str, "list
         yield "alone", said, seen.looks, breaks, [seen.record, *recording.ranks[0].of("model")[:1]]
     if not by_data(recording):
         return
-    if rows is not None and rows.same and same_losses(recording) < _BY_LOSSES:
-        said = say(
-            "All {ranks} ranks read the same samples in {same} of the batches compared.", ranks=count, same=rows.same
-        )
-        yield "same", said, rows.same, "", []
-    elif rows is not None and rows.unsplit and not rows.same:
+    if rows is not None and rows.unsplit and same_losses(recording) < _BY_LOSSES:
         said = say(
             "Several ranks read {common} of {rows} samples of one epoch that were looked at: the data is not split by "
             "rank.",
             common=rows.common,
             rows=rows.rows,
         )
-        yield "unsplit", said, rows.common, "", []
+        yield "same" if rows.same else "unsplit", said, rows.common, "", []
     if data is not None and data.twice:
         said = say(
             "The data is split by rank more than once, at last by {name}. All ranks together read {read:,} of "
             "{size:,} rows.",
-            name=data.parts[0][0],
+            name=data.by,
             read=data.read or 0,
             size=data.size or 0,
         )

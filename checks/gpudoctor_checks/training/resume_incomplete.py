@@ -5,13 +5,11 @@ from typing import TYPE_CHECKING, Any
 
 from gpudoctor.analysis.run.steady_run import demanded
 from gpudoctor.analysis.run.training import told
-from gpudoctor.lang import say, template, term
+from gpudoctor.lang import say, term
 from gpudoctor.model import Check, Code, Finding, Patient, Reads, Severity
 
 if TYPE_CHECKING:
     from gpudoctor.analysis.run.training.resumed import Resumed
-
-_PARTS = (template("optimizer"), template("schedule"))
 
 
 class ResumeIncomplete(Check):
@@ -53,13 +51,13 @@ class ResumeIncomplete(Check):
         for part, said, value, (path, line) in _parts(found) if found is not None else ():
             place = LinePlace(path=path, line=line) if path and line else None
             lost = say("the weights of the file are not used") if part == "weights" and not value else ""
-            level = Severity.ERROR if lost else Severity.NOTE if part == "position" else Severity.WARNING
+            level = Severity.NOTE if part == "position" else None
             yield told(self, patient, part, said, value, place, severity=level, breaks=lost)
 
 
 def _parts(found: "Resumed") -> Iterator[tuple[str, str, float, list[Any]]]:
     """Part, message, number and place."""
-    at: list[Any] = [None, None]
+    at = [found.schedule.record.get(name) if found.schedule is not None else None for name in ("path", "line")]
     for model, given, missing, unexpected, wanted, other, *at in found.weights:
         if missing and 2 * (given - unexpected) < given:
             said = say(
@@ -72,16 +70,11 @@ def _parts(found: "Resumed") -> Iterator[tuple[str, str, float, list[Any]]]:
                 other=other,
             )
             yield "weights", said, given - unexpected, at
-    if found.schedule is not None and at == [None, None]:
-        at = [found.schedule.record.get(name) for name in ("path", "line")]
-    for part in _PARTS:
-        if found.lost(part):
-            name, many = found.held[part]
-            said = say(
-                "The {part} begins afresh: nothing loaded its state from {name}.",
-                part=term(part),
-                name="/".join(name.split("/")[-2:]),
-            )
+    for part, taken in found.taken.items():
+        name, many = found.held.get(part, ("", 0))
+        if found.goes_on and many and not taken:
+            file = "/".join(name.split("/")[-2:])
+            said = say("The {part} begins afresh: nothing loaded its state from {name}.", part=term(part), name=file)
             yield part, said, many, at
     if found.into:
         said = say(

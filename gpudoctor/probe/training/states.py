@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import re
-import weakref
 from collections.abc import Mapping
 from itertools import islice
 from typing import TYPE_CHECKING, Any
@@ -35,8 +34,8 @@ class States(Look):
         self._held: dict[tuple[str, str], float] = {}
         self._weights: list[list[Any]] = []
         self._taken = 0
-        self._loaded: tuple[Any, int] = (None, -1)
-        """The model that was loaded last, and its calls in training by then."""
+        self._loaded = -1
+        """The step in which a model was loaded last."""
         self._again = False
         """Whether it trained on, and a file of the same name was written, but for its numbers."""
         self._saves: list[list[Any]] = []
@@ -65,21 +64,17 @@ class States(Look):
     def wrote(self, _what: str, args: Any, kwargs: Any) -> None:
         """`torch.save` is about to write."""
         name = _path(args[1] if len(args) > 1 else kwargs.get("f"))
-        (loaded, calls), series = self._loaded, {_series(path) for path, _ in self._held}
-        self._again = self._again or (_series(name) in series and (not loaded or self._calls(loaded()) > calls))
+        series, step = {_series(path) for path, _ in self._held}, self._probe.steps.index
+        self._again = self._again or (_series(name) in series and step > self._loaded)
         self._size()
         if name and len(self._saves) < _SAVES:
             self._open, shown = name, mask_cut(_series(os.path.basename(name)), _LONGEST)
-            self._saves.append([shown, self._probe.steps.index, 0, *self.place().values()])
+            self._saves.append([shown, step, 0, *self.place().values()])
 
     def _size(self) -> None:
         if self._open:
             self._saves[-1][2] = os.stat(self._open).st_size if os.path.exists(self._open) else 0
             self._open = ""
-
-    def _calls(self, module: Any) -> int:
-        known = self._probe.models.all()
-        return next((model.grad_calls for whole, model in known if module in (whole, unwrapped(whole))), 0)
 
     def take_weights(self, args: Any, kwargs: Any) -> Any:
         """`Module.load_state_dict`."""
@@ -90,7 +85,7 @@ class States(Look):
             named = [(*names, "")[0] for names in (missing, unexpected)]
             sizes = len(given), len(missing), len(unexpected)
             self._weights.append([class_name(args[0]), *sizes, *named, *self.place().values()])
-            self._loaded, self._next = (weakref.ref(args[0]), self._calls(args[0])), 0
+            self._loaded, self._next = self._probe.steps.index, 0
 
     def take_optimizer(self, args: Any, kwargs: Any) -> Any:
         """`Optimizer.load_state_dict`."""

@@ -25,16 +25,16 @@ def told(
     message: str,
     value: float,
     *places: "LinePlace | None",
-    severity: Severity = Severity.WARNING,
+    severity: Severity | None = None,
     breaks: str = "",
 ) -> Finding:
-    """The finding of what a run's training shows, at most one of each kind."""
+    """The finding of what a run's training shows. What breaks the result is an error, the rest is a warning."""
     return confirmed(
         check,
         (),
         message,
         evidence=(*spots(patient, *places), measured(f"{check.judges}_{how}", value, "1", patient.recording)),
-        severity=severity,
+        severity=severity or (Severity.ERROR if breaks else Severity.WARNING),
         cost=Cost(breaks=breaks or None),
         subject=how,
         detail=How(how=how),

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from itertools import pairwise
+from typing import Any
 
 from gpudoctor.analysis.run.line_costs import LinePlace
 from gpudoctor.lang import say
@@ -17,7 +18,7 @@ _SAVES, _MORE, _MOST = 5, 1.01, 1.5
 
 def kept(recording: Recording) -> Iterator[tuple[LeakKind, str, float, LinePlace | None]]:
     """What is kept, a sentence on it, its bytes, and the line."""
-    for shape, each, taken, path, line in _rows(recording, "predictions"):
+    for shape, each, taken, *at in _rows(recording, "predictions"):
         if taken >= _LEAST and each >= _TIMES:
             text = say(
                 "An evaluation keeps the predictions of the whole set, {shape} numbers ({bytes}), for compute_metrics: "
@@ -26,12 +27,11 @@ def kept(recording: Recording) -> Iterator[tuple[LeakKind, str, float, LinePlace
                 bytes=size(taken),
                 each=each,
             )
-            yield LeakKind.PREDICTIONS, text, taken, _place(path, line)
-    rows = _rows(recording, "saves")
-    for name, path, line in dict.fromkeys((row[0], row[3], row[4]) for row in rows):
-        sizes = [row[2] for row in rows if (row[0], row[3], row[4]) == (name, path, line)][
-            1:
-        ]  # before the first one some states are empty
+            yield LeakKind.PREDICTIONS, text, taken, _place(*at)
+    files: dict[tuple[Any, ...], list[float]] = {}
+    for name, _, taken, *at in _rows(recording, "saves"):
+        files.setdefault((name, *at), []).append(taken)
+    for (name, *at), (_, *sizes) in files.items():  # before the first one some states are empty
         if len(sizes) >= _SAVES and sizes[-1] >= _MOST * sizes[0] and all(b >= _MORE * a for a, b in pairwise(sizes)):
             text = say(
                 "The saved file {name} grows with every save, from {first} to {last} in {saves} saves: "
@@ -41,12 +41,12 @@ def kept(recording: Recording) -> Iterator[tuple[LeakKind, str, float, LinePlace
                 last=size(sizes[-1]),
                 saves=len(sizes),
             )
-            yield LeakKind.FILES, text, sizes[-1] - sizes[0], _place(path, line)
+            yield LeakKind.FILES, text, sizes[-1] - sizes[0], _place(*at)
 
 
-def _rows(recording: Recording, kind: str) -> list[tuple[str, int, float, str | None, int | None]]:
+def _rows(recording: Recording, kind: str) -> list[list[Any]]:
     records = [item for process in recording.ranks[:1] for item in process.of("memory") if item.get("kind") == kind]
-    return [tuple(row) for row in records[-1].get("growth") or ()] if records else []
+    return list(records[-1].get("growth") or ()) if records else []
 
 
 def _place(path: str | None, line: int | None) -> LinePlace | None:

@@ -63,7 +63,8 @@ def said(recording: Recording) -> CardLine | None:
         return None
     known = {what: points for what, points in series(recording).items() if points}
     ends = {what: (points[0][1], points[-1][1]) for what, points in known.items()}
-    course = [_course(what, *map(figure, both)) for what, both in ends.items() if what != SAME][:_SHOWN]
+    shown = [(what, *map(figure, both)) for what, both in ends.items() if what != SAME][:_SHOWN]
+    course = [say("{what} {first} to {last}", what=term(what), first=first, last=last) for what, first, last in shown]
     names, by = len(item.get("series")), str(item.get("by") or "")
     facts: dict[str, object] = {
         f"{what.replace(' ', '_')}_{end}": value
@@ -73,9 +74,3 @@ def said(recording: Recording) -> CardLine | None:
     text = say("{names} by {logger}", names=count(names, "name"), logger=by)
     parts = [*filter(None, [concatenated(", ", course)]), text]
     return CardLine(name="logged", text=concatenated("; ", parts), facts={**facts, "names": names, "by": by})
-
-
-def _course(what: str, first: str, last: str) -> str:
-    if first == last:
-        return say("{what} {value}", what=term(what), value=first)
-    return say("{what} {first} to {last}", what=term(what), first=first, last=last)

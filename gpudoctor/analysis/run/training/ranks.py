@@ -32,8 +32,8 @@ class Read:
     """Those that another rank read, too."""
     unsplit: bool
     """Whether that is no chance."""
-    same: int
-    """Batches whose samples are the same on each rank, where all compared ones are; 0 where some differ."""
+    same: bool
+    """Whether each rank reads them in the same batches."""
 
 
 @once
@@ -41,21 +41,12 @@ def read(recording: Recording) -> Read | None:
     """What the ranks read; None where no samples of theirs can be compared."""
     drawn = [_rows(process) for process in recording.ranks]
     first = sorted(set.intersection(*map(set, drawn)))[:_FIRST] if len(drawn) > 1 else []
-    if not first:
-        return None
     own = [[number for rows in rank.values() for number in rows] for rank in drawn]
-    kinds, rows = sum(len({*numbers}) for numbers in own), sum(map(len, own))
-    common, equal = (
-        kinds - len(set().union(*own)),
-        all(rank[draw] == drawn[0][draw] for rank in drawn for draw in first),
-    )
-    varied = len({number for draw in first for number in drawn[0][draw]}) > len(first) >= _LEAST
-    return Read(
-        rows=rows,
-        common=common,
-        unsplit=common >= max(_FIRST, _TIMES * (rows - kinds)),
-        same=len(first) if equal and varied else 0,
-    )
+    rows, kinds = sum(map(len, own)), sum(len({*numbers}) for numbers in own)
+    common = kinds - len(set().union(*own))
+    unsplit = common >= max(_FIRST, _TIMES * (rows - kinds))
+    same = unsplit and len(first) >= _LEAST and all(rank[at] == drawn[0][at] for rank in drawn for at in first)
+    return Read(rows=rows, common=common, unsplit=unsplit, same=same) if first else None
 
 
 def _rows(process: Process) -> dict[int, tuple[int, ...]]:
@@ -76,8 +67,8 @@ class Split:
     """Rows of the data sets of all ranks, where these are apart, else of one; None where it does not tell."""
     read: int | None
     """Rows that all ranks together read in an epoch, at most."""
-    parts: tuple[tuple[str, int], ...]
-    """What leaves a rank its part, by class and number of parts."""
+    by: str
+    """The class of what leaves a rank its part last; "" where nothing is known to."""
     twice: bool
     """Whether the data is split by rank more than once: no rank reads the rest."""
 
@@ -89,18 +80,13 @@ def split(recording: Recording) -> Split | None:
     if len(records) < 2 or len(records) != len(recording.ranks):
         return None
     firsts, each, sizes = ([record.get(name) for record in records] for name in ("first", "each", "size"))
-    batch, parts = records[0].get("batch"), records[0].get("splits") or ()
+    batch, parts = records[0].get("batch"), records[0].get("splits") or [("", 0)]
     apart = len({*firsts}) > 1 and None not in (*firsts, *sizes)
     size = sum(sizes) if apart else sizes[0]
     rows = sum(each) * int(batch) if batch and None not in each else None
     few = rows is not None and size is not None and rows <= 0.75 * size
-    return Split(
-        each=tuple(each),
-        size=size,
-        read=rows,
-        parts=tuple((name, many) for name, many in parts),
-        twice=few and sum(many == len(records) for _, many in parts) + apart > 1,
-    )
+    twice = few and sum(many == len(records) for _, many in parts) + apart > 1
+    return Split(each=tuple(each), size=size, read=rows, by=str(parts[0][0]), twice=twice)
 
 
 @once
@@ -174,7 +160,7 @@ def ranks(recording: Recording) -> CardLine | None:
     if data is not None and None not in data.each:
         each = concatenated("/", map(str, sorted({each or 0 for each in data.each})))
         parts.append(say("{each} batches an epoch", each=each))
-        if data.read is not None and data.size and data.parts and not (rows and rows.same):
+        if data.read is not None and data.size and data.by and not (rows and rows.same):
             parts.append(say("{read:,} of {size:,} rows", read=min(data.read, data.size), size=data.size))
         facts.update(each=list(data.each), read=data.read, size=data.size)
     if weights is not None:

@@ -18,25 +18,19 @@ _FEW = 0.05
 
 @frozen
 class Resumed:
-    """What the first rank loaded."""
+    """What the first rank loaded. A state is an `optimizer` or a `schedule`."""
 
     weights: Sequence[Sequence[Any]]
     """Of each `load_state_dict` of a model what the record has."""
-    taken: bool
-    """Whether an optimizer took up a state."""
+    taken: Mapping[str, bool]
+    """Whether each began with a state."""
     held: Mapping[str, tuple[str, float]]
-    """By what it is (`optimizer`, `schedule`): the file that held it, and its count."""
+    """The file that held one, and its count."""
     goes_on: bool
     """Whether this run goes on with another: it writes what it read, or took up some state of it."""
     schedule: Scheduled | None
     into: int
     """Steps of an epoch that were made before, where this run begins with the whole of it; else 0."""
-
-    def lost(self, what: str) -> bool:
-        """Whether a file holds a state of what begins afresh here."""
-        item = self.schedule
-        taken = self.taken if what == "optimizer" else item is None or not item.calls or item.began > 0
-        return self.goes_on and not taken and self.held.get(what, ("", 0))[1] > 0
 
 
 @once
@@ -45,25 +39,25 @@ def resumed(recording: Recording) -> Resumed | None:
     record = recording.ranks[0].last("state") if recording.ranks else None
     if record is None:
         return None
-    schedule, taken = next(reversed(scheduled(recording)), None), bool(record.get("taken"))
+    schedule = next(reversed(scheduled(recording)), None)
+    stepped = {"schedule": schedule.began > 0} if schedule is not None and schedule.calls else {}
+    taken = {"optimizer": bool(record.get("taken")), **stepped}
     return Resumed(
         weights=record.get("weights") or (),
         taken=taken,
         held={what: (path, many) for path, what, many in record.get("files") or ()},
-        goes_on=bool(record.get("again")) or taken or (schedule is not None and schedule.began > 0),
+        goes_on=bool(record.get("again")) or any(taken.values()),
         schedule=schedule,
         into=_into(recording, schedule) if schedule is not None else 0,
     )
 
 
 def _into(recording: Recording, schedule: Scheduled) -> int:
-    steps = recording.ranks[0].steps
-    made = int(schedule.record.get("made") or 0)
-    starts = [
-        at for at, new in zip(steps.column("index"), steps.column("starts"), strict=False) if new > 0 and at >= made
-    ]
+    steps, made = recording.ranks[0].steps, int(schedule.record.get("made") or 0)
+    begun = zip(steps.column("index"), steps.column("starts"), strict=False)
+    starts = [at for at, new in begun if new > 0 and at >= made]
     epochs = [later - at for at, later in pairwise([*starts, schedule.steps] if schedule.ended else starts)]
-    if not epochs or epochs.count(max(epochs)) < 2 or epochs[0] < max(epochs) or abs(schedule.each - 1) > _FEW:
+    if len(epochs) < 2 or len({*epochs}) > 1 or abs(schedule.each - 1) > _FEW:
         return 0
     into = schedule.began % epochs[0]
     return round(into) if _FEW < into / epochs[0] < 1 - _FEW else 0
@@ -74,19 +68,18 @@ def states(recording: Recording) -> CardLine | None:
     found = resumed(recording)
     if found is None or not (found.weights or found.goes_on):
         return None
-
-    def taken(it: bool, what: str) -> str:
-        return say("yes") if it else say("only in the file") if what in found.held else say("no")
-
-    facts: dict[str, Any] = {"optimizer": found.taken}
-    parts = [say("optimizer {taken}", taken=taken(found.taken, "optimizer"))]
+    facts: dict[str, Any] = dict(found.taken)
+    words = {
+        what: say("yes") if it else say("only in the file") if what in found.held else say("no")
+        for what, it in found.taken.items()
+    }
+    parts = [say("optimizer {taken}", taken=words["optimizer"])]
     if found.weights:
         _, given, _, unexpected, *_ = found.weights[-1]
         facts.update(weights=given - unexpected, given=given)
         parts.insert(0, say("weights {weights} of {given} tensors", **facts))
-    if found.schedule is not None:
-        facts["schedule"] = found.schedule.began > 0
-        parts.append(say("schedule {taken}", taken=taken(facts["schedule"], "schedule")))
+    if "schedule" in words:
+        parts.append(say("schedule {taken}", taken=words["schedule"]))
     if found.into:
         parts.append(say("position in the data no"))
     return CardLine(name="resumed", text=concatenated(", ", parts), facts=facts)
