@@ -103,6 +103,7 @@ class Observation:
         """
         share = round(self.share, 6 if self.recording is not None else 4)
         measured = Measurement(name=name, value=share, unit="1", reproduce=self.reproduce)
+        first = self.spans[0] if self.spans and self.recording is None else None
         return confirmed(
             check,
             suspected,
@@ -110,7 +111,7 @@ class Observation:
             evidence=(*self.spans, *([measured] if priced else []), *numbers),
             severity=severity,
             cost=Cost(step_share=self.worth if priced else None, whose=self.whose),
-            subject=None if self.recording is not None or not self.spans else _short(self.spans[0]),
+            subject=f"{first.path.rpartition('/')[2]}:{first.line}" if first is not None else None,
             detail=detail,
         )
 
@@ -187,7 +188,3 @@ def best_match(suspected: Sequence[Finding], spans: Sequence[SourceSpan]) -> Fin
         if any(isinstance(item, SourceSpan) and (item.path, item.line) in places for item in finding.evidence):
             return finding
     return suspected[0] if len(suspected) == 1 else None
-
-
-def _short(span: SourceSpan) -> str:
-    return f"{span.path.rpartition('/')[2]}:{span.line}"

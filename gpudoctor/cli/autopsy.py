@@ -43,9 +43,12 @@ def run(arguments: argparse.Namespace) -> int:
         arguments.targets = ["-"]
     from gpudoctor.engine.examination import examine
     from gpudoctor.vitals.build_log_patient import admit_log, sort_left_behind
+    from gpudoctor.vitals.file_kinds import LEFT, FileKind
 
     request = request_of(arguments)
     found = sort_left_behind(arguments.targets)
+    if not any(map(found.of, (FileKind.LOG, *LEFT))):
+        raise UsageError("{name}: not a log; name the job's output: slurm-4711.out", name=arguments.targets[0])
     patient = admit_log(found, request.registry.log_messages())
     report = examine(patient, request, found.problems)
     return deliver(report, arguments, arguments.fail_on or request.settings.fail_on)

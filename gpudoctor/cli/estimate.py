@@ -157,8 +157,10 @@ def _asked(arguments: argparse.Namespace) -> tuple["FoundModel", dict[str, Any],
 
     fields, numbers, model = job_fields(arguments), shape_numbers(arguments), arguments.model
     targets, assumptions = list(arguments.targets), []
-    if len(targets) == 1 and model is None and not numbers and _names_a_model(targets[0]):
-        model, targets = targets[0], []  # `gpudoctor estimate 7b`, or a model's folder
+    if len(targets) == 1 and model is None and not numbers:
+        alone = Path(targets[0])
+        if not os.path.isfile(alone) and alone.suffix.lower() not in _FILES:
+            model, targets = targets[0], []  # `gpudoctor estimate 7b`, or a model's folder
     if targets:
         from gpudoctor.cli.estimate_model import read_job, settle
 
@@ -173,11 +175,6 @@ def _asked(arguments: argparse.Namespace) -> tuple["FoundModel", dict[str, Any],
             )
     found = find_model(model, numbers)
     return found, fields, [*found.assumptions, *assumptions, *_shared_out(fields)]
-
-
-def _names_a_model(target: str) -> bool:
-    """Whether a lone target is a model's name or folder and no file."""
-    return not os.path.isfile(Path(target)) and Path(target).suffix.lower() not in _FILES
 
 
 def _jobs(found: "FoundModel", fields: dict[str, Any]) -> list["TrainingJob"]:

@@ -29,9 +29,10 @@ def traced_answer(
 ) -> Answer:  # fmt: skip
     """The answer by transformers' own class: of a known shape, or of the config.json of whatever it is."""
     _refuse_formulas(arguments, name)
+    hopper = card is not None and card.capability is not None and card.capability >= (9, 0)
     request = {
         "shape": None if shape is None else asdict(shape), "config": config,
-        "jobs": [asdict(job) for job in jobs], "workspace": _workspace(card),
+        "jobs": [asdict(job) for job in jobs], "workspace": WORKSPACE_HOPPER if hopper else WORKSPACE,
     }  # fmt: skip
     answer = ask_child(request, arguments.trace_seconds or SECONDS)
     estimates, traces, left_out = [], [], []
@@ -71,11 +72,6 @@ def _refuse_formulas(arguments: argparse.Namespace, name: str) -> None:
             raise UsageError(
                 "--{flag} works on formulas, and {name} is only traced; remove --{flag}", flag=flag, name=name
             )
-
-
-def _workspace(card: Device | None) -> int:
-    hopper = card is not None and card.capability is not None and card.capability >= (9, 0)
-    return WORKSPACE_HOPPER if hopper else WORKSPACE
 
 
 def _shape(name: str, model: Mapping[str, Any], traced: Traced) -> ModelShape:

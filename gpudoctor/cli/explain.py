@@ -11,7 +11,6 @@ from gpudoctor.errors import UsageError
 from gpudoctor.lang import say, template, tr
 
 if TYPE_CHECKING:
-    from gpudoctor.engine.manual_search import Hit
     from gpudoctor.engine.registry import Registry
     from gpudoctor.model import Check
 
@@ -84,12 +83,9 @@ def found_checks(registry: "Registry", query: str) -> "list[type[Check]]":
     hits = search(registry, query)
     if not hits:
         raise _unknown(word, _near(registry, word, 0.5))
-    return [hits[0].check] if _is_clear(hits) else [hit.check for hit in hits]
-
-
-def _is_clear(hits: "list[Hit]") -> bool:
-    """Whether the first hit alone is meant: the only one, or the only one whose message it is."""
-    return len(hits) == 1 or (hits[0].message and hits[0].score > _CLEAR * hits[1].score)
+    # The first one alone is meant where there is no other, or where it is the only one whose message it is.
+    clear = len(hits) == 1 or (hits[0].message and hits[0].score > _CLEAR * hits[1].score)
+    return [hits[0].check] if clear else [hit.check for hit in hits]
 
 
 def find_check(registry: "Registry", word: str) -> "type[Check]":

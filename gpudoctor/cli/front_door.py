@@ -41,7 +41,8 @@ def meant_command(words: Sequence[str], commands: Iterable[str]) -> list[str]:
     at = next((place for place, word in enumerate(words) if word.startswith("-") and word != "-"), len(words))
     names = list(words[:at])
     flags = list(words[len(names) :])
-    if not _is_there(names[0]):
+    name = names[0]
+    if not (name == "-" or os.path.lexists(name) or _is_process(name) or _recording(name) != name):
         _refuse_words(words, commands)
     things = [recognise(name) for name in names]
     command = _common(things)
@@ -63,10 +64,6 @@ def refuse_elsewhere(names: Sequence[str]) -> None:
         if not os.path.lexists(name) and _is_process(name):
             what, typed = say("a running process"), _typed(WATCH, name)
             raise UsageError("{name}: {what}; examine it with `{typed}`", name=name, what=what, typed=typed)
-
-
-def _is_there(name: str) -> bool:
-    return name == "-" or os.path.lexists(name) or _is_process(name) or _recording(name) != name
 
 
 def _is_process(name: str) -> bool:

@@ -104,6 +104,7 @@ def _print_json(recordings: "list[KeptRecording]") -> None:
             "path": str(item.path),
             "started": datetime.fromtimestamp(item.started, timezone.utc).isoformat(timespec="seconds"),
             "command": list(item.command),
+            "folder": item.folder,
             "steps": item.steps,
             "bytes": item.bytes,
             "outcome": item.outcome,
@@ -116,7 +117,7 @@ def _print_json(recordings: "list[KeptRecording]") -> None:
 
 
 def _listed(recordings: "list[KeptRecording]", width: int, colour: bool, *, total: bool = True) -> str:
-    """Two lines a recording: name, age, steps, size and command; then its verdict."""
+    """Two lines a recording: name, age, steps, size and command; then its folder and its verdict."""
     from gpudoctor.recorder.folder import state_folder
     from gpudoctor.ui.console.canvas import Canvas
 
@@ -140,7 +141,8 @@ def _listed(recordings: "list[KeptRecording]", width: int, colour: bool, *, tota
     for row, item in zip(rows, recordings, strict=True):
         aligned = [padded(cell, wide) for cell, wide in zip(row[:4], widths, strict=True)]
         canvas.clipped("  ".join([*aligned, row[4]]))
-        canvas.clipped(" ".join(rendered(item.outcome).split()), indent=4)
+        folder = item.folder.replace(os.path.expanduser("~"), "~", 1)
+        canvas.clipped(" ".join((f"{folder}:", *rendered(item.outcome).split())), indent=4)
     if total:
         canvas.blank()
         canvas.literal(

@@ -34,7 +34,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "targets",
         nargs="*",
         metavar="RECORDING",
-        help="name or folder of a recording (default: the last one), several for the nodes of one "
+        help="name or folder of a recording (default: the last one of this folder), several for the nodes of one "
         "run. Or a profiler trace or a saved kernel log.",
     )
     parser.add_argument(
@@ -60,7 +60,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _last(*, quiet: bool) -> str:
-    """The last recording of the state folder, named on standard error. Raises `UsageError` without one."""
+    """The last recording of this folder, else of all, named on standard error. Raises `UsageError` without one."""
     from gpudoctor.cli.recordings import ago, short_command
     from gpudoctor.recorder.folder import state_folder
     from gpudoctor.recorder.kept_recordings import newest_recording
@@ -74,9 +74,10 @@ def _last(*, quiet: bool) -> str:
     if not quiet:
         command = cut(short_command(newest.command), _LONGEST)
         write_line(
-            "gpudoctor: the last recording, {name} ({ago}): {command}",
+            "gpudoctor: {name} ({ago}, in {folder}): {command}",
             name=newest.name,
             ago=ago(time.time() - newest.started),
+            folder=newest.folder,
             command=command,
         )
     return str(newest.path)

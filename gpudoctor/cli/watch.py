@@ -141,8 +141,8 @@ def _only_job(arguments: argparse.Namespace) -> int | None:
     jobs = find_jobs()
     if not jobs:
         raise UsageError(
-            "no process on this machine has loaded torch; name one: gpudoctor watch PID, or start the training "
-            "with: gpudoctor run -- python train.py"
+            "no process that you may read has loaded torch; name one: gpudoctor watch PID (sudo for those of others), "
+            "or start the training with: gpudoctor run -- python train.py"
         )
     if len(jobs) == 1:
         if not arguments.quiet:

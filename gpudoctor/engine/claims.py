@@ -278,7 +278,7 @@ def lacking(case: Examined, *, left_out: bool = True) -> list[str]:
     if case.incomplete:
         missing.append(say("a part of it could not be examined"))
     own = {PatientKind.MACHINE: _without_gpu, PatientKind.CLUSTER: _of_cluster}.get(kind, _of_job)
-    return [*missing, *own(case.patient)]
+    return [*missing, *(own(case.patient) if kind is not PatientKind.LOG else ())]
 
 
 def unexamined(case: "Examined | Ran | ProcessWindow") -> tuple[str, ...]:

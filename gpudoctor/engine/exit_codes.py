@@ -6,8 +6,7 @@ from dataclasses import replace
 
 from gpudoctor.lang import say
 from gpudoctor.lang.message import concatenated
-from gpudoctor.model import Crashed, Report, Severity, Skipped
-from gpudoctor.text import count
+from gpudoctor.model import Crashed, Report, Severity
 
 WELL = 0
 FOUND = 1
@@ -30,12 +29,13 @@ def at_least(severity: Severity, fail_on: str) -> bool:
 
 
 def named_strictly(report: Report) -> Report:
-    """The report of `--strict`: checks that lacked what they read are a problem, named with their reasons."""
-    lacking = _lacking(report)
-    if not lacking:
+    """The report of `--strict`: what was not seen of the named targets is a problem.
+
+    What no target could have shown is none: a script has no log and no run.
+    """
+    if not report.summary.unexamined:
         return report
-    reasons = concatenated("; ", most_frequent(item.reason for item in lacking))
-    sentence = f"--strict: {count(len(lacking), 'check')} could not read what they need: {reasons}"
+    sentence = say("--strict: {gaps}", gaps=concatenated("; ", report.summary.unexamined))
     return replace(report, problems=(*report.problems, sentence))
 
 
@@ -48,13 +48,8 @@ def most_frequent(reasons: Iterable[str]) -> list[str]:
     ]
 
 
-def _lacking(report: Report) -> list[Skipped]:
-    """The checks that were selected and lacked a sign."""
-    return [item for item in report.outcomes if isinstance(item, Skipped) and not item.deselected]
-
-
 def incomplete(report: Report, strict: bool) -> bool:
-    """Whether a check crashed or a target was not read; with `strict`, whether a sign was missing as well."""
+    """Whether a check crashed or a target was not read; with `strict`, whether anything of it was not seen."""
     if report.problems or any(isinstance(item, Crashed) for item in report.outcomes):
         return True
-    return strict and bool(_lacking(report))
+    return strict and bool(report.summary.unexamined)

@@ -50,11 +50,8 @@ def flat(report: Mapping[str, Any]) -> dict[str, float]:
         found |= {f"training/{line}/{word}": value for word, value in facts.items()}
     for index, gpu in enumerate(run.get("gpus") or ()):
         found |= {f"gpu{index}/{word}": value for word, value in gpu.items() if word != "index"}
-    return {f"{_PREFIX}/{name}": float(value) for name, value in found.items() if _number(value)}
-
-
-def _number(value: object) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool)
+    numbers = {name: value for name, value in found.items() if type(value) in (int, float)}
+    return {f"{_PREFIX}/{name}": float(value) for name, value in numbers.items()}
 
 
 _REPORT = 120.0

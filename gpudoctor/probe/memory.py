@@ -97,7 +97,9 @@ class Memory:
             grown(first, now, between), key=lambda holder: (not holder.graph, -holder.size * holder.length)
         )
         rows = [row(self._probe, holder) for holder in holders[:8]]
-        if rows and (grew or end or any(map(_worth, holders))):
+        # These are told although the process does not grow by much.
+        worth = (item.graph or item.contents == HOOKS or item.size * item.length >= _TELLING for item in holders)
+        if rows and (grew or end or any(worth)):
             fields = {"step": now.step, "kind": "census", "device": device, "since": first.step}
             grown_by = (self._device if device == "cuda" else self._host).more
             more = {"grew": grown_by, "rss": self.rss or None, "growth": rows}
@@ -107,11 +109,6 @@ class Memory:
         """The process ends: what grew to the last is told."""
         if self._probe.steps.index >= 2 * _WARM:
             self._look(None, end=True)
-
-
-def _worth(holder: Holder) -> bool:
-    """Whether it is told although the process does not grow by much."""
-    return holder.graph or holder.contents == HOOKS or holder.size * holder.length >= _TELLING
 
 
 class Growth:

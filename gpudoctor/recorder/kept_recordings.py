@@ -18,6 +18,7 @@ from gpudoctor.lang.message_data import message_of, template_object
 from gpudoctor.model.external_files import load_json, read_file
 from gpudoctor.model.read_limits import MANIFEST as MANIFEST_LIMIT
 from gpudoctor.model.records import frozen
+from gpudoctor.model.redaction import mask_text
 from gpudoctor.recorder.folder import END, MACHINE, MANIFEST, state_folder, write_json
 
 VERDICT = "verdict.json"
@@ -87,13 +88,12 @@ def recording_folders() -> list[Path]:
 
 
 def newest_recording() -> KeptRecording | None:
-    """The recording that started last."""
-    # By the time of the manifest, which is written once, at the start: one file is read, not one a recording.
+    """The recording that started last in this folder, else the last one of all."""
+    # By the time of the manifest, which is written once, at the start.
     dated = [(_written(folder / MANIFEST), folder) for folder in recording_folders()]
-    for _, folder in sorted(dated, reverse=True):
-        if (found := _read(folder)) is not None:
-            return found
-    return None
+    found = [item for _, folder in sorted(dated, reverse=True) if (item := _read(folder)) is not None]
+    here = mask_text(os.getcwd())
+    return next((item for item in found if item.folder == here), found[0] if found else None)
 
 
 def _written(path: Path) -> float:

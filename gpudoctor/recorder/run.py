@@ -14,11 +14,11 @@ from gpudoctor.lang import say
 from gpudoctor.model.records import field, frozen
 from gpudoctor.model.redaction import mask_cut
 from gpudoctor.model.unavailable import optional
-from gpudoctor.recorder.folder import CommandEnd, write_end, write_manifest
+from gpudoctor.recorder.folder import MANIFEST, CommandEnd, write_end, write_manifest
 from gpudoctor.recorder.live_ranks import STOP, Now, look
 from gpudoctor.recorder.machine import GpuReadings, MachineSampler
 from gpudoctor.recorder.signal_forwarder import SignalForwarder, stop_like
-from gpudoctor.recorder.start_command import probed, start
+from gpudoctor.recorder.start_command import CommandError, probed, start
 from gpudoctor.recorder.stop import GRACE, LAST, Stopper, Tell
 from gpudoctor.text import duration
 from gpudoctor.vitals.host.cgroup import control_group
@@ -110,7 +110,13 @@ def record(
     started = time.monotonic()
     post = SignalForwarder()
     with post.open(dict.fromkeys(_ENDS, afterwards) if afterwards is not None else {}):
-        child = start(plan.command, probed(os.environ, plan.folder, _variables(plan)), post.numbers)
+        try:
+            child = start(plan.command, probed(os.environ, plan.folder, _variables(plan)), post.numbers)
+        except CommandError:  # nothing ran: no recording is left
+            with contextlib.suppress(OSError):
+                (plan.folder / MANIFEST).unlink()
+                plan.folder.rmdir()
+            raise
         watchdog = _Watchdog(plan, child, post, observe, before_stop, tell)
         with _beside(plan.folder, child.pid, started, watchdog):
             code = watchdog.keep(started)

@@ -30,7 +30,8 @@ def render(report: Report) -> str:
 
 def command(name: str, message: str, properties: dict[str, str]) -> str:
     """A workflow command; the runner reads percent escapes in messages and more of them in properties."""
-    listed = ",".join(f"{key}={_property(value)}" for key, value in properties.items())
+    given = ((key, _data(one_line(value)).replace(":", "%3A").replace(",", "%2C")) for key, value in properties.items())
+    listed = ",".join(f"{key}={value}" for key, value in given)
     return f"::{name} {listed}::{_data(message)}"
 
 
@@ -52,8 +53,3 @@ def _place(finding: Finding) -> dict[str, str]:
 def _data(text: str) -> str:
     """A message as the runner decodes it."""
     return text.strip().replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
-
-
-def _property(text: str) -> str:
-    """A property as the runner decodes it: the separators are escaped too."""
-    return _data(one_line(text)).replace(":", "%3A").replace(",", "%2C")

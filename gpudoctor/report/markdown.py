@@ -68,9 +68,9 @@ def _parts() -> Any:
         made.globals |= {name: value for name, value in vars(module).items() if callable(value)}
     made.globals |= {"code": code, "shortened": shortened, "in_file": in_file}
     made.globals |= {"crashed": lambda report: [item for item in report.outcomes if isinstance(item, Crashed)]}
-    made.globals |= {"reasons": _skipped_reasons}
+    made.tests |= {"skipped": lambda item: isinstance(item, Skipped) and not item.deselected}
     made.globals |= {"formula_text": formula_text, "step_of": step_of}
-    made.filters |= {"percent": percent, "size": size}
+    made.filters |= {"percent": percent, "size": size, "shortened": shortened}
     return made.get_template("markdown.jinja").module
 
 
@@ -115,8 +115,3 @@ def shortened(text: str) -> str:
     if sentence >= _SENTENCE:
         return line[: sentence + 1]
     return (line[: _CELL - 3].rpartition(" ")[0] or line[: _CELL - 3]) + "..."
-
-
-def _skipped_reasons(report: Report) -> list[str]:
-    skipped = (item for item in report.outcomes if isinstance(item, Skipped) and not item.deselected)
-    return list(dict.fromkeys(shortened(item.reason) for item in skipped))

@@ -7,17 +7,14 @@ def printable(text: str) -> str:
     Line feeds and tabs stay. A control character becomes its Python escape, a lone surrogate (a file name that
     is no UTF-8) the escape of its byte.
     """
-    return text if _is_plain(text) else "".join(map(_visible, text.replace("\r\n", "\n")))
+    plain = text.replace("\n", "").replace("\t", "").isprintable()
+    return text if plain else "".join(map(_visible, text.replace("\r\n", "\n")))
 
 
 def one_line(text: str) -> str:
     """The text on one line: every run of white space is one space."""
     shown = " ".join(text.split())
     return text if shown == text else shown  # a message stays one
-
-
-def _is_plain(text: str) -> bool:
-    return text.replace("\n", "").replace("\t", "").isprintable()
 
 
 def _visible(character: str) -> str:

@@ -10,6 +10,7 @@ import re
 import socket
 from collections.abc import Iterable
 from contextlib import suppress
+from itertools import chain
 
 from gpudoctor.model import Evidence, LogLine, Report, Setting, SourceSpan
 from gpudoctor.model.records import frozen, replace
@@ -60,6 +61,11 @@ _SYSLOG_HOST = re.compile(
     r"([A-Za-z0-9][\w.-]*) (?=[\w./-]+(?:\[\d+\])?:)",
     re.MULTILINE,
 )
+_SLURM_HOSTS = re.compile(
+    r"\b(?:srun|slurm\w*): [^:\n]{1,20}: ([A-Za-z][\w.-]*): |\bON ([A-Za-z][\w.-]*) CANCELLED|"
+    r"(?<![\w.-])([A-Za-z][\w.-]*\[[\d,]*\d-\d[\d,-]*\])"
+)
+"""A node as srun and Slurm's daemons name it, and a range of nodes."""
 _UUID = re.compile(r"\b(GPU-|MIG-)?[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}\b", re.IGNORECASE)
 _SHORT_UUID = re.compile(
     r"\b(GPU|MIG)-(?:GPU-)?(?=[0-9a-f-]*\d)[0-9a-f]{4,}(?:-[0-9a-f]*)*(?:/\d+/\d+)?\b", re.IGNORECASE
@@ -122,10 +128,13 @@ class _Scrubber:
         users, hosts = list(identity.users), [*identity.hosts, report.subject.host]
         hosts += [report.run.node] if report.run else []
         hosts += [node.name for node in report.preflight.nodes] if report.preflight else []
+        hosts += [moment.node for moment in report.log.moments] if report.log else []
         for text in listed:
             users += _HOME.findall(text) + _TILDE_USER.findall(text)
             hosts += _SYSLOG_HOST.findall(text)
-        for item in _settings(report):
+            hosts += filter(None, chain(*_SLURM_HOSTS.findall(text)))
+        findings = [item.finding for item in report.findings] + [item.finding for item in report.silenced]
+        for item in (each for finding in findings for each in finding.evidence if isinstance(each, Setting)):
             if _USER_KEYS.search(item.key):
                 users.append(item.value)
             elif _HOST_KEYS.search(item.key) and re.fullmatch(r"[\w.-]+", item.value):
@@ -134,7 +143,6 @@ class _Scrubber:
         hosts += [host.partition(".")[0] for host in hosts]
         self._users, self._hosts = _names(users), _names(hosts)
         # Paths that stand in fields of their own: found in messages too, also when they hold spaces.
-        findings = [item.finding for item in report.findings] + [item.finding for item in report.silenced]
         paths = [*report.subject.targets]
         for finding in findings:
             paths += [item.path for item in finding.evidence if isinstance(item, SourceSpan | Setting) and item.path]
@@ -228,11 +236,6 @@ def _bare(evidence: Evidence) -> Evidence:
     return evidence
 
 
-def _settings(report: Report) -> list[Setting]:
-    findings = [item.finding for item in report.findings] + [item.finding for item in report.silenced]
-    return [item for finding in findings for item in finding.evidence if isinstance(item, Setting)]
-
-
 def _assignment(match: re.Match[str]) -> str:
     """`USER=alice` and the like, in a command or a log line."""
     key, between, value = match[1], match[2], match[3]
@@ -269,12 +272,22 @@ def _known(names: Iterable[str]) -> tuple[str, ...]:
 
 
 def _names(names: Iterable[str]) -> re.Pattern[str] | None:
-    """A pattern that finds the names as whole words, longest first; None without a name."""
+    """A pattern that finds the names as whole words, longest first; None without a name.
+
+    A short name without a digit is a part of ordinary words, too (`vm` of `total-vm`): it must stand alone.
+    """
     words = {name for name in names if len(name) > 1 and name.lower() not in _NOBODY and not name.isdigit()}
     if not words:
         return None
-    listed = "|".join(map(re.escape, sorted(words, key=lambda name: (-len(name), name))))
+    listed = "|".join(map(_one_name, sorted(words, key=lambda name: (-len(name), name))))
     return re.compile(rf"(?<![A-Za-z0-9])(?:{listed})(?![A-Za-z0-9])", re.IGNORECASE)
+
+
+def _one_name(name: str) -> str:
+    prefix, bracket, _ = name.partition("[")
+    if bracket:  # a range of nodes, and each of them
+        return re.escape(prefix) + r"(?:\[[\d,-]+\]|\d+)"
+    return rf"(?<![\w.-]){re.escape(name)}(?![\w-])" if re.fullmatch("[A-Za-z]{2,3}", name) else re.escape(name)
 
 
 def _literal(paths: Iterable[str]) -> re.Pattern[str] | None:

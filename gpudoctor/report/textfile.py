@@ -65,9 +65,6 @@ def _figures(
 
 
 def _labels(labels: dict[str, str]) -> str:
-    given = ",".join(f'{name}="{_escaped(value)}"' for name, value in labels.items() if value)
+    escaped = str.maketrans({"\\": "\\\\", '"': '\\"', "\n": "\\n"})
+    given = ",".join(f'{name}="{value.translate(escaped)}"' for name, value in labels.items() if value)
     return f"{{{given}}}" if given else ""
-
-
-def _escaped(value: str) -> str:
-    return value.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")

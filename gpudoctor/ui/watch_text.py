@@ -18,7 +18,7 @@ def render_jobs(jobs: Sequence[FoundJob], *, width: int, colour: bool) -> str:
     """A table, the command last and cut where it does not fit."""
     canvas = Canvas(width, colour)
     if not jobs:
-        canvas.paragraph(tr("No process on this machine has loaded torch."))
+        canvas.paragraph(tr("No process that you may read has loaded torch; those of other users need sudo."))
         return canvas.text()
     rows = [("PID", "RANKS", "GPU", "USER", "TIME", "COMMAND")]
     rows += [

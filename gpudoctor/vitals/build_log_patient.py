@@ -56,6 +56,9 @@ def sort_left_behind(names: Sequence[str]) -> LeftBehind:
             found.setdefault(kind, []).append(name)
         except OSError as error:
             problems.append(say("{name}: cannot be read: {reason}", name=name, reason=error.strerror or error))
+    problems += [
+        say("{name}: a page of HTML, not a log; save its text", name=name) for name in found.get(FileKind.PAGE, ())
+    ]
     _take_siblings(found)
     logs, others = last_job([*found.get(FileKind.LOG, ()), *found.get(FileKind.KERNEL_LOG, ())])
     if others:

@@ -29,6 +29,8 @@ class FileKind(Enum):
     """What a scheduler kept of the job: sacct, scontrol, kubectl."""
     TRACE = "trace"
     """A trace of the profiler."""
+    PAGE = "page"
+    """A page of HTML: no reader takes it."""
     BINARY = "binary"
     OTHER = "other"
     """Text that nothing else fits: it may be a log."""
@@ -94,6 +96,8 @@ def _kind_of_text(suffix: str, head: bytes) -> FileKind:
     first = head.split(b"\n", 1)[0]
     if head[:1] == b"\x80" or (b"\0" in head and not head.startswith((b"\xff\xfe", b"\xfe\xff"))):
         return FileKind.BINARY
+    if re.match(rb"\s*<(?:!doctype )?html\b", head, re.IGNORECASE):
+        return FileKind.PAGE
     if suffix in _LOGS:
         return FileKind.LOG
     if first.startswith(b"#!") and b"python" in first:
@@ -132,7 +136,7 @@ def as_left(path: Path) -> FileKind:
     kind = kind_of(path)
     if kind is FileKind.JOB and path.suffix.lower() in CONFIGS:
         return FileKind.CONFIG
-    return kind if kind in (*LEFT, FileKind.SCRIPT, FileKind.CONFIG) else FileKind.LOG
+    return kind if kind in (*LEFT, FileKind.SCRIPT, FileKind.CONFIG, FileKind.PAGE) else FileKind.LOG
 
 
 def is_left_behind(path: Path) -> bool:

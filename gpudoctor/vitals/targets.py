@@ -123,7 +123,7 @@ def _kind_of_file(path: Path) -> FileKind:
     if kind is FileKind.BINARY:
         said = template("{path}: {reported}; check reads scripts, notebooks, configs and job scripts")
         raise _Unreadable(said, path=path, reported=say("a binary file"))
-    if kind is FileKind.OTHER and path.suffix.lower() != ".json":
+    if kind in (FileKind.OTHER, FileKind.PAGE) and path.suffix.lower() != ".json":
         raise UsageError(
             "{path}: not recognised; check reads scripts (.py, .ipynb), configs (.yaml, .json, "
             ".toml), job scripts (.sh, .sbatch) and folders of them",

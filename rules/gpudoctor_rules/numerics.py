@@ -4,6 +4,7 @@ import ast
 import shlex
 from collections.abc import Iterator
 
+from gpudoctor.analysis import of_run
 from gpudoctor.analysis.source.declared_settings import add_keyword, from_keyword
 from gpudoctor.analysis.source.syntax import keyword_value
 from gpudoctor.analysis.source.syntax_edits import replace_node
@@ -285,11 +286,13 @@ def learning_rate_out_of_band(finding: Finding, patient: Patient) -> Iterator[Re
     if cure == "spent":
         return
     value, band = _MIDDLES[cure]
-    edits = _middle_edits(finding.span, value, patient)
+    trainer = of_run.trainer_arguments(patient)
+    key = "lr" if trainer is None else "learning_rate"
+    edits = _middle_edits(finding.span if trainer is None else trainer.call.span, value, patient)
     yield remedy(
         f"NUM009-{cure}",
-        f"lr={value}",
-        say("{key}={value}   # {band}", key="lr", value=value, band=band),
+        f"{key}={value}",
+        say("{key}={value}   # {band}", key=key, value=value, band=band),
         effort=Effort.SETTING,
         sets=(("learning_rate", value),),
         edits=edits,
@@ -302,7 +305,7 @@ def _middle_edits(place: SourceSpan | None, value: str, patient: Patient) -> tup
     for call in script.calls if script is not None else ():
         if script is None or place is None or call.span.line != place.line:
             continue
-        for node in (keyword_value(call.node, "lr"), *call.node.args[1:2]):
+        for node in (*(keyword_value(call.node, key) for key in ("lr", "learning_rate")), *call.node.args[1:2]):
             if isinstance(node, ast.Constant) and isinstance(node.value, float):
                 return (replace_node(script, node, value),)
     return ()

@@ -192,7 +192,10 @@ def _wrap(script: Script, loop: Loop, context: str) -> TextEdit | None:
     if block is None:
         return None
     before, loss = block[0][: block[1]], backwards[0].call.receiver
-    last = next((n for n in range(len(before) - 1, -1, -1) if _binds(before[n], loss)), None)
+    binding = (
+        n for n, each in enumerate(before) if isinstance(each, ast.Assign) and loss in map(ast.unparse, each.targets)
+    )
+    last = max(binding, default=None)
     models = {
         id(event.node)
         for event in loop.events
@@ -205,10 +208,6 @@ def _wrap(script: Script, loop: Loop, context: str) -> TextEdit | None:
     if last is None or first is None or first > last:
         return None
     return _indented(script, before[first : last + 1], context)
-
-
-def _binds(statement: ast.stmt, name: str) -> bool:
-    return isinstance(statement, ast.Assign) and any(ast.unparse(item) == name for item in statement.targets)
 
 
 def _indented(script: Script, statements: list[ast.stmt], context: str) -> TextEdit | None:

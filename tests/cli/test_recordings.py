@@ -42,7 +42,7 @@ def test_the_list_has_the_newest_first_with_command_steps_size_and_outcome(state
     assert main(["recordings"]) == 0
     lines = capsys.readouterr().out.splitlines()
     assert lines[0].startswith("run-new  1 h ago") and "12 steps" in lines[0] and lines[0].endswith("python new.py")
-    assert lines[1] == "    Slow."
+    assert lines[1] == "    /job: Slow."
     assert "2 days ago" in lines[2] and lines[2].endswith("python old.py")
     assert lines[5].startswith("2 recordings, ") and str(state) in lines[5]
     assert "--keep 10" not in " ".join(lines)  # nothing would be removed
@@ -97,11 +97,11 @@ def test_report_without_an_argument_is_the_last_recording_and_keeps_its_verdict(
     recorded(state, "run-new", 1, steps=200, command=["python", "new.py"])
     assert newest_recording().name == "run-new"
     assert main(["report"]) == 0
-    told = capsys.readouterr()
-    assert "the last recording, run-new (1 h ago): python new.py" in told.err
+    assert "gpudoctor: run-new (1 h ago, in /job): python new.py" in (told := capsys.readouterr()).err
     assert "200 steps" in told.out
-    newest = kept_recordings()[0]
-    assert newest.steps == 200 and newest.verdict and newest.verdict.split()[0] in told.out
+    assert (newest := kept_recordings()[0]).steps == 200 and newest.verdict.split()[0] in told.out
     assert (state / "run-new" / "verdict.json").stat().st_mode & 0o777 == 0o600
     assert main(["report", "run-old", "--quiet"]) == 0  # by its name, from any folder
     assert "20 steps" in capsys.readouterr().out
+    recorded(state, "run-here", 9, cwd=os.getcwd())  # older, and of this folder
+    assert newest_recording().name == "run-here"

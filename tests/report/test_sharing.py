@@ -106,6 +106,8 @@ def test_what_identifies_nobody_stays(text):
         ("USER=carol", "USER=<user>"),
         ("GPU-8f2c1d3e-1111-2222-3333-444455556666", "GPU-<id>"),
         ("on trainbox, run by alice", "on <host>, run by <user>"),
+        ("srun: error: n07: task 3: Killed, total-me:9", "srun: error: <host>: task 3: Killed, total-me:9"),
+        ("n[06-07] and n06", "<host> and <host>"),
     ],
 )
 def test_the_rest_of_a_text_stays_readable(text, shared):

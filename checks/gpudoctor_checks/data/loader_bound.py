@@ -168,7 +168,7 @@ class LoaderBound(Check):
             severity=Severity.NOTE if covered else severity,
             suspected=suspicions(lambda: self._in_source(patient), seen),
             detail=LoaderBoundDetail(
-                engine=False,
+                engine=of_run.loader_call(patient, None).engine,
                 settable=False,
                 pinned=True,
                 cuda=bool(of_run.job_gpus(window)),
@@ -211,10 +211,10 @@ class LoaderBound(Check):
             severity = Severity.NOTE
         makers = of_run.item_lines(run.recording, process, lambda place: of_run.heads_loop(patient, place))
         made_at = loader.place if loader is not None else None
+        call = of_run.loader_call(patient, made_at, "num_workers", "pin_memory")
         spans = of_run.loader_spans(patient, made_at)
         spans += [spot(patient, item.place) for item in makers if item.share >= _HOT][:3]
         spans += of_run.callers(patient, spans[1:2])
-        call = of_run.loader_call(patient, made_at, "num_workers", "pin_memory")
         yield of_run.seen_in_run(run, worth, spans).finding(
             self,
             say(
@@ -223,7 +223,7 @@ class LoaderBound(Check):
                 share=percent(share),
                 each=duration(each),
                 step_seconds=duration(run.lead.step_seconds),
-                how=_how(loader, busy, shared, crowded=of_run.crowd(run.recording) is not None),
+                how=_how(loader, busy, shared, _setting(call), crowded=of_run.crowd(run.recording) is not None),
                 whose=of_run.at(spans[1:]),
             ),
             name="data_wait_share",
@@ -287,9 +287,10 @@ class LoaderBound(Check):
         unknown = "" if felt or first.light else say(". Only a run shows how long that takes compared with a step")
         yield self.finding(
             say(
-                "{kind} has num_workers={value}{origin}: the training process itself {what} "
+                "{kind} has {setting}={value}{origin}: the training process itself {what} "
                 "for {items} ({place}){more}, and the training waits meanwhile{unknown}.",
                 kind=kind,
+                setting=_setting(loader),
                 value=int(told.value),
                 origin=origin,
                 what=first.what,
@@ -318,10 +319,16 @@ def _felt(loader: Loader, item: ItemWork) -> bool:
     return item.dear and not item.chosen and not (loader.engine and item.collated)
 
 
+def _setting(made: "Loader | of_run.LoaderCall") -> str:
+    """What the program calls the number of workers."""
+    return "dataloader_num_workers" if made.engine else "num_workers"
+
+
 def _how(
     loader: "of_run.LoaderFacts | None",
     busy: "of_run.WorkerActivity | None",
     shared: "of_run.CpuUse | None",
+    setting: str,
     *,
     crowded: bool,
 ) -> str:
@@ -330,7 +337,7 @@ def _how(
     if loader is None:
         return ""
     if loader.workers == 0:
-        return say("; it prepares them itself (num_workers=0)")
+        return say("; it prepares them itself ({setting}=0)", setting=setting)
     one = loader.workers == 1
     late = (
         say("; its worker does not keep up")

@@ -106,7 +106,9 @@ class NoSyncMissing(Check):
         if loop.accumulates is None:
             return
         backwards = [event for event in loop.calls(".backward") if not event.evaluation]
-        if not backwards or _many_models(program):
+        stepping = (other for _, other in program.loops if sum(1 for _ in other.calls(".step")) > 1)
+        many = len({call.span.line for _, call in wrappers(program, DDP)}) > 1
+        if not backwards or (many and any(stepping)):  # one backward a model is no accumulation
             return
         number = loop.accumulates.value if isinstance(loop.accumulates, Known) else None
         if number is not None and (not isinstance(number, int | float) or number < self.limit("backwards_per_step")):
@@ -141,10 +143,3 @@ class NoSyncMissing(Check):
                 line=place.span.line,
             ),
         )
-
-
-def _many_models(program: Program) -> bool:
-    """Whether several models are wrapped: one backward a model is no accumulation."""
-    return len({call.span.line for _, call in wrappers(program, DDP)}) > 1 and any(
-        sum(1 for _ in loop.calls(".step")) > 1 for _, loop in program.loops
-    )

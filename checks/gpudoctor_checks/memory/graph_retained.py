@@ -263,7 +263,8 @@ def _resets(event: Event) -> Iterator[str]:
             for part in target.elts if isinstance(target, ast.Tuple | ast.List) else [target]:
                 name = ast.unparse(part)
                 if not _grows(node.value, name):
-                    yield ast.unparse(_without_slice(part))
+                    sliced = isinstance(part, ast.Subscript) and isinstance(part.slice, ast.Slice)
+                    yield ast.unparse(part.value if sliced else part)  # `losses` for `losses[:]`
     elif isinstance(node, ast.AnnAssign) and node.value is not None:
         yield ast.unparse(node.target)
     elif isinstance(node, ast.Delete):
@@ -271,11 +272,6 @@ def _resets(event: Event) -> Iterator[str]:
             yield ast.unparse(target.value) if isinstance(target, ast.Subscript) else ast.unparse(target)
     elif event.call is not None and event.call.method in EMPTIES and event.call.receiver:
         yield event.call.receiver
-
-
-def _without_slice(node: ast.expr) -> ast.expr:
-    """`losses` for `losses[:]`."""
-    return node.value if isinstance(node, ast.Subscript) and isinstance(node.slice, ast.Slice) else node
 
 
 def _emptied(source: Source, target: str) -> bool:

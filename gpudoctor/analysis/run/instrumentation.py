@@ -57,10 +57,8 @@ def coverage(state: Steady, pattern: str) -> Coverage | None:
     indices = [int(value) for value in state.values("index")]
     last = indices[-1]
     killed = state.process.last("end") is None
-    spans = [
-        (int(item.get("begin") or 0), last if killed and item.get("on") else _end(item.get("end"), last))
-        for item in found
-    ]
+    ends = [last if (killed and item.get("on")) or item.get("end") is None else int(item["end"]) for item in found]
+    spans = [(int(item.get("begin") or 0), end) for item, end in zip(found, ends, strict=True)]
     if _lost(state, len(found)):
         spans.append((spans[-1][0], last))
     inside = _covered(indices, spans)
@@ -83,10 +81,6 @@ def _windows(process: Process) -> list[Record]:
     each = {(item.get("what"), item.get("path"), item.get("line"), item.get("begin")): item
             for item in process.of("window")}  # fmt: skip
     return list(each.values())
-
-
-def _end(value: object, last: int) -> int:
-    return value if isinstance(value, int) else last
 
 
 def _lost(state: Steady, known: int) -> bool:

@@ -56,7 +56,8 @@ class MemoryHeadroom:
 
 def cards_in_use(run: Run) -> list[tuple[GpuUse, float]]:
     """The sampled GPUs that hold more than a context, each with how busy it was; empty without samples."""
-    found = [(gpu, busy) for gpu in run_numbers(run.recording).gpus if (busy := _busy(gpu)) is not None]
+    seen = [(gpu, gpu.busy if gpu.busy is not None else gpu.utilization) for gpu in run_numbers(run.recording).gpus]
+    found = [(gpu, busy) for gpu, busy in seen if busy is not None]
     return [(gpu, busy) for gpu, busy in found if (gpu.memory or 0.0) > _CONTEXT] or found
 
 
@@ -97,10 +98,6 @@ def _factor(rank: RankMemory) -> int:
         return 1
     most = (_FILLED * rank.device - held) / (peak - held)
     return 1 << max(0, math.floor(math.log2(most))) if most >= 1 else 1
-
-
-def _busy(gpu: GpuUse) -> float | None:
-    return gpu.busy if gpu.busy is not None else gpu.utilization
 
 
 def grows(found: MemoryHeadroom) -> str:

@@ -56,9 +56,16 @@ def written_loader(patient: Patient, place: LinePlace | None) -> Loader | None:
     return None
 
 
+def trainer_arguments(patient: Patient) -> Loader | None:
+    """The arguments by which a trainer makes the loaders that no call of the program makes; None of several."""
+    source = source_of(patient)
+    found = [loader for loader in every_loader(source) if loader.engine] if source is not None else []
+    return found[0] if len(found) == 1 else None
+
+
 def loader_spans(patient: Patient, place: LinePlace | None) -> list[SourceSpan]:
     """Where a loader was made, with the call's column where the source has it."""
-    made = written_loader(patient, place)
+    made = written_loader(patient, place) or trainer_arguments(patient)
     if made is not None:
         return [made.call.span]
     return [spot(patient, place)] if place is not None else []
@@ -80,7 +87,7 @@ class LoaderCall:
 
 def loader_call(patient: Patient, place: LinePlace | None, *keywords: str) -> LoaderCall:
     """For a rule: whether an edit may set the keywords there, and the option that the workers come from."""
-    made = written_loader(patient, place)
+    made = written_loader(patient, place) or trainer_arguments(patient)
     if made is None:
         return LoaderCall()
     option = made.workers.origin if isinstance(made.workers, Known) else ""

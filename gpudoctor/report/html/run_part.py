@@ -70,7 +70,8 @@ def _bands(run: RunSummary, named: dict[str, RunSeries]) -> list[DrawnSeries]:
 
 def _worth(found: dict[str, RunSeries], run: RunSummary) -> list[DrawnSeries]:
     """Shares by phase; those too small to be seen are part of `other`."""
-    small = [name for name in found if run.phases.get(name, 0.0) < _LEAST and _mean(found[name]) < _LEAST]
+    means = {name: math.fsum(series.values) / max(1, len(series.values)) for name, series in found.items()}
+    small = [name for name in found if run.phases.get(name, 0.0) < _LEAST and means[name] < _LEAST]
     bands = []
     for name, series in found.items():
         if name == "other":
@@ -90,10 +91,6 @@ def phase_class(name: str) -> str:
 def phase(name: str) -> str:
     """A phase in the reader's language: `data wait`."""
     return word(name.replace("_", " "))
-
-
-def _mean(series: RunSeries) -> float:
-    return math.fsum(series.values) / max(1, len(series.values))
 
 
 def run_figures(run: RunSummary, axis: RunAxis | None) -> tuple[list[Figure], list[str]]:

@@ -264,7 +264,9 @@ class Tracebacks:
     def _begin(self, line: PrefixedLine, number: int, text: str, level: Callable[[], str]) -> list[list[Raised]]:
         key = line.source
         opened, done = self._open.get(key), list[Raised]()
-        if opened is not None and (opened.chain or opened.current) and not _linked(opened, text):
+        raised = opened.current if opened is not None else None
+        linked = raised is None or _WITHIN.search(text) or _OF_CELL.search(raised.type)
+        if opened is not None and (opened.chain or raised) and not linked:
             done, opened = _closed(opened), None
         if opened is not None and opened.current is not None:
             opened.chain.append(opened.current)
@@ -362,11 +364,6 @@ class Tracebacks:
 
 def _closed(opened: _Open) -> list[Raised]:
     return [*opened.chain, opened.current] if opened.current is not None else opened.chain
-
-
-def _linked(opened: _Open, header: str) -> bool:
-    """Whether a header goes on with the chain that is open."""
-    return opened.current is None or bool(_WITHIN.search(header) or _OF_CELL.search(opened.current.type))
 
 
 def _raised(text: str) -> tuple[str, str] | None:

@@ -185,7 +185,8 @@ def _calls(source: "Source", told: DeclaredJob) -> None:
             if call.method == "gradient_checkpointing_enable":
                 told.tell("checkpointing", "layer", call.span)
             longest = call.keywords.get("max_length") or call.keywords.get("max_seq_length")
-            if isinstance(longest, Known) and isinstance(longest.value, int) and _tokenizes(call):
+            tokenizes = bool({"truncation", "padding", "return_tensors"} & call.keywords.keys())
+            if isinstance(longest, Known) and isinstance(longest.value, int) and tokenizes:
                 lengths.append(longest.value)
             if call.method == "Accelerator" and _word(call.keywords.get("mixed_precision")) in {"bf16", "fp16"}:
                 told.tell("mixed_precision", _word(call.keywords.get("mixed_precision")), call.span)
@@ -194,19 +195,9 @@ def _calls(source: "Source", told: DeclaredJob) -> None:
                 told.tell("mixed_precision", dtype if dtype != "fp32" else "no", call.span)
     if lengths and "seq" not in told.fields:
         told.fields["seq"] = max(lengths)
-    if _own_loop(source):
+    loops = [loop for script in source.scripts for loop in script.loops if loop.role is LoopRole.TRAINING]
+    if any(loop.engine is None for loop in loops):
         _loop(source, told)
-
-
-def _tokenizes(call: "Call") -> bool:
-    return bool({"truncation", "padding", "return_tensors"} & call.keywords.keys())
-
-
-def _own_loop(source: "Source") -> bool:
-    return any(
-        loop.role is LoopRole.TRAINING and loop.engine is None
-        for script in source.scripts for loop in script.loops
-    )  # fmt: skip
 
 
 def _loop(source: "Source", told: DeclaredJob) -> None:

@@ -82,7 +82,11 @@ def rank_of(environment: dict[str, str]) -> int | None:
 
 def jobs_under(root: int, pyspy: str | None) -> list[list[Member]]:
     """The training jobs at and below a process, each by rank; empty where there is no Python."""
-    members = [one for one in map(member, procfs.tree(root)) if one and not _HELPERS.search(" ".join(one.command))]
+    pids = procfs.tree(root)
+    if os.getpid() in pids:  # the shell that gpudoctor was typed into
+        own = procfs.tree(os.getpid())
+        pids = [pid for pid in pids if pid not in own]
+    members = [one for one in map(member, pids) if one and not _HELPERS.search(" ".join(one.command))]
     trained = [one for one in members if one.torch] or members
     by_pid = {one.pid: one for one in trained}
     above = {one.pid: _over(one, by_pid) for one in trained}

@@ -429,7 +429,8 @@ def visible_devices_wrong(finding: Finding, patient: Patient) -> Iterator[Remedy
     detail = finding.detail_of(VisibleDevicesWrongDetail)
     kind, gpus = detail.kind, detail.gpus
     if kind == "value":
-        yield _set_devices(_wanted_gpus(patient, gpus), gpus, finding)
+        ranks = ranks_here(patient)  # all GPUs for a job whose ranks nobody says
+        yield _set_devices(max(1, min(ranks, gpus) if ranks > 1 else gpus), gpus, finding)
     elif kind == "ranks":
         if gpus > 0:
             yield _fewer_ranks(gpus)
@@ -483,12 +484,6 @@ def _unset_devices(title: str, finding: Finding) -> Remedy:
         effort=Effort.ONE_LINE,
         sets=(("CUDA_VISIBLE_DEVICES", ""),),
     )
-
-
-def _wanted_gpus(patient: Patient, gpus: int) -> int:
-    """GPUs that the job needs: one a rank, all for a job whose ranks nobody says."""
-    ranks = ranks_here(patient)
-    return max(1, min(ranks, gpus)) if ranks > 1 else max(1, gpus)
 
 
 _MILDER = {"NCCL_DEBUG": "WARN"}
