@@ -1,5 +1,6 @@
 """The card's line on gradients, and what checks ask of them."""
 
+from bisect import bisect_right
 from statistics import median
 
 from gpudoctor.analysis.run.curves import norm_curve, numerics
@@ -16,9 +17,20 @@ def newest_of(process: Process, type: str) -> Record | None:
     return found[-1] if found else None
 
 
+_MOST = 1 << 14
+"""Steps of which the norm is counted."""
+
+
+def _norms(process: Process) -> list[float]:
+    """The norm of all gradients by step, as it was read last: the first steps are read more often than later ones."""
+    curve = norm_curve(process)
+    steps = range(curve.steps[0], curve.steps[-1] + 1) if curve.steps else range(0)
+    return [curve.values[bisect_right(curve.steps, step) - 1] for step in steps[:: 1 + len(steps) // _MOST]]
+
+
 def clipping(process: Process) -> tuple[float, float, float] | None:
     """The limit of a clip, the share of the steps above it, and their median norm; None where no norm is known."""
-    seen, norms = newest_of(process, "clips"), norm_curve(process).values
+    seen, norms = newest_of(process, "clips"), _norms(process)
     limit = float(seen.get("limit") or 0.0) if seen is not None else 0.0
     if seen is None or not limit or not norms or seen.get("scaled"):
         return None
@@ -34,7 +46,7 @@ def clipped_scaled(process: Process) -> Record | None:
 def gradients(recording: Recording) -> CardLine | None:
     """Norm, clips, skipped steps, accumulation, of the first rank."""
     process = next(iter(recording.ranks), None)
-    norms = norm_curve(process).values if process is not None else ()
+    norms = _norms(process) if process is not None else []
     if process is None or not norms:
         return None
     seen, clips, scaler = newest_of(process, "gradients"), clipping(process), numerics(process, "scaler")

@@ -187,10 +187,13 @@ def schedule(recording: Recording) -> CardLine | None:
         ]
     for item in found:
         parts += [say("{name} {total:,.0f}", name=item.name, total=item.total)] if item.total else []
-        parts.append(
-            say("stepped {each:.2g} times a step", each=item.each)
-            if item.each >= _OFTEN and abs(item.each - 1) > 0.05
-            else say("stepped {calls:,.0f} times", calls=item.calls)
-        )
+        made = say("stepped {calls:,.0f} times", calls=item.calls)
+        if item.each < _OFTEN:  # it is gone by the end, if the function that made it is
+            made = say(
+                "stepped {calls:,.0f} times by step {at:,}", calls=item.calls, at=int(item.record.get("step") or 0)
+            )
+        elif abs(item.each - 1) > 0.05:
+            made = say("stepped {each:.2g} times a step", each=item.each)
+        parts.append(made)
         facts.update(total=item.total or None, calls=round(item.calls), each=round(item.each, 3))
     return CardLine(name="schedule", text=concatenated(", ", parts), facts=facts)
