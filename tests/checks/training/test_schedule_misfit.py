@@ -38,11 +38,12 @@ for epoch in range(epochs):
         {after}
     if epoch == {stop}:
         break
+{end}
 """
 
 
-def recorded(tmp_path, made, each=1, accumulate=1, after="scheduler.step()", stop=-1):
-    text = PROGRAM.format(made=made, each=each, accumulate=accumulate, after=after, stop=stop)
+def recorded(tmp_path, made, each=1, accumulate=1, after="scheduler.step()", stop=-1, end=""):
+    text = PROGRAM.format(made=made, each=each, accumulate=accumulate, after=after, stop=stop, end=end)
     run = run_script(tmp_path, text)
     recording = replace(open_recording(str(run.folder)), end=RunEnd(exit_code=0), memory={})
     assert not recording.ranks[0].of("lost")
@@ -94,6 +95,7 @@ HEALTHY = [
     ("S.CyclicLR(optimizer, 1e-4, 1e-3, step_size_up=20)", {}, "stepped 120"),
     ("S.ReduceLROnPlateau(optimizer, patience=0)", {"each": 0, "after": "scheduler.step(1 + (epoch - 2) ** 2)"}, ""),
     ("linear(N // 4)", {"accumulate": 4}, "stepped 30 times"),
+    ("linear(N)", {"end": "del scheduler"}, "stepped 120 times"),
     ("linear(2 * N)", {"each": 2}, "2 times a step"),
 ]  # fmt: skip
 

@@ -11,6 +11,7 @@ from gpudoctor.analysis.run.curves import numerics
 from gpudoctor.analysis.run.line_costs import place_of
 from gpudoctor.analysis.run.steady_run import measured, spots
 from gpudoctor.analysis.run.steady_state import padding, steady
+from gpudoctor.analysis.run.training.gradients import newest_of
 from gpudoctor.lang import say
 from gpudoctor.lang.message import concatenated
 from gpudoctor.model import Check, Cost, Finding, Patient, Severity
@@ -145,7 +146,8 @@ def batch(recording: Recording) -> CardLine | None:
         return None
     steps, ranks = recording.ranks[0].steps, len(recording.ranks)
     of, drawn = sum(steps.column("count")), sum(value for value in steps.column("batches") if value == value)
-    accumulated = max(1, round(drawn / of)) if of else 1
+    seen = newest_of(recording.ranks[0], "gradients") if not drawn else None  # nobody counts batches without a loader
+    accumulated = max(1, round(drawn / of) if drawn and of else int((seen.get("micro") if seen else 1) or 1))
     a_step = shape[0] * accumulated * ranks * (shape[1] if tokens else 1)
     facts: dict[str, Any] = {"shape": list(shape), "accumulated": accumulated, "ranks": ranks, "a_step": a_step}
     rows, kind = number(shape[0]), say("tokens") if tokens else say("samples")

@@ -67,7 +67,8 @@ def _scheduled(recording: Recording, process: Process, item: Record) -> Schedule
     made, step, stands = int(item.get("made") or 0), int(item.get("step") or 0), float(item.get("position") or 0)
     each = (stands - position) / max(1, step - at)
     began = max(0, round(position - each * (at - max(0, made) - 1)))  # it is looked at before it is stepped
-    reach = stands + (each * (steps - step) if each >= _OFTEN else 0)
+    before = abs(each - round(each)) < 1e-9  # so it was at the last look, too: it was gone by the end
+    reach = stands + (each * (steps - step + before) if each >= _OFTEN else 0)
     epochs, batches = (
         math.fsum(value for value in process.steps.column(name) if math.isfinite(value))
         for name in ("starts", "batches")
