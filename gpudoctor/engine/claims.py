@@ -123,8 +123,7 @@ def _is_there(name: str, patient: Patient) -> bool:
 def not_judged(kind: PatientKind, outcomes: Iterable[Outcome], training: "Card" = None) -> str:
     """A sentence that names the areas that were not judged, with a blank before it; "" if all were."""
     missed = areas(kind, outcomes, training=training)[1]
-    many = missed[1:] or (missed and missed[0].rstrip("s") + "s" == missed[0])  # labels were, a loss was
-    said = template(" {areas} were not judged.") if many else template(" {areas} was not judged.")
+    said = template(" {areas} were not judged.") if missed[1:] else template(" {areas} was not judged.")
     return say(said, areas=capitalised(joined(missed))) if missed else ""
 
 

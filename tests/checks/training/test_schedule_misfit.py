@@ -28,16 +28,14 @@ scheduler = {made}  # made
 for epoch in range(epochs):
     for i, (x, y) in enumerate(loader):
         F.cross_entropy(model(x), y).backward()
-        if (i + 1) % {accumulate}:
-            continue
+        if (i + 1) % {accumulate}: continue
         optimizer.step()
         optimizer.zero_grad()
         for _ in range({each}):
             scheduler.step()
     if not {each}:
         {after}
-    if epoch == {stop}:
-        break
+    if epoch == {stop}: break
 {end}
 """
 
@@ -95,8 +93,7 @@ HEALTHY = [
     ("S.CyclicLR(optimizer, 1e-4, 1e-3, step_size_up=20)", {}, "stepped 120"),
     ("S.ReduceLROnPlateau(optimizer, patience=0)", {"each": 0, "after": "scheduler.step(1 + (epoch - 2) ** 2)"}, ""),
     ("linear(N // 4)", {"accumulate": 4}, "stepped 30 times"),
-    ("linear(N)", {"end": "del scheduler"}, "stepped 120 times"),
-    ("linear(2 * N)", {"each": 2}, "2 times a step"),
+    ("linear(2 * N)", {"each": 2, "end": "del scheduler"}, "stepped 240 times by step 120"),
 ]  # fmt: skip
 
 

@@ -12,7 +12,7 @@ from gpudoctor.analysis.run.line_costs import place_of
 from gpudoctor.analysis.run.steady_run import measured, spots
 from gpudoctor.analysis.run.steady_state import padding, steady
 from gpudoctor.analysis.run.training.gradients import newest_of
-from gpudoctor.lang import say
+from gpudoctor.lang import say, template
 from gpudoctor.lang.message import concatenated
 from gpudoctor.model import Check, Cost, Finding, Patient, Severity
 from gpudoctor.model.records import frozen, replace
@@ -148,17 +148,21 @@ def batch(recording: Recording) -> CardLine | None:
     of, drawn = sum(steps.column("count")), sum(value for value in steps.column("batches") if value == value)
     seen = newest_of(recording.ranks[0], "gradients") if not drawn else None  # nobody counts batches without a loader
     accumulated = max(1, round(drawn / of) if drawn and of else int((seen.get("micro") if seen else 1) or 1))
-    a_step = shape[0] * accumulated * ranks * (shape[1] if tokens else 1)
+    widths = [int(item.get("width") or 0) for item in found.records] if tokens and found is not None else [*shape[1:2]]
+    width = sum(widths) / len(widths) if tokens else 1
+    about = template("about {number}") if tokens and len({*widths}) > 1 else template("{number}")
+    a_step = round(shape[0] * accumulated * ranks * width)
     facts: dict[str, Any] = {"shape": list(shape), "accumulated": accumulated, "ranks": ranks, "a_step": a_step}
     rows, kind = number(shape[0]), say("tokens") if tokens else say("samples")
     text = say("{rows} samples", rows=rows)
     if tokens:
-        text = say("{rows} x {tokens} tokens", rows=rows, tokens=number(shape[1]))
+        text = say("{rows} x {tokens} tokens", rows=rows, tokens=say(about, number=number(round(width))))
     if accumulated > 1:
         text = say("{batch} x {accumulated} accumulated", batch=text, accumulated=accumulated)
     if ranks > 1:
         text = say("{batch} x {ranks} ranks", batch=text, ranks=ranks)
-    whole = say("{batch} = {total} {kind} a step", batch=text, total=number(a_step), kind=kind)
+    total = say(about, number=number(a_step))
+    whole = say("{batch} = {total} {kind} a step", batch=text, total=total, kind=kind)
     parts = [whole if a_step != shape[0] else say("{batch} a step", batch=text)]
     if found is not None and tokens:
         parts += _padding(recording, found, facts)
@@ -203,7 +207,10 @@ def labels(recording: Recording) -> CardLine | None:
     whole = looks(recording).get(TRAINING)
     found = whole.holding("labels") if whole is not None else None
     if found is None:
-        return _classes(recording, whole)
+        seen = numerics(recording.ranks[0], "labels") if recording.ranks else ()
+        classes = int(seen[-1].get("classes") or 0) if seen else 0
+        text = say("one of {classes} classes a sample", classes=classes)
+        return CardLine(name="labels", text=text, facts={"classes": classes}) if classes else None
     rows, none, trained = found.total("rows"), found.total("unlabelled"), found.total("labels")
     share = trained / max(1, found.total("tokens") - found.total("padding"))
     ends = sorted({end for item in found.records for end in item.get("eos") or ()})
@@ -214,19 +221,6 @@ def labels(recording: Recording) -> CardLine | None:
         parts.append(say("the end token ({ends}) is never among them", ends=", ".join(map(str, ends))))
     facts = {"share": share, "rows": rows, "unlabelled": none, "ends": found.total("trained_ends"), "end_tokens": ends}
     return CardLine(name="labels", text=concatenated("; ", parts), facts=facts)
-
-
-def _classes(recording: Recording, found: Looks | None) -> CardLine | None:
-    seen = numerics(recording.ranks[0], "labels") if recording.ranks else ()
-    if classes := int(seen[-1].get("classes") or 0) if seen else 0:
-        text = say("one of {classes} classes a sample", classes=classes)
-        return CardLine(name="labels", text=text, facts={"classes": classes})
-    shapes: Sequence[Any] = found.records[-1].get("shapes") if found is not None else ()
-    name, kind, shape = shapes[-1] if len(shapes) > 1 else ("mask", "", ())
-    if "mask" in name or name.endswith("ids"):  # what is trained of these the model's call or loss decides
-        return None
-    text = say("{shape} {type} a sample", shape=" x ".join(map(number, shape[1:])) or "1", type=kind)
-    return CardLine(name="labels", text=text, facts={"name": name, "type": kind, "shape": list(shape)})
 
 
 def evaluation(recording: Recording) -> CardLine | None:

@@ -1,6 +1,5 @@
 """The card's line on gradients, and what checks ask of them."""
 
-from bisect import bisect_right
 from statistics import median
 
 from gpudoctor.analysis.run.curves import norm_curve, numerics
@@ -17,20 +16,9 @@ def newest_of(process: Process, type: str) -> Record | None:
     return found[-1] if found else None
 
 
-_MOST = 1 << 14
-"""Steps of which the norm is counted."""
-
-
-def _norms(process: Process) -> list[float]:
-    """The norm of all gradients by step, as it was read last: the first steps are read more often than later ones."""
-    curve = norm_curve(process)
-    steps = range(curve.steps[0], curve.steps[-1] + 1) if curve.steps else range(0)
-    return [curve.values[bisect_right(curve.steps, step) - 1] for step in steps[:: 1 + len(steps) // _MOST]]
-
-
 def clipping(process: Process) -> tuple[float, float, float] | None:
     """The limit of a clip, the share of the steps above it, and their median norm; None where no norm is known."""
-    seen, norms = newest_of(process, "clips"), _norms(process)
+    seen, norms = newest_of(process, "clips"), norm_curve(process).values
     limit = float(seen.get("limit") or 0.0) if seen is not None else 0.0
     if seen is None or not limit or not norms or seen.get("scaled"):
         return None
@@ -44,23 +32,20 @@ def clipped_scaled(process: Process) -> Record | None:
 
 
 def gradients(recording: Recording) -> CardLine | None:
-    """Norm, clips, skipped steps, accumulation, of the first rank."""
+    """Norm, clips, skipped steps, of the first rank."""
     process = next(iter(recording.ranks), None)
-    norms = _norms(process) if process is not None else []
+    norms = norm_curve(process).values if process is not None else ()
     if process is None or not norms:
         return None
-    seen, clips, scaler = newest_of(process, "gradients"), clipping(process), numerics(process, "scaler")
-    facts: dict[str, float | None] = {"norm": median(norms)}
-    texts = [say("median norm {norm:.3g}", norm=median(norms))]
+    clips, scaler = clipping(process), numerics(process, "scaler")
+    facts: dict[str, float | None] = {"norm": median(norms), "looks": len(norms)}
+    texts = [say("median norm {norm:.3g} in {looks:,} steps looked at", **facts)]
     if clips is not None:
         facts |= {"limit": clips[0], "clipped": clips[1]}
-        texts.append(say("clipped at {limit:g} in {share} of the steps", limit=clips[0], share=percent(clips[1])))
+        texts.append(say("clipped at {limit:g} in {share} of them", limit=clips[0], share=percent(clips[1])))
     if (scaled := clipped_scaled(process)) is not None:
         texts.append(say("clipped at {limit:g} before the loss scale was taken out", limit=scaled.get("limit") or 0.0))
     if scaler:
         facts["skipped"] = skipped = int(scaler[-1].get("skipped") or 0)
         texts.append(say("{skipped} skipped", skipped=count(skipped, "step")))
-    if seen is not None and (micro := int(seen.get("micro") or 1)) > 1:
-        facts["micro_batches"] = micro
-        texts.append(say("{micro} micro batches a step", micro=micro))
     return CardLine(name="gradients", text=concatenated("; ", texts), facts=facts)

@@ -8,7 +8,7 @@ from gpudoctor.lang import say, template, term
 from gpudoctor.lang.message import concatenated
 from gpudoctor.model.run import CardLine
 from gpudoctor.model.signs.recording import Record, Recording
-from gpudoctor.text import count, figure
+from gpudoctor.text import figure
 
 Series: TypeAlias = Mapping[str, Sequence[tuple[int, float]]]
 """Steps and numbers, by what it is."""
@@ -57,20 +57,18 @@ def series(recording: Recording) -> Series:
 
 
 def said(recording: Recording) -> CardLine | None:
-    """First and last number of what is known, how many names there are, and who logs them."""
-    item = logged(recording)
-    if item is None or not item.get("series"):
+    """First and last number of what is known, the step until which it was read, and who logs it."""
+    item, known = logged(recording), {what: points for what, points in series(recording).items() if points}
+    if item is None or not known:
         return None
-    known = {what: points for what, points in series(recording).items() if points}
     ends = {what: (points[0][1], points[-1][1]) for what, points in known.items()}
     shown = [(what, *map(figure, both)) for what, both in ends.items() if what != SAME][:_SHOWN]
     course = [say("{what} {first} to {last}", what=term(what), first=first, last=last) for what, first, last in shown]
-    names, by = len(item.get("series")), str(item.get("by") or "")
     facts: dict[str, object] = {
         f"{what.replace(' ', '_')}_{end}": value
         for what, both in ends.items()
         for end, value in zip(("first", "last"), both, strict=True)
     }
-    text = say("{names} by {logger}", names=count(names, "name"), logger=by)
-    parts = [*filter(None, [concatenated(", ", course)]), text]
-    return CardLine(name="logged", text=concatenated("; ", parts), facts={**facts, "names": names, "by": by})
+    facts |= {"until": max(points[-1][0] for points in known.values()), "by": str(item.get("by") or "")}
+    text = say("{numbers} until step {until:,}, by {by}", numbers=concatenated(", ", course), **facts)
+    return CardLine(name="logged", text=text, facts=facts) if course else None

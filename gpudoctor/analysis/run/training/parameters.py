@@ -40,10 +40,7 @@ def parameters(recording: Recording) -> CardLine | None:
     )
     if targets:
         facts |= {"targets": targets, "ranks": ranks}
-        names = say("{first} and {more} more", first=", ".join(targets[:4]), more=len(targets) - 4)
-        if len(targets) <= 4:
-            names = ", ".join(targets)
-        texts.append(say("LoRA r{rank} on {names}", rank="/".join(map(str, ranks[:3])), names=names))
+        texts.append(say("LoRA r{rank} on {names}", rank="/".join(map(str, ranks[:3])), names=", ".join(targets)))
     if still:
         facts["frozen"] = still
         texts.append(say("{names} frozen", names=", ".join(name.rpartition(".")[2] for name in still[:3])))

@@ -67,7 +67,7 @@ def _scheduled(recording: Recording, process: Process, item: Record) -> Schedule
     made, step, stands = int(item.get("made") or 0), int(item.get("step") or 0), float(item.get("position") or 0)
     each = (stands - position) / max(1, step - at)
     began = max(0, round(position - each * (at - max(0, made) - 1)))  # it is looked at before it is stepped
-    before = abs(each - round(each)) < 1e-9  # so it was at the last look, too: it was gone by the end
+    before = abs(each - round(each)) < 1e-9  # so it was at the last look, too
     reach = stands + (each * (steps - step + before) if each >= _OFTEN else 0)
     epochs, batches = (
         math.fsum(value for value in process.steps.column(name) if math.isfinite(value))
@@ -188,13 +188,8 @@ def schedule(recording: Recording) -> CardLine | None:
         ]
     for item in found:
         parts += [say("{name} {total:,.0f}", name=item.name, total=item.total)] if item.total else []
-        made = say("stepped {calls:,.0f} times", calls=item.calls)
-        if item.each < _OFTEN:  # it is gone by the end, if the function that made it is
-            made = say(
-                "stepped {calls:,.0f} times by step {at:,}", calls=item.calls, at=int(item.record.get("step") or 0)
-            )
-        elif abs(item.each - 1) > 0.05:
-            made = say("stepped {each:.2g} times a step", each=item.each)
-        parts.append(made)
+        # A scheduler is gone by the end, if the function that made it is.
+        at = item.steps if item.each >= _OFTEN else int(item.record.get("step") or 0)
+        parts.append(say("stepped {calls:,.0f} times by step {at:,}", calls=item.calls, at=at))
         facts.update(total=item.total or None, calls=round(item.calls), each=round(item.each, 3))
     return CardLine(name="schedule", text=concatenated(", ", parts), facts=facts)
