@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator
 
 from gpudoctor.analysis import of_run
 from gpudoctor.analysis.observation import suspicions
-from gpudoctor.analysis.run.steady_run import judged, watched
+from gpudoctor.analysis.run.steady_run import judged, script_at, watched
 from gpudoctor.analysis.source.call_frequency import brief, step_period
 from gpudoctor.analysis.source.entry_points import training_programs
 from gpudoctor.analysis.source.parallelism import wraps_ddp
@@ -78,7 +78,8 @@ class RedundantCollectives(Check):
             return
         seen = of_run.price(
             patient, run, phases=("collective",), owners=(of_run.LineOwner.COMMUNICATION,),
-            wanted=lambda site: not of_run.by_parallelism(site) and site.steps > 1,  # not a meeting at the end
+            # Neither a meeting at the end, nor what a library's loop does by itself.
+            wanted=lambda site: not of_run.by_parallelism(site) and site.steps > 1 and not _starts(patient, site.place),
         )  # fmt: skip
         severity = seen.level(self)
         if severity is None:
@@ -165,6 +166,12 @@ class RedundantCollectives(Check):
         )
 
 
+def _starts(patient: Patient, place: "of_run.LinePlace") -> bool:
+    """Whether a line starts the loop of a library."""
+    script = script_at(patient, place.path)
+    return script is not None and any(loop.engine and loop.span.line == place.line for loop in script.loops)
+
+
 def _kind(event: Event, ddp: bool) -> str:
     """The kind of a collective that no training needs on each step; "" for other events."""
     call = event.call
@@ -181,15 +188,7 @@ def _kind(event: Event, ddp: bool) -> str:
 
 
 def _kinds(called: Iterable[str]) -> str:
-    """The kinds of collectives that were seen, `barrier,value`."""
-    return ",".join(sorted({_kind_of(what) for what in called} or {"value"}))
-
-
-def _kind_of(what: str) -> str:
-    """The kind of a collective that a run has seen: `dist.all_reduce`."""
-    name = what.rpartition(".")[2]
-    if "barrier" in name:
-        return "barrier"
-    if "object" in name:
-        return "objects"
-    return "broadcast" if name in ("broadcast", "scatter") else "value"
+    """The kinds of collectives that were seen (`dist.all_reduce`): `barrier,value`."""
+    kinds = {"barrier": "barrier", "object": "objects", ".broadcast": "broadcast", ".scatter": "broadcast"}
+    found = (next((kind for word, kind in kinds.items() if word in what), "value") for what in called)
+    return ",".join(sorted({*found} or {"value"}))

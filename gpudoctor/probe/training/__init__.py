@@ -98,7 +98,8 @@ def length(owner: Any) -> int | None:
             return None
         held = getattr(each, "__dict__", None) or {}
         if type(held.get("num_samples")) is not int:
-            around += [held[name] for name in ("batch_sampler", "sampler", "data_source") if held.get(name) is not None]
+            inside = (held[name] for name in ("batch_sampler", "sampler", "data_source") if held.get(name) is not None)
+            around += [item for item in inside if all(item is not known for known in around)]
     try:
         return len(owner)
     except Exception as error:  # an iterable has none
