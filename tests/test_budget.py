@@ -59,7 +59,7 @@ BUDGETS = {
         13364,
         ["gpudoctor/report", "gpudoctor/ui", "gpudoctor/cli", "gpudoctor/watch", "gpudoctor/agents"],
     ),
-    "checks": (23533, ["checks"]),
+    "checks": (23532, ["checks"]),
     "rules": (5303, ["rules"]),
     "the rest of vitals and analysis": (11568, ["gpudoctor"]),
     "tests": (54338, ["tests"]),
