@@ -64,7 +64,6 @@ class PreferenceStuck(Check):
         Give the trainer a reference of its own, check pairs and rewards, allow longer completions, or lower the
         learning rate.
     References:
-        - https://huggingface.co/docs/trl/dpo_trainer#logged-metrics
         - https://huggingface.co/docs/trl/grpo_trainer#logged-metrics
     """
 

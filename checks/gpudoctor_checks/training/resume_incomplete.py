@@ -32,7 +32,6 @@ class ResumeIncomplete(Check):
         Save and load model, optimizer, scheduler and scaler together.
     References:
         - https://docs.pytorch.org/tutorials/recipes/recipes/saving_and_loading_a_general_checkpoint.html
-        - https://docs.pytorch.org/docs/stable/generated/torch.nn.Module.html#torch.nn.Module.load_state_dict
     """
 
     code = Code("TRAIN009")
