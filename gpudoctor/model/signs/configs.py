@@ -261,7 +261,7 @@ def is_secret(entry: Entry) -> bool:
         return bool(entry.value) and is_secret_name(entry.last)
     if entry.value is None or isinstance(entry.value, bool | float):
         return False
-    if isinstance(entry.value, str) and is_secret_entry(entry.key.split(".")[:-1], entry.last):
+    if isinstance(entry.value, str) and is_secret_entry(entry.key.split(".")[:-1]):
         return mask_value("secret", entry.value) == MASK
     # `key` alone names an entry of data as often as a credential: its section decides (`wandb.key`).
     name = ".".join(entry.key.split(".")[-2:]) if entry.last.lower() == "key" else entry.last
