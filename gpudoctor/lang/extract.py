@@ -44,6 +44,7 @@ _TABLES = {
     "stacks.json": ("title",),
     "retired.json": ("answer",),
     "formula_phrases.json": ("text",),
+    "conflicts.json": ("say", "breaks"),
     "library_warnings.json": ("text", "advice", "breaks"),
     "vocabulary.toml": ("words", "measured", "units", "causes"),
 }
@@ -80,7 +81,7 @@ def table(file: IO[bytes], _keywords: object, _tags: object, options: object) ->
     if name in _TABLES:
         data = json.load(file) if name.endswith(".json") else tomllib.load(file)
         texts = _in_table(data, _TABLES[name])
-        yield from _extracted(texts if name == "vocabulary.toml" else map(plain_template, texts), 1)
+        yield from _extracted(texts if name in {"vocabulary.toml", "conflicts.json"} else map(plain_template, texts), 1)
     elif name.endswith("messages.toml"):
         yield from _extracted(_in_messages(tomllib.load(file)), 1)
     elif name.endswith(".toml"):

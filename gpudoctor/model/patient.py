@@ -11,7 +11,7 @@ from gpudoctor.model.signs.configs import Configs
 from gpudoctor.model.signs.gpu import Gpu, GpuSurvey
 from gpudoctor.model.signs.host import Host
 from gpudoctor.model.signs.job import Environment, Job
-from gpudoctor.model.signs.packages import ArgumentFields, Packages, TorchBuild
+from gpudoctor.model.signs.packages import Packages, ReaderAnswer, TorchBuild
 from gpudoctor.model.signs.project import ProjectVersions
 from gpudoctor.model.signs.source import Source
 from gpudoctor.model.unavailable import ReaderCrashed, Unavailable, optional
@@ -107,7 +107,7 @@ class Signs:
     kernel_log: "Sign[KernelLog]" = _no("the kernel log", "the kernel log was not read")
     packages: Sign[Packages] = _no("the packages", "no Python environment was examined")
     torch: Sign[TorchBuild] = _no("torch", "no Python environment was examined")
-    argument_fields: Sign[ArgumentFields] = _no("the argument classes", "no Python environment was examined")
+    reader_answers: Sign[tuple[ReaderAnswer, ...]] = _no("the libraries' answers", "no library was asked")
     project_versions: Sign[ProjectVersions] = _no("the project's versions", "no script and no config was given")
     job: Sign[Job] = _no("the job", "no launch line or job script was given")
     source: Sign[Source] = _no("the source", "no script was given")
@@ -165,8 +165,8 @@ class Patient:
     """Distributions installed in the environment that the training will use."""
     torch = _Taken[TorchBuild]()
     """Facts about the installed torch; raises `Unavailable` when it is not installed."""
-    argument_fields = _Taken[ArgumentFields]()
-    """Fields of the installed libraries' argument classes; raises `Unavailable` when none is installed."""
+    reader_answers = _Taken[tuple[ReaderAnswer, ...]]()
+    """What the libraries that will read the settings say of them; raises `Unavailable` when none could be asked."""
     project_versions = _Taken[ProjectVersions]()
     """Versions that the project's own files ask for; raises `Unavailable` when they name none."""
     job = _Taken[Job]()

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from gpudoctor.model.signs.job_log import JobLog
     from gpudoctor.model.signs.kernel_log import KernelLog
     from gpudoctor.model.signs.memory import JobMemory
-    from gpudoctor.model.signs.packages import ArgumentFields, Packages, TorchBuild
+    from gpudoctor.model.signs.packages import Packages, ReaderAnswer, TorchBuild
     from gpudoctor.model.signs.project import ProjectVersions
     from gpudoctor.model.signs.recording import Recording
     from gpudoctor.model.signs.source import Source
@@ -115,7 +115,7 @@ def admit(admission: PatientRequest) -> Patient:
         kernel_log=_limited("the kernel log", readers.kernel_log),
         packages=_limited("the packages", readers.packages.take),
         torch=_limited("torch", readers.torch),
-        argument_fields=_limited("the argument classes", readers.argument_fields),
+        reader_answers=Sign("the libraries' answers", lambda: _answers(patient)),
         project_versions=_limited("the project's versions", readers.project_versions),
         job=readers.job,
         source=readers.source,
@@ -147,6 +147,12 @@ def _memory(patient: Patient, admission: PatientRequest) -> "tuple[JobMemory, ..
     from gpudoctor.vitals.memory.reader import read_memory
 
     return read_memory(patient, admission.gpu, admission.gpus)
+
+
+def _answers(patient: Patient) -> "tuple[ReaderAnswer, ...]":
+    from gpudoctor.vitals.configs.ask_libraries import read_answers
+
+    return read_answers(patient)
 
 
 def _has_card(patient: Patient) -> bool:
@@ -261,11 +267,6 @@ class _Readers:
         from gpudoctor.vitals.torch_build import read_torch
 
         return read_torch(self.packages.take())
-
-    def argument_fields(self) -> "ArgumentFields":
-        from gpudoctor.vitals.argument_fields import read_argument_fields
-
-        return read_argument_fields(self.packages.take())
 
     def project_versions(self) -> "ProjectVersions":
         from gpudoctor.vitals.project import read_project_versions

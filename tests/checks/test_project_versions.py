@@ -4,24 +4,18 @@ import pytest
 from scripts import read_script
 
 from gpudoctor.model import PatientKind, Severity
-from gpudoctor.model.signs.packages import ArgumentFields
 from gpudoctor.testing import examine, make_packages, make_patient, make_torch
 from gpudoctor.vitals.project import read_project_versions
 from gpudoctor_checks.config.deprecated_key import DeprecatedKey
-from gpudoctor_checks.config.unknown_key import UnknownKey
 from gpudoctor_checks.environment.package_conflict import PackageConflict
 from gpudoctor_checks.loop.deprecated_api import DeprecatedApi
 
 TORCH = "import torch\nvalues, vectors = torch.symeig(torch.eye(3), eigenvectors=True)\n"
 TRAINER = """from transformers import AutoModel, TrainingArguments, Trainer
 model = AutoModel.from_pretrained("bert-base-uncased", use_auth_token="x")
-args = TrainingArguments("out", evaluation_strategy="epoch", no_such_thing_here=3, per_gpu_train_batch_size=4)
+args = TrainingArguments("out", evaluation_strategy="epoch", per_gpu_train_batch_size=4)
 Trainer(model, args, tokenizer=None or 3).train()
 """
-FIELDS = ArgumentFields(
-    versions={"transformers": "5.1.0"},
-    fields={"TrainingArguments": frozenset({"output_dir", "eval_strategy", "per_device_train_batch_size"})},
-)
 
 
 @pytest.fixture
@@ -40,7 +34,6 @@ def project(tmp_path):
             source=read_script(script),
             torch=make_torch("2.13.0+cpu"),
             packages=make_packages(torch="2.13.0+cpu", transformers="5.1.0", timm="1.0.9"),
-            argument_fields=FIELDS,
             project_versions=read_project_versions([str(script)]) if files else None,
             recording=recording,
         )
@@ -87,4 +80,3 @@ def test_one_note_for_many_packages(project):
 def test_sick_arguments_of_the_installed_transformers(project):
     patient = project(TRAINER, {"requirements.txt": "transformers>=4\n"})
     assert Severity.ERROR in severities(DeprecatedKey, patient)
-    assert Severity.ERROR in severities(UnknownKey, patient)

@@ -4,22 +4,12 @@ import pytest
 from scripts import read_script
 
 from gpudoctor.model import PatientKind
-from gpudoctor.model.signs.packages import ArgumentFields
 from gpudoctor.testing import examine, make_packages, make_patient
 from gpudoctor.vitals.configs.reading import read_configs
 from gpudoctor_checks.config.deprecated_key import DeprecatedKey
 from gpudoctor_checks.config.unknown_key import UnknownKey
 from gpudoctor_checks.data.slow_start import SlowStart
 from gpudoctor_checks.distributed.dataparallel import Dataparallel
-
-FIELDS = ArgumentFields(
-    versions={"transformers": "5.1.0"},
-    fields={
-        "TrainingArguments": frozenset(
-            {"output_dir", "eval_strategy", "warmup_steps", "optim", "per_device_train_batch_size"}
-        )
-    },
-)
 
 
 @pytest.fixture
@@ -37,7 +27,6 @@ def job(tmp_path):
             source=read_script(tmp_path / scripts[0]) if scripts else None,
             configs=read_configs([tmp_path / name for name in configs]) if configs else None,
             packages=make_packages(transformers="5.1.0"),
-            argument_fields=FIELDS,
         )
 
     return build

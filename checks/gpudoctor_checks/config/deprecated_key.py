@@ -6,7 +6,7 @@ from gpudoctor.analysis.source.built_classes import built, declared_names
 from gpudoctor.analysis.source.declared_settings import Setup, Written, from_entry, from_keyword
 from gpudoctor.analysis.source.entry_points import in_a_training
 from gpudoctor.analysis.source.pretrained_models import TRAINERS, trainers
-from gpudoctor.analysis.source.target_versions import argument_fields, installed_version, is_dated, meant_version
+from gpudoctor.analysis.source.target_versions import installed_version, is_dated, meant_version
 from gpudoctor.analysis.source.training_arguments import in_a_test, read_by, training_arguments
 from gpudoctor.lang import say
 from gpudoctor.model import Check, Code, Cost, Detail, Finding, Patient, Reads, Severity
@@ -48,8 +48,8 @@ class DeprecatedKey(Check):
         A removed key raises a TypeError when the script starts, or a config's reader ignores it. A deprecated
         key warns now and fails after the next upgrade.
     How it knows:
-        It compares with the fields of the installed version, read from its files. A removed key is an error in
-        a call, and a warning in a file. Without an installed version, a key removed within version 4 of
+        It compares with the releases in which keys came and went. A removed key is an error in a call, and a
+        warning in a file. Without an installed version, a key removed within version 4 of
         transformers is a warning. A key removed in 5, or only deprecated, is a note. If the project's own files
         exclude the installed version, gpudoctor compares with the newest release that they admit. It then
         reports no error. In a project that uses an older torch, a removed key is a note. It is also a note if
@@ -88,26 +88,17 @@ class DeprecatedKey(Check):
         yield from self._trainers(patient, source)
 
     def _arguments(self, patient: Patient, setup: Setup) -> Iterator[Finding]:
-        fields = _fields(patient, setup)
         for row in (*facts("training-arguments"), *facts("training-values")):
             item = setup.items.get(row.name)
             if item is None or (item.value is None and item.known) or (row.files_only and setup.call is not None):
                 continue
             if not row.value or (item.known and str(item.value) == row.value):
-                yield from self._judged(patient, row, (item,), setup, None if row.value else fields)
+                yield from self._judged(patient, row, (item,), setup)
 
     def _judged(
-        self,
-        patient: Patient,
-        row: ApiFact,
-        items: tuple[Written, ...],
-        setup: Setup | None = None,
-        fields: frozenset[str] | None = None,
+        self, patient: Patient, row: ApiFact, items: tuple[Written, ...], setup: Setup | None = None
     ) -> Iterator[Finding]:
-        """What the version that a file is written for makes of a key of a setup, or without one of a call's argument.
-
-        `fields` are those that the installed version has, where they say more than its number.
-        """
+        """What the version that a file is written for makes of a key of a setup, or of a call's argument."""
         path = items[0].place.path or ""
         meant, early = meant_version(patient, "transformers", path), not row.gone.startswith(MAJOR)
         call, own = setup is None or setup.call is not None, setup is not None and setup.kind is ConfigKind.SECTIONS
@@ -120,7 +111,7 @@ class DeprecatedKey(Check):
             elif not row.gone and setup is None:
                 yield self._found(row, items, Severity.NOTE, row.since, False)
             return
-        gone = row.name not in fields if fields is not None else reached(meant.version, row.gone)
+        gone = reached(meant.version, row.gone)
         if gone and not meant.installed:
             yield self._found(row, items, Severity.NOTE if own else Severity.WARNING, row.gone, True)
         elif gone:
@@ -221,13 +212,3 @@ class DeprecatedKey(Check):
                 installed=installed,
             ),
         )
-
-
-def _fields(patient: Patient, setup: Setup) -> frozenset[str] | None:
-    """The installed version's own fields, where it counts for this file and its class is meant."""
-    fields = argument_fields(patient, setup.path, "transformers")
-    if "TrainingArguments" not in fields:
-        return None
-    if setup.class_name.startswith("transformers."):
-        return fields.get(setup.class_name.rpartition(".")[2])
-    return fields.get("Seq2SeqTrainingArguments") or fields["TrainingArguments"]

@@ -4,14 +4,14 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from gpudoctor.analysis.source.config_links import links
-from gpudoctor.analysis.source.declared_settings import Setup, from_entry, from_keyword
+from gpudoctor.analysis.source.declared_settings import from_keyword
 from gpudoctor.analysis.source.pretrained_models import trained_models
-from gpudoctor.analysis.source.training_arguments import argument_calls, deepspeed_configs, training_arguments
+from gpudoctor.analysis.source.training_arguments import argument_calls
 from gpudoctor.lang import say, template
 from gpudoctor.lang.message import concatenated
 from gpudoctor.model import Check, Code, Finding, Patient, Reads, Severity
-from gpudoctor.model.signs.configs import ConfigFile, ConfigKind
 from gpudoctor.model.signs.source import Source
+from gpudoctor_checks.config.conflicts import conflicts
 from gpudoctor_checks.config.disagreement import PRECISION, REFUSED, Mismatch, mismatches, sentence, settings_finding
 
 HALF = {"float16": "fp16", "half": "fp16", "fp16": "fp16", "bfloat16": "bf16", "bf16": "bf16"}
@@ -26,9 +26,6 @@ class _Row(NamedTuple):
     hurt: str = ""
 
 
-ACCELERATE = template(
-    "{path} says mixed_precision={value} and names a DeepSpeed config, {deepspeed_config}, which must set it."
-)
 _SCALED = template("The model is loaded in {word} and trained with fp16=True, whose scaler {hurt}.")
 MODELS: dict[tuple[str | None, str], _Row] = {
     ("fp16", "fp16"): _Row(_SCALED, "load", hurt=say("cannot unscale fp16 gradients")),
@@ -72,44 +69,15 @@ class PrecisionConflict(Check):
     severity = Severity.ERROR
 
     def examine(self, patient: Patient) -> Iterator[Finding]:
-        source, configs = patient.source_and_configs
-        for setup in training_arguments(patient):
-            yield from self._both(setup)
-        for setup in deepspeed_configs(patient):
-            yield from self._engine(setup)
+        source, _ = patient.source_and_configs
+        yield from conflicts(self, patient)
         for link in links(patient):
             if link.arguments.on("fp16") and link.arguments.on("bf16"):
                 continue  # said already
             both = list(mismatches(link, PRECISION))
             if both:
                 yield self._between(both)
-        for file in configs.files:
-            yield from self._in_file(file)
         yield from self._models(source)
-
-    def _both(self, setup: Setup) -> Iterator[Finding]:
-        fp16, bf16 = setup.on("fp16"), setup.on("bf16", "pure_bf16")
-        if fp16 is None or bf16 is None:
-            return
-        ignored = setup.kind is ConfigKind.AXOLOTL
-        refused = setup.kind is not ConfigKind.SECTIONS and not ignored and "pure_bf16" not in bf16.key
-        end = say("; axolotl takes bf16 and ignores the other.") if ignored else "."
-        yield settings_finding(
-            self,
-            sentence(template("{config} switches on {key} and {other_key}"), setup.title, fp16, bf16) + end,
-            fp16,
-            bf16,
-            breaks=say("transformers refuses both at once"),
-            certain=refused and fp16.sure and bf16.sure,
-            cure="fp16-off",
-        )
-
-    def _engine(self, setup: Setup) -> Iterator[Finding]:
-        fp16, bf16 = setup.on("fp16.enabled"), setup.on("bf16.enabled", "bfloat16.enabled")
-        if fp16 is not None and bf16 is not None:
-            text = sentence(template("{config} switches on {key} and {other_key}."), setup.title, fp16, bf16)
-            refuses = say("DeepSpeed refuses both at once")
-            yield settings_finding(self, text, fp16, bf16, breaks=refuses, cure="fp16-off")
 
     def _between(self, both: list[Mismatch]) -> Finding:
         """One finding for a pair of files: fp16 here and bf16 there is one conflict."""
@@ -133,16 +101,6 @@ class PrecisionConflict(Check):
         text = first.sentence if told else concatenated("; ", [item.sentence for item in both])
         text = say("{sentence}.", sentence=text)
         return settings_finding(self, text, *items, breaks=REFUSED, certain=certain, cure="auto")
-
-    def _in_file(self, file: ConfigFile) -> Iterator[Finding]:
-        named = file.entries.get("deepspeed_config.deepspeed_config_file")
-        mixed = file.entries.get("mixed_precision")
-        engine = file.kind is ConfigKind.ACCELERATE and file.value("distributed_type") == "DEEPSPEED"
-        if engine and named is not None and named.value and mixed is not None and mixed.value is not None:
-            item, other = from_entry(file, mixed), from_entry(file, named)
-            text = sentence(ACCELERATE, file.path, item, deepspeed_config=other.shown)
-            refuses = say("accelerate refuses the setting beside deepspeed_config_file")
-            yield settings_finding(self, text, item, other, breaks=refuses, cure="drop")
 
     def _models(self, source: Source) -> Iterator[Finding]:
         """A model loaded in one half precision and trained in the other, or in fp16 with fp16's scaler."""

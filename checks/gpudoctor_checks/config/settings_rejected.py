@@ -1,24 +1,45 @@
 """CFG010 settings-rejected."""
 
-from gpudoctor.analysis.job_log.log_check import LogCheck
-from gpudoctor.model import Code
+import re
+from collections.abc import Iterator
+
+from gpudoctor.lang import say
+from gpudoctor.model import Check, Code, Cost, Finding, Patient, Reads, Severity
+from gpudoctor.model.redaction import mask_text
+from gpudoctor.model.signs.packages import ReaderAnswer
+from gpudoctor.model.unavailable import optional
+from gpudoctor_checks.config.conflicts import conflicts
+from gpudoctor_checks.config.deprecated_key import DeprecatedKey
+from gpudoctor_checks.config.precision_conflict import PrecisionConflict
+from gpudoctor_checks.config.quantisation_conflict import QuantisationConflict
+from gpudoctor_checks.config.unknown_key import UnknownKey
+
+LONGEST = 300
+"""Characters of a library's message."""
+OTHERS = (UnknownKey, DeprecatedKey, PrecisionConflict, QuantisationConflict)
+"""Checks that name the same with a cure: what they say of a line is not said again."""
 
 
-class SettingsRejected(LogCheck):
-    """A library rejected the settings.
+class SettingsRejected(Check):
+    """A library rejects the settings.
 
     What it finds:
-        A job that died because a library tests its settings at the start:
-        - sizes that do not divide
-        - a precision that the GPU lacks
-        - an evaluation strategy that does not fit the saving
-        - a wrong command line
+        - Before the run: settings that the installed library's own class refuses.
+        - From a log: a job that died because a library tests its settings at the start. Sizes that do not
+          divide, a precision that the GPU lacks, an evaluation strategy that does not fit the saving, a wrong
+          command line.
     Why it hurts:
         The job waits in the queue and ends in its first seconds.
     How it knows:
-        From a job's log: texts that only the library prints, in the exception or line that came first.
+        A child process of the job's Python gives the written settings to the class that will read them:
+        `TrainingArguments`, TRL's, PEFT's and bitsandbytes' configs, Lightning's Trainer, and the readers of
+        DeepSpeed, accelerate, LLaMA-Factory and axolotl. It imports nothing of yours, sees no card, and ends
+        after 60 s at the latest. gpudoctor leaves out what only the job's machine can settle. If a script
+        computes a setting that may matter, the class is not asked. From a log: texts that only the library
+        prints, in the exception or line that came first.
     False alarms:
-        Settings that a library changes by itself with a warning are not a death.
+        Settings that a library changes by itself with a warning are not a death. If no launch line says how
+        many processes there are, a refusal that depends on it is a warning or a note.
     Remedies:
         Change the setting that the message names.
     References:
@@ -28,4 +49,44 @@ class SettingsRejected(LogCheck):
 
     code = Code("CFG010")
     name = "settings-rejected"
+    reads = frozenset({Reads.CONFIG, Reads.SOURCE, Reads.ENVIRONMENT, Reads.LOG})
+    severity = Severity.ERROR
     log_messages_file = "log_messages.toml"
+
+    def examine(self, patient: Patient) -> Iterator[Finding]:
+        _ = patient.source_and_configs
+        answers = optional(lambda: patient.reader_answers) or ()
+        named = {place for check in OTHERS for finding in check().examine(patient) for place in finding.evidence}
+        for answer in answers:
+            for name in answer.unknown:
+                if name in answer.settings and answer.settings[name] not in named:
+                    yield self._found(answer, say("it has no {name}", name=name), (name,), Severity.ERROR)
+            text = next(iter(answer.refused.values()), "")
+            names = [name for name in answer.settings if re.search(rf"(?<!\w){re.escape(name)}(?!\w)", text)]
+            places = {answer.settings[name] for name in names}
+            if text and named.isdisjoint(places):
+                named |= places
+                yield self._refused(answer, text, tuple(names))
+        for finding in conflicts(self, patient):
+            if named.isdisjoint(finding.evidence):
+                yield finding
+
+    def _refused(self, answer: ReaderAnswer, text: str, names: tuple[str, ...]) -> Finding:
+        shown = mask_text(" ".join(text.split()))[:LONGEST].rstrip(".")
+        taken = [ranks for ranks in answer.ranks if ranks not in answer.refused]
+        severity = Severity.ERROR if answer.sure else Severity.WARNING
+        if taken:
+            shown += say("; it takes them with {ranks} processes", ranks=taken[0])
+            severity = Severity.WARNING if answer.sure and 1 in answer.refused else Severity.NOTE
+        return self._found(answer, shown, names, severity)
+
+    def _found(self, answer: ReaderAnswer, text: str, names: tuple[str, ...], severity: Severity) -> Finding:
+        return self.finding(
+            say("{title}: {reader} refuses the settings: {text}.", title=answer.title, reader=answer.reader, text=text),
+            evidence=tuple(dict.fromkeys(answer.settings[name] for name in names)) or (answer.place,),
+            severity=severity,
+            cost=Cost(breaks=say("the program ends when it reads the settings"))
+            if severity is Severity.ERROR
+            else None,
+            subject=f"{answer.title} {' '.join(names)}",
+        )

@@ -1,16 +1,9 @@
 """CFG005: a key that the reader of its file does not know."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 
 from gpudoctor.analysis.source.built_classes import built, declared_names
-from gpudoctor.analysis.source.target_versions import argument_fields
-from gpudoctor.analysis.source.training_arguments import (
-    EXTENDED,
-    TRAINING_ARGUMENTS,
-    arguments_class,
-    in_a_test,
-    read_by,
-)
+from gpudoctor.analysis.source.training_arguments import EXTENDED, arguments_class, in_a_test, read_by
 from gpudoctor.lang import say
 from gpudoctor.model import Check, Code, Cost, Detail, Finding, Patient, Reads, Setting, Severity
 from gpudoctor.model.records import frozen
@@ -53,16 +46,14 @@ class UnknownKey(Check):
         - Misspelt keys of training arguments (files and calls) and of DeepSpeed, accelerate, LLaMA-Factory,
           axolotl, torchtune and Lightning configs. PEFT and bitsandbytes configs too. The finding names the
           likely key.
-        - Keyword arguments that the installed `TrainingArguments` does not have.
         - Keys that a strict reader refuses.
     Why it hurts:
         Strict readers (accelerate, LLaMA-Factory, DeepSpeed's ZeRO section, Python calls) stop the run. The
         others ignore the key: the run starts with the default, and the intended warm-up or offload is silently
         missing.
     How it knows:
-        It compares each key with the names that the tool accepts. For calls of transformers and PEFT these are
-        the fields of the installed version. For the rest, tables of names with their versions. A key one letter
-        away from a known one is a misspelling. gpudoctor ignores a key far from all of them: it is the user's
+        It compares each key with the names that the tool accepts, from tables with their versions. A key one
+        letter away from a known one is a misspelling. gpudoctor ignores a key far from all of them: it is the user's
         own.
     False alarms:
         A key of the user's own that is spelt almost like a known one.
@@ -83,18 +74,13 @@ class UnknownKey(Check):
         source, configs = patient.source_and_configs
         for file in configs.files:
             if read_by(file.kind, source):
-                fields = argument_fields(patient, file.path, "transformers")
-                yield from self._in_file(file, fields, declared_names(source))
-        yield from self._in_source(patient, source)
+                yield from self._in_file(file, declared_names(source))
+        yield from self._in_source(source)
 
-    def _in_file(
-        self, file: ConfigFile, fields: Mapping[str, frozenset[str]], own: frozenset[str]
-    ) -> Iterator[Finding]:
+    def _in_file(self, file: ConfigFile, own: frozenset[str]) -> Iterator[Finding]:
         names = KINDS.get(file.kind)
         if names is not None and not (file.kind is ConfigKind.PEFT and file.value("peft_type") not in {"LORA", None}):
             keys = known(names) | own
-            for kind in TRAINING_ARGUMENTS if "training-arguments" in names else ():
-                keys |= fields.get(kind, frozenset())
             yield from self._level(file, "", keys, REFUSING.get(file.kind, ""), names[0])
             for section, inside in tables()[names[0]].sections.items():
                 closed = section in tables()[names[0]].closed
@@ -152,51 +138,31 @@ class UnknownKey(Check):
 
     # source
 
-    def _in_source(self, patient: Patient, source: Source) -> Iterator[Finding]:
+    def _in_source(self, source: Source) -> Iterator[Finding]:
         for script in source.scripts:
-            of_transformers = argument_fields(patient, script.path, "transformers")
-            of_peft = argument_fields(patient, script.path, "peft")
             for call in script.calls:
-                root = call.name.split(".", 1)[0]
-                known_call = call.method in CALLS and root in {"peft", "transformers"}
+                known_call = CALLS.get(call.method) if call.name.partition(".")[0] in {"peft", "transformers"} else None
                 base = arguments_class(call) if call.method[:1].isupper() else ""
-                if not (base or known_call) or in_a_test(call):
-                    continue
-                last = base.rpartition(".")[2]
-                if base.startswith("transformers.") and last in TRAINING_ARGUMENTS:
-                    declared = built(call).declared
-                    own = of_transformers.get(last)
-                    keys = (own or tables()["training-arguments"].keys) | declared
-                    yield from self._call(script, call, keys, own is not None, "training-arguments")
-                elif base.startswith("trl.") and last in EXTENDED:
-                    keys = known(("training-arguments", "trl")) | built(call).declared
-                    yield from self._call(script, call, keys, False, "training-arguments")
-                elif known_call:
-                    own = of_peft.get(call.method)
-                    keys = own or tables()[CALLS[call.method]].keys
-                    strict = own is not None and call.method == "LoraConfig"
-                    yield from self._call(script, call, keys, strict, CALLS[call.method])
+                table = known_call or ("training-arguments" if base else "")
+                if table and not in_a_test(call):
+                    further = ("trl",) if base.rpartition(".")[2] in EXTENDED else ()
+                    yield from self._call(script, call, known((table, *further)) | built(call).declared, table)
 
-    def _call(self, script: Script, call: Call, keys: frozenset[str], installed: bool, table: str) -> Iterator[Finding]:
-        renamed = {row.name for row in facts(table)}
+    def _call(self, script: Script, call: Call, keys: frozenset[str], table: str) -> Iterator[Finding]:
+        renamed = {row.name for row in facts(table)} | everywhere()
         for keyword in call.node.keywords:
             name = keyword.arg
-            if name is None or name in keys or name in renamed:
+            near = meant(name, keys) if name is not None and name not in keys | renamed else None
+            if near is None:
                 continue
-            near = meant(name, keys) if name not in everywhere() or installed else None
-            if near is None and not installed:
-                continue
-            raises = call.method != "BitsAndBytesConfig" and (installed or near is not None)
-            text = say("{method} has no argument {name}", method=call.method, name=name) + (
-                say("; did you mean {near}?", near=near) if near else "."
-            )
+            raises = call.method != "BitsAndBytesConfig"
             yield self.finding(
-                text,
+                say("{method} has no argument {name}; did you mean {near}?", method=call.method, name=name, near=near),
                 evidence=(script.span(keyword),),
                 severity=Severity.ERROR if raises else Severity.WARNING,
                 cost=Cost(breaks=say("the call raises a TypeError")) if raises else None,
                 subject=f"{call.span.path}:{keyword.lineno} {name}",
-                detail=UnknownKeyDetail(near=near or "", key=name),
+                detail=UnknownKeyDetail(near=near, key=str(name)),
             )
 
 

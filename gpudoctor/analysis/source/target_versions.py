@@ -7,7 +7,6 @@ import ast
 import json
 import os
 import re
-from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
 
@@ -165,14 +164,6 @@ def installed_version(patient: Patient, name: str) -> str | None:
     built = optional(lambda: patient.torch.version) if name == "torch" else None
     # A build that cannot be read may still have metadata.
     return built if built is not None else optional(lambda: patient.packages.version(name))
-
-
-def argument_fields(patient: Patient, path: str, package: str) -> Mapping[str, frozenset[str]]:
-    """The fields of a package's argument classes; empty where another version than the installed one counts."""
-    found = optional(lambda: patient.argument_fields)
-    if found is None or meant_version(patient, package, path).asked is not None:
-        return {}
-    return found.fields
 
 
 def _asked(patient: Patient, name: str, path: str) -> tuple[Asked, ...]:

@@ -91,6 +91,11 @@ def arguments_class(call: Call) -> str:
     return built(call).of(HF_ROOTS, TRAINING_ARGUMENTS | EXTENDED)
 
 
+def of_arguments(name: str) -> bool:
+    """Whether a dotted name is that of a library's class of training arguments."""
+    return name.partition(".")[0] in HF_ROOTS and name.rpartition(".")[2] in TRAINING_ARGUMENTS | EXTENDED
+
+
 def in_a_test(call: Call) -> bool:
     """Whether a call stands in a unit test: its settings are those of no run."""
     parts = [*call.function.lower().split("."), base_name(call.span.path).lower()]

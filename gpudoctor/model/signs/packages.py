@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 
+from gpudoctor.model.evidence import Setting, SourceSpan
 from gpudoctor.model.records import frozen
 from gpudoctor.model.unavailable import Reading
 
@@ -75,10 +76,21 @@ class TorchBuild:
 
 
 @frozen
-class ArgumentFields:
-    """The fields of argument classes of the installed libraries (`TrainingArguments`, `LoraConfig`)."""
+class ReaderAnswer:
+    """What an installed library's own class says of the settings that it will be given."""
 
-    versions: Mapping[str, str]
-    """Distribution to the version that they were read from."""
-    fields: Mapping[str, frozenset[str]]
-    """Class name to its fields, inherited ones included."""
+    title: str
+    """Whose settings: `train.py:41`, `sft.yaml`."""
+    reader: str
+    """`trl.GRPOConfig 1.16.0`."""
+    place: SourceSpan | Setting
+    settings: Mapping[str, SourceSpan | Setting]
+    """Each setting by the last part of its name."""
+    sure: bool
+    """Whether neither a launch line nor another class can change a value."""
+    ranks: tuple[int, ...]
+    """The numbers of processes that it was asked for: the job's, or some."""
+    refused: Mapping[int, str]
+    """The library's own error, by the number of processes."""
+    unknown: tuple[str, ...] = ()
+    """Settings that it does not have."""

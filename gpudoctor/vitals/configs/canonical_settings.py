@@ -61,7 +61,6 @@ _EPOCH_WORDS: Final = re.compile(r"epoch|轮", re.IGNORECASE)
 _STEP_WORDS: Final = re.compile(r"step|iter|batch|步|批", re.IGNORECASE)
 _STEPPED: Final = words("max_steps max_iters train_iters total_steps train_steps num_train_steps")
 _LONGEST_SUFFIX: Final = 3
-_MOST_PREFIXES: Final = 50
 _STRATEGISTS: Final = frozenset(
     {ConfigKind.HUGGINGFACE, ConfigKind.LLAMA_FACTORY, ConfigKind.AXOLOTL, ConfigKind.SECTIONS}
 )
@@ -86,7 +85,7 @@ def canonical(flat: Flat, kind: ConfigKind, text: str) -> dict[str, tuple[Said, 
             said.setdefault(name, []).append(Said(value=value, unit=row.unit, key=entry.key))
     if kind in _STRATEGISTS:
         _obey_strategies(said, flat, kind)
-    return {name: tuple(items) for name, items in said.items()}
+    return {name: tuple(items) for name, items in said.items() if items}
 
 
 @frozen(kw_only=False)
@@ -237,33 +236,19 @@ def _obey_strategies(said: dict[str, list[Said]], flat: Flat, kind: ConfigKind) 
     """The Trainer's `*_strategy` keys decide whether the `*_steps` beside them are used at all."""
     # The Trainer evaluates only when a strategy asks for it; axolotl's eval_steps is such an asking.
     needed = kind in {ConfigKind.HUGGINGFACE, ConfigKind.LLAMA_FACTORY}
-    prefixes = {_prefix(key) for key in flat.entries if key.endswith("_strategy")} | ({""} if needed else set())
-    for prefix in list(prefixes)[:_MOST_PREFIXES]:
-        _strategy(said, flat, prefix, "logging_period", ("logging_strategy",), needed=False)
-        _strategy(said, flat, prefix, "save_period", ("save_strategy",), needed=False)
-        _strategy(said, flat, prefix, "evaluation_period", ("eval_strategy", "evaluation_strategy"), needed=needed)
-
-
-def _strategy(
-    said: dict[str, list[Said]], flat: Flat, prefix: str, name: str, keys: tuple[str, ...], *, needed: bool
-) -> None:
-    entry = next((flat.entries[prefix + key] for key in keys if prefix + key in flat.entries), None)
-    if entry is None and not needed:
-        return
-    kept = entry is not None and not entry.interpolated and entry.value == "steps"
-    here = [item for item in said.get(name, ()) if _prefix(item.key) == prefix]
-    if not kept:
-        said[name] = [item for item in said.get(name, ()) if item not in here]
-        if not said[name]:
-            del said[name]
-        if entry is not None and entry.value == "epoch":
+    for name, keys in _STRATEGIES.items():
+        for entry in (item for item in flat.entries.values() if item.last in keys and item.value == "epoch"):
             said.setdefault(name.replace("period", "epochs"), []).append(Said(value=1, unit="{epoch}", key=entry.key))
-    elif name == "evaluation_period" and not here and entry is not None:
-        # transformers: eval_steps defaults to logging_steps when the strategy is "steps".
-        for item in said.get("logging_period", ()):
-            if item.key == prefix + "logging_steps" and prefix + "eval_steps" not in flat.entries:
-                said.setdefault(name, []).append(Said(value=item.value, unit="step", key=item.key))
+        for item in list(said.get(name, ())):
+            prefix = item.key[: item.key.rfind(".") + 1]
+            written = next((flat.entries[prefix + key] for key in keys if prefix + key in flat.entries), None)
+            steps = not needed or name != "evaluation_period" if written is None else written.value == "steps"
+            if not steps:
+                said[name].remove(item)
 
 
-def _prefix(key: str) -> str:
-    return key[: key.rfind(".") + 1]
+_STRATEGIES: Final = {
+    "logging_period": ("logging_strategy",),
+    "save_period": ("save_strategy",),
+    "evaluation_period": ("eval_strategy", "evaluation_strategy"),
+}

@@ -24,7 +24,6 @@ def _said(text: str, name: str) -> list[object]:
         (OWN + "  profile_freq: 10\n", "profile_period", 10),
         (HF + "save_steps: 5\n", "save_period", 5),
         (HF + "eval_strategy: steps\neval_steps: 5\n", "evaluation_period", 5),
-        (HF + "eval_strategy: steps\nlogging_steps: 3\n", "evaluation_period", 3),
         (PL + "  val_check_interval: 100\n", "evaluation_period", 100),
         (PL + "  callbacks:\n  - class_path: ModelCheckpoint\n    init_args:\n      every_n_train_steps: 9\n",
          "save_period", 9),

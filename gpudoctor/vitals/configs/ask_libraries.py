@@ -1,0 +1,191 @@
+"""Asks the libraries that will read the settings, in the target's interpreter: one child, ended if it hangs.
+
+Nothing of the user's is imported: the child is isolated, stands in an empty folder, and sees no card and no network.
+"""
+
+import ast
+import json
+import os
+import re
+import signal
+import subprocess
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Any, Final
+
+from gpudoctor.analysis.source.config_links import world_size
+from gpudoctor.analysis.source.declared_settings import Setup, Written, base_name, from_entry, from_keyword
+from gpudoctor.analysis.source.training_arguments import in_a_test, of_arguments, read_by, training_arguments
+from gpudoctor.lang import say
+from gpudoctor.model import Patient, Unavailable
+from gpudoctor.model.records import frozen
+from gpudoctor.model.signs.configs import ConfigFile, ConfigKind
+from gpudoctor.model.signs.packages import ReaderAnswer
+from gpudoctor.model.unavailable import optional
+from gpudoctor.vitals.configs.config_text import key_tables
+from gpudoctor.vitals.packages import normalise
+
+SECONDS: Final = 60.0
+"""Longest wait for all answers: cold imports of torch and a library from a network disk."""
+_RANKS: Final = (1, 2, 4, 8, 16)
+"""Numbers of processes that are tried where no launch line tells the job's."""
+_UNKNOWN: Final = object()
+
+
+@frozen(kw_only=False)
+class _Question:
+    """Settings, and the class that is asked about them."""
+
+    title: str
+    row: Mapping[str, Any]
+    """The row of `readers` in keys.toml."""
+    reader: str
+    items: Mapping[str, Written]
+    """Dotted name below the section to the setting; indexes of lists are names of digits."""
+    choice: bool = False
+    """Whether another class of the family may read them."""
+
+
+def read_answers(patient: Patient) -> tuple[ReaderAnswer, ...]:
+    """What the libraries say; raises `Unavailable` where nothing is to be read by an installed one."""
+    asked = [(question, values) for question in _questions(patient) if (values := _values(question)) is not None]
+    if not asked:
+        raise Unavailable("no settings that a library's own class will read are written out")
+    packages, world = patient.packages, world_size(patient)
+    versions = {item.reader: packages.version(normalise(item.reader.partition(".")[0])) for item, _ in asked}
+    there = [(question, values) for question, values in asked if versions[question.reader]]
+    if not there:
+        absent = say(", ".join(sorted({reader.partition(".")[0] for reader in versions})))
+        raise Unavailable("not installed in {prefix}: {libraries}", libraries=absent, prefix=packages.prefix)
+    ranks = (world,) if world else _RANKS
+    said = _ask(
+        packages.executable,
+        [
+            {"family": "", "how": "", "fixed": {}, **question.row}
+            | {"reader": question.reader, "choice": question.choice, "values": values, "ranks": ranks}
+            for question, values in there
+        ],
+    )
+    return tuple(
+        ReaderAnswer(
+            title=question.title,
+            reader=f"{question.reader} {versions[question.reader]}",
+            place=next(iter(question.items.values())).place,
+            settings={name.rpartition(".")[2]: item.place for name, item in question.items.items()},
+            sure=not question.choice and all(item.sure for item in question.items.values()),
+            ranks=ranks,
+            refused={int(count): text for count, text in answer["refused"].items()},
+            unknown=() if question.choice else tuple(answer["unknown"]),
+        )
+        for (question, _), answer in zip(there, said, strict=False)
+        if "absent" not in answer
+    )
+
+
+def _ask(python: str, questions: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """The answers until the child ended, or was ended."""
+    with tempfile.TemporaryDirectory(prefix="gpudoctor-ask-", ignore_cleanup_errors=True) as folder:
+        kept = {name: os.environ[name] for name in ("PATH", "LD_LIBRARY_PATH", "LANG") if name in os.environ}
+        home = dict.fromkeys(("HOME", "HF_HOME", "TMPDIR", "XDG_CACHE_HOME", "TRITON_CACHE_DIR"), folder)
+        off = {"CUDA_VISIBLE_DEVICES": "", "HF_HUB_OFFLINE": "1", "OMP_NUM_THREADS": "1", "DS_ACCELERATOR": "cpu"}
+        child = subprocess.Popen(
+            [python, "-I", "-B", str(Path(__file__).with_name("library_child.py"))],
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, cwd=folder,
+            env={**kept, **home, **off}, start_new_session=True, text=True, encoding="utf-8", errors="replace",
+        )  # fmt: skip
+        try:
+            said, _ = child.communicate(json.dumps(questions), timeout=SECONDS)
+        except subprocess.TimeoutExpired:
+            with suppress(ProcessLookupError):
+                os.killpg(child.pid, signal.SIGKILL)
+            said, _ = child.communicate()
+    return [json.loads(line) for line in said.splitlines() if line.endswith("}")]
+
+
+def _questions(patient: Patient) -> Iterator[_Question]:
+    rows, source, configs = key_tables()["readers"], optional(lambda: patient.source), optional(lambda: patient.configs)
+    row, parsed = rows["huggingface"], _parsed_class(patient)
+    for setup in training_arguments(patient):
+        if setup.call is not None:
+            reader = _built_class(setup)
+        else:
+            reader = (row["reader"] if parsed is None else parsed) if setup.kind in _PARSED else ""
+        items = setup.items if setup.file is None else _items(setup.file, "")
+        if reader:
+            yield _Question(setup.title, row, reader, items, setup.call is None and parsed is None)
+    for file in configs.files if configs is not None else ():
+        row = rows.get(file.kind.value)
+        if row is not None and file.kind is not ConfigKind.HUGGINGFACE and read_by(file.kind, source):
+            yield _Question(base_name(file.path), row, row["reader"], _items(file, row.get("section", "")))
+    for script in source.scripts if source is not None else ():
+        for row in rows.values():
+            for call in script.calls_to(*row.get("calls", "").split()):
+                items = {name: item for name in call.keywords if (item := from_keyword(script, call, name))}
+                if items and not call.open_ended and not call.node.args and not in_a_test(call):
+                    yield _Question(f"{base_name(script.path)}:{call.span.line}", row, call.name, items)
+
+
+_PARSED: Final = frozenset({ConfigKind.HUGGINGFACE, None})
+"""Files, and launch lines, that a parser of transformers reads."""
+
+
+def _built_class(setup: Setup) -> str:
+    """The library's class that a call makes of all that is written in it, else ""."""
+    call, name = setup.call, setup.class_name
+    if call is None or call.name != name or call.open_ended or len(call.node.args) > 1 or in_a_test(call):
+        return ""
+    return name if name.partition(".")[0] in {"transformers", "trl"} else ""
+
+
+def _parsed_class(patient: Patient) -> str | None:
+    """The library's class that the program's parser fills; "" for a class of its own, None without a parser."""
+    source, found = optional(lambda: patient.source), None
+    for script in source.scripts if source is not None else ():
+        for call in script.calls_to("transformers.HfArgumentParser", "trl.TrlParser"):
+            names = [script.imports.get(node.id, "") for node in ast.walk(call.node) if isinstance(node, ast.Name)]
+            found = next(filter(of_arguments, names), found or "")
+    return found
+
+
+def _items(file: ConfigFile, section: str) -> dict[str, Written]:
+    below = section.split(".") if section else []
+    return {
+        ".".join(entry.parts[len(below) :]): from_entry(file, entry)
+        for entry in file.entries.values()
+        if [*entry.parts[: len(below)]] == below
+    }
+
+
+def _values(question: _Question) -> dict[str, Any] | None:
+    """The settings as the class takes them; None where a value that may matter is not known."""
+    left, free = (question.row.get(name, "").split() for name in ("left", "free"))
+    values: dict[str, Any] = {}
+    for name, item in question.items.items():
+        *outer, last = name.split(".")
+        value = _value(item)
+        if name.partition(".")[0] in left or (value is _UNKNOWN and (name in free or item.file is not None)):
+            continue
+        if value is _UNKNOWN:
+            return None
+        inner = values
+        for part in outer:
+            inner = inner.setdefault(part, {})
+        inner[last] = value
+    return {name: _lists(value) for name, value in values.items()}
+
+
+def _value(item: Written) -> Any:
+    if item.known:
+        return list(item.value) if isinstance(item.value, tuple) else item.value
+    if item.node is not None:
+        with suppress(ValueError, TypeError, SyntaxError):
+            return ast.literal_eval(item.node)
+    return item.word if re.match(r"torch\.\w+$", item.node_text) else _UNKNOWN
+
+
+def _lists(value: Any) -> Any:
+    """Mappings whose names are all indexes, as the lists that they were."""
+    made = {name: _lists(inner) for name, inner in value.items()} if isinstance(value, dict) else value
+    return list(made.values()) if made and isinstance(made, dict) and all(name.isdigit() for name in made) else made
