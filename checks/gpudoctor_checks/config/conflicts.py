@@ -36,11 +36,11 @@ def _table() -> dict[str, Any]:
     return raw
 
 
-def conflicts(check: Check, patient: Patient) -> Iterator[Finding]:
-    """A check's findings: its rows, in every case that has their sides."""
+def conflicts(check: Check, patient: Patient, code: str = "") -> Iterator[Finding]:
+    """A check's findings: its rows, or another one's, in every case that has their sides."""
     said = set()
     for row in _table()["rows"]:
-        when = [condition.split() for condition in row["when"]] if row["code"] == check.code else []
+        when = [condition.split() for condition in row["when"]] if row["code"] == (code or check.code) else []
         for case in _cases(patient) if when else ():
             first = case[when[0][0]] if case.keys() == {side for side, *_ in when} else None
             kind = "" if first is None else first.kind.value if first.kind else first.class_name.rpartition(".")[2]

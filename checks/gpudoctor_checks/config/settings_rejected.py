@@ -8,16 +8,14 @@ from gpudoctor.model import Check, Code, Cost, Finding, Patient, Reads, Severity
 from gpudoctor.model.redaction import mask_text
 from gpudoctor.model.signs.packages import ReaderAnswer
 from gpudoctor.model.unavailable import optional
+from gpudoctor_checks.api_facts import facts
 from gpudoctor_checks.config.conflicts import conflicts
-from gpudoctor_checks.config.deprecated_key import DeprecatedKey
-from gpudoctor_checks.config.precision_conflict import PrecisionConflict
-from gpudoctor_checks.config.quantisation_conflict import QuantisationConflict
-from gpudoctor_checks.config.unknown_key import UnknownKey
+from gpudoctor_checks.config.known_keys import known, meant
 
 LONGEST = 300
 """Characters of a library's message."""
-OTHERS = (UnknownKey, DeprecatedKey, PrecisionConflict, QuantisationConflict)
-"""Checks that name the same with a cure: what they say of a line is not said again."""
+OTHERS = ("CFG001", "CFG008")
+"""Checks with rows of their own: what they say of a line is not said again."""
 
 
 class SettingsRejected(Check):
@@ -25,21 +23,20 @@ class SettingsRejected(Check):
 
     What it finds:
         - Before the run: settings that the installed library's own class refuses.
-        - From a log: a job that died because a library tests its settings at the start. Sizes that do not
-          divide, a precision that the GPU lacks, an evaluation strategy that does not fit the saving, a wrong
-          command line.
+        - Settings of two files or calls that their readers refuse together, or ignore.
+        - From a log: a job that died because a library tests its settings at the start.
     Why it hurts:
         The job waits in the queue and ends in its first seconds.
     How it knows:
-        A child process of the job's Python gives the written settings to the class that will read them:
-        `TrainingArguments`, TRL's, PEFT's and bitsandbytes' configs, Lightning's Trainer, and the readers of
-        DeepSpeed, accelerate, LLaMA-Factory and axolotl. It imports nothing of yours, sees no card, and ends
+        A child process of the job's Python gives the written settings to the class that will read them. These
+        are the classes of transformers, TRL, PEFT, bitsandbytes and Lightning. DeepSpeed, accelerate,
+        LLaMA-Factory and axolotl have readers, too. The child imports nothing of yours, sees no card, and ends
         after 60 s at the latest. gpudoctor leaves out what only the job's machine can settle. If a script
-        computes a setting that may matter, the class is not asked. From a log: texts that only the library
-        prints, in the exception or line that came first.
+        computes a setting that may matter, the class is not asked. Combinations come from a table. From a log:
+        texts that only the library prints, in the exception or line that came first.
     False alarms:
-        Settings that a library changes by itself with a warning are not a death. If no launch line says how
-        many processes there are, a refusal that depends on it is a warning or a note.
+        Settings that a library changes by itself with a warning are not a death. A refusal may depend on the
+        number of processes: without a launch line it is a warning or a note.
     Remedies:
         Change the setting that the message names.
     References:
@@ -56,15 +53,18 @@ class SettingsRejected(Check):
     def examine(self, patient: Patient) -> Iterator[Finding]:
         _ = patient.source_and_configs
         answers = optional(lambda: patient.reader_answers) or ()
-        named = {place for check in OTHERS for finding in check().examine(patient) for place in finding.evidence}
+        named = {place for code in OTHERS for finding in conflicts(self, patient, code) for place in finding.evidence}
+        renamed = {row.name for row in facts("training-arguments")}
         for answer in answers:
             for name in answer.unknown:
-                if name in answer.settings and answer.settings[name] not in named:
+                near = meant(name, known(("training-arguments", "trl")))
+                if name in answer.settings and name not in renamed and near is None:
                     yield self._found(answer, say("it has no {name}", name=name), (name,), Severity.ERROR)
             text = next(iter(answer.refused.values()), "")
             names = [name for name in answer.settings if re.search(rf"(?<!\w){re.escape(name)}(?!\w)", text)]
             places = {answer.settings[name] for name in names}
-            if text and named.isdisjoint(places):
+            old = any(row.value and row.value in text for row in facts("training-values"))
+            if text and not old and named.isdisjoint(places):
                 named |= places
                 yield self._refused(answer, text, tuple(names))
         for finding in conflicts(self, patient):
