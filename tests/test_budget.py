@@ -27,7 +27,7 @@ BUDGETS = {
         ],
     ),
     "model, text, lang, errors, testing": (
-        7182,
+        7195,
         [
             "gpudoctor/model",
             "gpudoctor/text.py",
@@ -59,10 +59,10 @@ BUDGETS = {
         13364,
         ["gpudoctor/report", "gpudoctor/ui", "gpudoctor/cli", "gpudoctor/watch", "gpudoctor/agents"],
     ),
-    "checks": (23532, ["checks"]),
+    "checks": (23581, ["checks"]),
     "rules": (5303, ["rules"]),
-    "the rest of vitals and analysis": (11568, ["gpudoctor"]),
-    "tests": (54293, ["tests"]),
+    "the rest of vitals and analysis": (11731, ["gpudoctor"]),
+    "tests": (54332, ["tests"]),
     "benchmarks": (7877, ["benchmarks"]),
 }
 """Group: lines, folders or files. A file belongs to the first group that names it or a folder above it."""
