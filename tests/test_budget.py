@@ -39,7 +39,7 @@ BUDGETS = {
         ],
     ),
     "engine, mend": (4646, ["gpudoctor/engine", "gpudoctor/mend"]),
-    "source": (11693, ["gpudoctor/vitals/source", "gpudoctor/analysis/source"]),
+    "source": (11689, ["gpudoctor/vitals/source", "gpudoctor/analysis/source"]),
     "logs": (
         6156,
         [
