@@ -64,6 +64,10 @@ _STEPS = {
         say("split the samples once, by a fixed seed, and check that both parts are disjoint"),
         "train, valid = torch.utils.data.random_split(dataset, [0.9, 0.1], torch.Generator().manual_seed(0))",
     ),
+    "TRAIN004-padding": (
+        say("leave positions without a label out of the metric"),
+        "real = labels != -100; accuracy = (predictions[real] == labels[real]).mean()",
+    ),
     "TRAIN005-tokens": (
         say("train the rows of the new tokens"),
         'LoraConfig(..., modules_to_save=["embed_tokens", "lm_head"])   # their names in the model',

@@ -1,27 +1,34 @@
-"""TRAIN004: an evaluation that says too much: training samples in it."""
+"""TRAIN004: an evaluation that says too much: training samples in it, positions without a label."""
 
 from collections.abc import Iterator
 
 from gpudoctor.analysis.run.training import data
 from gpudoctor.lang import say
-from gpudoctor.model import Check, Code, Finding, Patient, Reads, Severity, Threshold
+from gpudoctor.model import Check, Code, Finding, Patient, Reads, Severity
 from gpudoctor.model.unavailable import Unavailable
+from gpudoctor.text import percent
+
+_SHARE = 0.02
+"""Common samples of those looked at that are too many: public sets have up to 3 % near duplicates, fewer exact ones."""
 
 
 class EvaluationOverlap(Check):
-    """The evaluation contains what the model was trained on.
+    """The evaluation contains what the model was trained on, or counts what has no label.
 
     What it finds:
-        In a recording: samples of the evaluation that are also in the training.
+        In a recording:
+        - samples of the evaluation that are also in the training
+        - a share of right labels, of transformers' `compute_metrics`, that is one of all positions
     Why it hurts:
         The number looks better than the model is, and decides on checkpoints and settings.
     How it knows:
-        From a recording: hashes of the samples that both loaders gave, without their padding.
+        From a recording: hashes of the samples that both loaders gave, without their padding. A logged number
+        that equals a share of all positions, and not of those with a label.
     False alarms:
         An evaluation on training samples beside one on others is on purpose, and not reported. Samples of few
         numbers are equal by chance; they are not compared. Augmented samples are never equal, so none are found.
     Remedies:
-        Split the samples once, by a fixed seed, before anything else.
+        Split the samples once, by a fixed seed, before anything else. Leave labels of -100 out of the metric.
     References:
         - https://scikit-learn.org/stable/common_pitfalls.html#data-leakage
     """
@@ -31,24 +38,21 @@ class EvaluationOverlap(Check):
     reads = frozenset({Reads.RECORDING})
     severity = Severity.WARNING
     judges = "evaluation"
-    thresholds = (
-        Threshold(
-            name="share",
-            default=0.02,
-            unit="1",
-            source="convention: public sets have up to 3 % near duplicates, fewer exact ones",
-            meaning="Fewer common samples, of those looked at, are not reported.",
-        ),
-    )
 
     def examine(self, patient: Patient) -> Iterator[Finding]:
-        common, evaluated = data.overlap(patient.recording)
         if data.EVALUATION not in data.looks(patient.recording):
             raise Unavailable(say("no evaluation was seen in the recording"))
-        again, of = data.repeated(patient.recording)
-        # A training set of few different samples repeats itself: chance, and nothing to split.
-        if common > 1 and common >= self.limit("share") * evaluated and again <= 0.1 * of:
+        for name, value, real in data.padded(patient.recording):
             message = say(
-                "{common} of {rows} evaluation samples looked at are also in training.", common=common, rows=evaluated
+                "{name} of {value} counts positions without a label as well; of those with one {real} are right.",
+                name=name,
+                value=percent(value),
+                real=percent(real),
             )
-            yield data.shown(self, patient, "samples", message, common / evaluated, role=data.EVALUATION)
+            breaks, severity = say("the metric is wrong"), Severity.WARNING
+            yield data.shown(self, patient, "padding", message, value, data.EVALUATION, breaks, severity)
+        common, rows, again, of = data.overlap(patient.recording)
+        # A training set of few different samples repeats itself: chance, and nothing to split.
+        if common > 1 and common >= _SHARE * rows and again <= 0.1 * of:
+            message = say("{common} of {rows} evaluation samples seen are also in training.", common=common, rows=rows)
+            yield data.shown(self, patient, "samples", message, common / rows, data.EVALUATION)

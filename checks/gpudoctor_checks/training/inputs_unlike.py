@@ -74,9 +74,7 @@ class InputsUnlike(Check):
         mean, convolves = float(last.get("mean") or 0.0), int(last.get("dims") or 0) >= 4
         pixels = last.get("rounded") == last.get("of") and least >= 0.0 and _BRIGHT <= most <= 255.0 and mean > 1.0
         if pixels and (shape[1] in _IMAGE if convolves else shape[-1] >= 256):
-            message = say(
-                "{layer}, the first layer, is given raw pixels, up to {most}.", layer=layer, most=number(most)
-            )
+            message = say("The first layer is given raw pixels, up to {most}.", most=number(most))
             severity = Severity.NOTE if "Norm" in f"{layer} {last.get('next')}" else None
             yield data.shown(self, patient, "pixels", message, most, severity=severity)
         if convolves and len(shape) == 4 and shape[3] in _IMAGE and shape[1] == shape[2] >= _SMALL:
@@ -88,7 +86,7 @@ class InputsUnlike(Check):
         shares = [int(item.get("constant") or 0) * int(item.get("rows")) / int(item.get("of")) for item in wide]
         if sum(int(item.get("rows")) for item in wide) >= _LEAST and (share := min(shares)) >= _CONSTANT:
             message = say("{share} of the first layer's input is the same in all samples.", share=percent(share))
-            same = say("all samples are alike to the model") if share == 1.0 else None
+            same = say("all samples are alike to the model") if share == 1.0 else ""
             yield data.shown(self, patient, "constant", message, share, breaks=same)
 
     def _attention(self, patient: Patient, seen: data.Looks, calls: Sequence[Record]) -> Iterator[Finding]:
@@ -100,10 +98,7 @@ class InputsUnlike(Check):
         share = pads / max(1, seen.total("tokens"))
         if (masked or (bare and not last.get("mask"))) and share >= _SEEN:
             how = say("its mask does not hide them") if masked else say("it is given no mask")
-            part = percent(share)
-            message = say(
-                "Attention sees {seen:,} padding tokens, {part} of all: {how}.", seen=pads, part=part, how=how
-            )
+            message = say("Attention sees {seen:,} padding tokens: {how}.", seen=pads, how=how)
             yield data.shown(self, patient, "attended", message, share)
 
     def _rows(self, patient: Patient, seen: data.Looks) -> Iterator[Finding]:
@@ -112,7 +107,7 @@ class InputsUnlike(Check):
         if jumps > 0.01 * tokens:
             message = say("Position ids jump {jumps:,} times within {tokens:,} tokens.", jumps=jumps, tokens=tokens)
             yield data.shown(self, patient, "positions", message, jumps / tokens)
-        (again, rows), loader = data.repeated(patient.recording), seen.records[-1].get("loader")
+        (*_, again, rows), loader = data.overlap(patient.recording), seen.records[-1].get("loader")
         records = [item for rank in patient.recording.ranks for item in rank.of("loader") if item.get("id") == loader]
         once = bool(records) and (records[-1].get("order") or records[-1].get("iterable"))
         # A small world has few different samples, so this is a note.

@@ -61,20 +61,13 @@ class LabelsMisplaced(Check):
         shares = [hit / count if count else 0.0 for hit, count in zip(hits, of, strict=True)]
         best = max(range(len(shares)), key=shares.__getitem__)
         if of[0] >= _LABELS and shares[best] >= _MATCH and sorted(shares)[-2] < _OTHER:
+            part = percent(shares[best])
             if best > 1:
                 breaks = say("the model learns another text than it is given")
-                message = say(
-                    "{hits:,} of {of:,} labels are the token after the next one: the labels are shifted twice.",
-                    hits=hits[best],
-                    of=of[best],
-                )
+                message = say("{part} of the labels are the token after the next: they are shifted twice.", part=part)
                 yield data.shown(self, patient, "twice", message, shares[best], breaks=breaks)
             elif not best and not last.get("several"):
-                message = say(
-                    "{hits:,} of {of:,} labels are the very token that the model sees there: it learns to copy.",
-                    hits=hits[0],
-                    of=of[0],
-                )
+                message = say("{part} of the labels are the token at their place: the model learns to copy.", part=part)
                 yield data.shown(self, patient, "copy", message, shares[0])
         labels, pads = int(last.get("labels") or 0), int(last.get("pads") or 0)
         # Classes of tokens may have the padding's number, and are no tokens.
@@ -89,10 +82,8 @@ class LabelsMisplaced(Check):
         few = opened < max(_ROWS, _SHARE * left) or rows - left < _ROWS
         if not few and opened == seen.total("opened_left"):
             message = say(
-                "{opened:,} of {left:,} rows padded at the left are trained from their first token, and none of "
-                "{others:,} others. The mask of the prompt lies on the padding.",
+                "{opened:,} of {left:,} rows padded at the left train their prompt: its mask lies on the padding.",
                 opened=opened,
                 left=left,
-                others=rows - left,
             )
             yield data.shown(self, patient, "prompt", message, opened / left)

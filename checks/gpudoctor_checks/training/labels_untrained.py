@@ -1,6 +1,7 @@
 """TRAIN001: labels that are missing: of rows, of whole batches, of the end token."""
 
 from collections.abc import Iterator
+from itertools import islice
 
 from gpudoctor.analysis.run.training import data
 from gpudoctor.lang import say
@@ -50,12 +51,11 @@ class LabelsUntrained(Check):
     )
 
     def examine(self, patient: Patient) -> Iterator[Finding]:
-        held = [(role, seen.holding("labels")) for role, seen in data.looks(patient.recording).items()]
-        found = {role: seen for role, seen in held if seen is not None}
+        seen = data.looks(patient.recording)
+        found = {role: labelled for role in seen if (labelled := seen[role].holding("labels")) is not None}
         if not found:
             raise Unavailable(say("no batch with a label for each token was seen"))
-        for role, seen in found.items():
-            yield from self._rows(patient, role, seen)
+        yield from islice((one for role, its in found.items() for one in self._rows(patient, role, its)), 1)
         ended = found[data.TRAINING].holding("eos") if data.TRAINING in found else None
         if ended is not None:
             yield from self._end(patient, ended)
@@ -75,8 +75,8 @@ class LabelsUntrained(Check):
             why=say(": most fill the whole width, so their answers were cut off") if full else "",
             nan=say("; {empty:,} batches have none at all: a loss of 0 / 0", empty=empty) if empty else "",
         )
-        breaks = say("the loss of such batches is NaN") if empty else None
-        yield data.shown(self, patient, "cut" if full else "rows", message, none / rows, role=role, breaks=breaks)
+        breaks = say("the loss of such batches is NaN") if empty else ""
+        yield data.shown(self, patient, "cut" if full else "rows", message, none / rows, role, breaks)
 
     def _end(self, patient: Patient, seen: data.Looks) -> Iterator[Finding]:
         rows, untrained, ends = seen.total("rows"), seen.total("unended"), seen.records[-1].get("eos")

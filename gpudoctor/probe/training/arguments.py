@@ -22,9 +22,8 @@ _MODELS, _TESTS = 32, 64
 """Models that are looked at, and calls of each in evaluations."""
 _ROWS, _COLUMNS, _NUMBERS = 64, 8192, 1024
 """Rows of a batch that are looked at, tokens and numbers of each."""
-_OFFSETS = 3
-"""By how many places less one the targets of a loss may be shifted against the tokens."""
-_LOSS = "NllLossBackward0"
+_LOSS, _OFFSETS = "NllLossBackward0", 3
+"""Whose targets are looked at; by how many places less one they may be shifted against the tokens."""
 _NO_MASK = ("labels", "token_type_ids", "position_ids", "targets", "target", "y")
 _NO_TOKENS = (*_NO_MASK, "attention_mask", "mask", "decoder_attention_mask")
 
@@ -59,13 +58,7 @@ class Known:
         first = weighed[0] if weighed and not isinstance(weighed[0], torch.nn.Embedding) else None
         self.first, self.attention = _weakly(first), _weakly(attention)
         """The first layer with weights, where it takes numbers; an attention."""
-        weight = _weight(first)
-        self.lazy = weight is not None and torch.nn.parameter.is_lazy(weight)
-        self.layer = {
-            "layer": type(first).__name__,
-            "dims": weight.dim() if type(weight) is torch.nn.Parameter and not self.lazy else None,
-            "next": type(weighed[1]).__name__ if len(weighed) > 1 else None,
-        }
+        self.next = type(weighed[1]).__name__ if len(weighed) > 1 else None
 
 
 class Arguments(Look):
@@ -111,10 +104,7 @@ class Arguments(Look):
         if known is None:
             if len(self._known) >= _MODELS or isinstance(module, self._torch.jit.ScriptModule):
                 return
-            known = Known(self._torch, module, self._probe.training["batches"].words)
-            if known.lazy:  # its first call gives it weights
-                return
-            self._known[id(module)] = known
+            known = self._known[id(module)] = Known(self._torch, module, self._probe.training["batches"].words)
         known.looks += 1
         if self.due(known.looks):
             with self.charged():
@@ -190,8 +180,10 @@ class Arguments(Look):
         # Zeros are rare words, or borders, if others differ.
         counts = [part == part.round(), torch.isfinite(part), alike & ((low != 0) | alike.all())]
         vector = torch.stack([low.amin(), high.amax(), part.mean(), *(count.sum().to(part.dtype) for count in counts)])
-        fields = {**known.layer, "kind": "layer", "model": known.name, "shape": list(value.shape)}
-        fields |= {"of": part.numel(), "rows": len(part), "step": self._probe.steps.index}
+        layer, weight = known.first(), _weight(known.first())
+        dims = weight.dim() if type(weight) is torch.nn.Parameter else None
+        fields = {"kind": "layer", "model": known.name, "layer": type(layer).__name__, "dims": dims, "next": known.next}
+        fields |= {"shape": list(value.shape), "of": part.numel(), "rows": len(part), "step": self._probe.steps.index}
 
         def note(values: list[float]) -> None:
             more = {name: value for name, value in zip(("least", "most", "mean"), values) if value - value == 0.0}
@@ -232,8 +224,7 @@ class Arguments(Look):
         each = target.numel() // rows
         if each not in (wide, wide - 1):
             return None
-        labels = target.detach().reshape(rows, each)[:_ROWS, :_COLUMNS]
-        ids = ids[:_ROWS, :_COLUMNS]
+        labels, ids = target.detach().reshape(rows, each)[:_ROWS, :_COLUMNS], ids[:_ROWS, :_COLUMNS]
         ignored, pad = node._saved_ignore_index, self._probe.training["batches"].words.pad
         counted = (labels >= 0) & (labels != ignored)
         twice = counted[:, 1:] & (labels[:, 1:] == pad) & (labels[:, :-1] == pad) if pad is not None else counted[:, :0]

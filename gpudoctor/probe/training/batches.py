@@ -86,10 +86,9 @@ class Batches(Look):
 
     def _facts(self, entry: Any) -> dict[str, Any]:
         """How many samples a loader gives, and where the program makes its batches: its collate function, else its data
-        set; the tokenizer is looked for on the way.
+        set, else the loader; the tokenizer is looked for on the way.
         """
-        loader = entry.made()
-        fields: dict[str, Any] = {"loader": entry.number, "samples": length(getattr(loader, "sampler", None))}
+        loader, place = entry.made(), (entry.facts["path"], entry.facts["line"])
         owners = [getattr(loader, "collate_fn", None)]
         for owner in islice(owners, 8):
             if isinstance(getattr(owner, "eos_token_id", None), int):
@@ -99,10 +98,11 @@ class Batches(Look):
             with suppress(ValueError):  # a cell that is not filled yet
                 owners += [cell.cell_contents for cell in getattr(owner, "__closure__", None) or ()]
         codes = [_code(owner, "__call__") for owner in owners[:8]]
-        for code in (*codes, _code(getattr(loader, "dataset", None), "__getitem__")):
-            if code is not None and self._probe.places.is_user(code):
-                return {**fields, "path": code.co_filename, "line": code.co_firstlineno}
-        return fields
+        codes += [_code(getattr(loader, "dataset", None), "__getitem__")]
+        mine = (code for code in codes if code is not None and self._probe.places.is_user(code))
+        path, line = next(((code.co_filename, code.co_firstlineno) for code in mine), place)
+        samples = length(getattr(loader, "sampler", None))
+        return {"loader": entry.number, "samples": samples, "path": path, "line": line}
 
     # -- text
 

@@ -41,6 +41,8 @@ class Logged(Look):
 
     def heard(self, by: str, args: Any, kwargs: Any) -> None:
         """A call that logs."""
+        if by not in _WORDS and self._by in _WORDS[1:]:
+            self.again()  # what was printed, and what it cost, counts no more
         count = self._budget.count + 1
         if (count <= _FIRST or self._budget.due()) and (by not in _WORDS or self._by in _WORDS):
             with self.charged():
@@ -53,8 +55,8 @@ class Logged(Look):
             given = (vars(given[by == "logging"]).get(_ATTRIBUTES[by]),)
         pairs = [(name, self._number(value)) for name, value in islice(_pairs(given), 2 * _NAMES)]
         numbers = [(name, number) for name, number in pairs if type(name) is str and number is not None]
-        if numbers and (not self._by or (self._by in _WORDS and by not in _WORDS)):
-            self._by, self._series = by, {}
+        if numbers and not self._by:
+            self._by = by
         if numbers and by == self._by:
             self._place = self.place()
         for name, number in numbers:

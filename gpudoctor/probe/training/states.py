@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import sys
 from collections.abc import Mapping
 from itertools import islice
 from typing import TYPE_CHECKING, Any
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
 HOOK = "states"
 _FILES, _KEYS = 16, 24
 """Files and loads of weights that are kept; names that are looked at in one file."""
-_SAVES, _LONGEST = 32, 64
+_SAVES, _LONGEST, _MOST = 32, 64, 1 << 23
 """Saves whose sizes are kept, the first ones; characters of a file's name."""
 _BESIDE = {"optimizer": ("optimizer.pt", "optimizer.bin"), "schedule": ("scheduler.pt", "scheduler.bin")}
 """What Trainer and Accelerate write beside the weights."""
@@ -103,7 +104,8 @@ class States(Look):
             self._most = size
             shape = " x ".join(map(str, held[0].shape))
             row = [shape, held[0].size // max(1, labels.size), size, *self.place().values()]
-            self.write("memory", {"kind": "predictions", "growth": [row]})
+            with self.charged():
+                self.write("memory", {"kind": "predictions", "growth": [row], "shares": _shares(held[0], labels)})
 
     def ended(self) -> None:
         """A watched step has ended."""
@@ -125,6 +127,19 @@ class States(Look):
             files = [[*key, many] for key, many in self._held.items()] if seen else []
             fields = {"weights": self._weights, "taken": self._taken, "files": files, "again": self._again}
             self.write("state", fields)
+
+
+def _shares(guessed: Any, labels: Any) -> list[float]:
+    """Of right labels: of those that there are; of all positions, if one without a label is none's or a class's."""
+    numpy = sys.modules.get("numpy")
+    if numpy is None or not type(guessed) is type(labels) is numpy.ndarray or guessed.size > _MOST:
+        return []
+    best = guessed.argmax(-1) if guessed.ndim > labels.ndim else guessed
+    none = labels < 0
+    if labels.ndim != 2 or best.shape != labels.shape or best.dtype.kind != "i" or none.all() or not none.any():
+        return []
+    right, counts = best == labels, numpy.unique(numpy.bincount(best[none].clip(0)))[-_FILES:]
+    return [float(right[~none].mean()), *((right.sum() + numpy.append(0, counts)) / labels.size).tolist()]
 
 
 def _path(given: Any) -> str:

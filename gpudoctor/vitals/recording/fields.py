@@ -225,8 +225,7 @@ _OF: Mapping[str, Mapping[str, Judge]] = {
         "pad": number,
         "masked": flag,
         "role": text,
-        "hashes": every(whole),
-        "eos": every(whole),
+        **dict.fromkeys(("hashes", "eos"), every(whole)),
         "shapes": every(row(text, text, every(whole))),
     },
     "items": dict.fromkeys(("busy", "waiting", "fetch", "collate"), amount),
@@ -279,6 +278,7 @@ _OF: Mapping[str, Mapping[str, Judge]] = {
         "rss": amount,
         "grew": number,
         "growth": every(row(text, nullable(whole), nullable(number), _PATH, _LINE, least=3)),
+        "shares": every(number),
     },
     "ddp": {
         **dict.fromkeys(

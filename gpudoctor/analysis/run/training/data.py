@@ -6,16 +6,16 @@ from statistics import median
 from typing import Any
 
 from gpudoctor.analysis.memo import once
-from gpudoctor.analysis.observation import confirmed
 from gpudoctor.analysis.run.curves import numerics
 from gpudoctor.analysis.run.line_costs import place_of
-from gpudoctor.analysis.run.steady_run import measured, spots
 from gpudoctor.analysis.run.steady_state import padding, steady
+from gpudoctor.analysis.run.training import told
 from gpudoctor.analysis.run.training.gradients import newest_of
+from gpudoctor.analysis.run.training.logged_numbers import logged
 from gpudoctor.lang import say, template
 from gpudoctor.lang.message import concatenated
-from gpudoctor.model import Check, Cost, Finding, Patient, Severity
-from gpudoctor.model.records import frozen, replace
+from gpudoctor.model import Check, Finding, Patient, Severity
+from gpudoctor.model.records import frozen
 from gpudoctor.model.run import CardLine
 from gpudoctor.model.signs.recording import Record, Recording
 from gpudoctor.text import count, figure, number, percent
@@ -32,8 +32,6 @@ class Looks:
     """Batches of a role that were looked at, on the first rank that has some."""
 
     records: tuple[Record, ...]
-    place: Record | None
-    """The record that tells where the batches are made."""
 
     def total(self, name: str) -> int:
         """The sum of a field."""
@@ -42,7 +40,7 @@ class Looks:
     def holding(self, name: str) -> "Looks | None":
         """Those with something in a field; None where none has."""
         records = tuple(item for item in self.records if item.get(name) not in (None, []))
-        return replace(self, records=records) if records else None
+        return Looks(records=records) if records else None
 
 
 @once
@@ -51,12 +49,9 @@ def looks(recording: Recording) -> Mapping[str, Looks]:
     found: dict[str, Looks] = {}
     for process in recording.ranks:
         loaders = {item.get("id"): item for item in process.of("loader")}
-        by_role = [(loaders.get(item.get("loader"), item), item) for item in process.of("batch")]
-        for role in (TRAINING, EVALUATION):
-            records = tuple(item for loader, item in by_role if loader.get("role") == role)
-            if records and role not in found:
-                place = next((item for item in records if item.get("path")), loaders.get(records[0].get("loader")))
-                found[role] = Looks(records=records, place=place)
+        by_role = [(loaders.get(item.get("loader"), item).get("role"), item) for item in process.of("batch")]
+        mine = {role: tuple(item for its, item in by_role if its == role) for role in (TRAINING, EVALUATION)}
+        found = {role: Looks(records=records) for role, records in mine.items() if records} | found
     return found
 
 
@@ -66,26 +61,15 @@ def shown(
     how: str,
     message: str,
     share: float,
-    *,
     role: str = TRAINING,
-    breaks: str | None = None,
+    breaks: str = "",
     severity: Severity | None = None,
 ) -> Finding:
-    """The finding of what batches show, at the line that makes them; the rule reads `how`, its subject's first word.
-
-    What breaks the result is an error, and the rest a warning, unless `severity` says otherwise.
-    """
+    """The finding of what batches show, at the line that makes them: an error if that breaks the result."""
     found = looks(patient.recording).get(role)
-    spans = spots(patient, place_of(found.place) if found is not None and found.place is not None else None)
-    return confirmed(
-        check,
-        (),
-        message,
-        evidence=(*spans, measured(f"{role}_{how}", share, "1", patient.recording)),
-        severity=severity or (Severity.ERROR if breaks else Severity.WARNING),
-        cost=Cost(breaks=breaks),
-        subject=f"{how} {role}",
-    )
+    place = place_of(found.records[0]) if found is not None else None
+    severity = severity or (Severity.ERROR if breaks else Severity.WARNING)
+    return told(check, patient, how, message, share, place, severity=severity, breaks=breaks)
 
 
 @once
@@ -99,29 +83,37 @@ def calls(recording: Recording) -> Mapping[str, tuple[Record, ...]]:
 
 
 @once
-def overlap(recording: Recording) -> tuple[int, int]:
-    """Samples of an evaluation that the training has, too, and those of it that were looked at."""
-    trained = set().union(*hashes(recording, TRAINING, "loader", "epoch"))
+def overlap(recording: Recording) -> tuple[int, int, int, int]:
+    """Samples of an evaluation that the training has, too, and those of it that were looked at; samples of the epoch of
+    which most were looked at that came again, and all of these.
+    """
+    training, evaluations = (_hashes(recording, role) for role in (TRAINING, EVALUATION))
+    trained, fullest = set().union(*training), max(training, key=len, default=[])
     # An evaluation on the training samples beside one on others is there on purpose.
-    pairs = [(len(trained.intersection(seen)), len(set(seen))) for seen in hashes(recording, EVALUATION, "loader")]
-    return min(pairs, key=lambda pair: pair[0] / pair[1], default=(0, 0))
+    pairs = [(len(trained.intersection(seen)), len(set(seen))) for seen in evaluations]
+    common = min(pairs, key=lambda pair: pair[0] / pair[1], default=(0, 0))
+    return *common, len(fullest) - len(set(fullest)), len(fullest)
 
 
-@once
-def repeated(recording: Recording) -> tuple[int, int]:
-    """How many samples of the epoch of which most were looked at came again, and how many these were."""
-    fullest = max(hashes(recording, TRAINING, "loader", "epoch"), key=len, default=[])
-    return len(fullest) - len(set(fullest)), len(fullest)
-
-
-def hashes(recording: Recording, role: str, *keys: str) -> list[list[int]]:
-    """Those of the samples of enough numbers not to be equal by chance, by some fields of their batches."""
-    groups: dict[tuple[Any, ...], list[int]] = {}
+def _hashes(recording: Recording, role: str) -> list[list[int]]:
+    """Those of the samples of enough numbers not to be equal by chance, by loader and its epoch."""
+    groups: dict[tuple[Any, Any], list[int]] = {}
     found = looks(recording).get(role)
     for item in found.records if found is not None else ():
-        if int(item.get("width") or 0) >= _WIDTH:
-            groups.setdefault(tuple(map(item.get, keys)), []).extend(item.get("hashes") or ())
-    return [group for group in groups.values() if group]
+        epoch = item.get("epoch") if role == TRAINING else 0
+        if int(item.get("width") or 0) >= _WIDTH and item.get("hashes"):
+            groups.setdefault((item.get("loader"), epoch), []).extend(item.get("hashes"))
+    return list(groups.values())
+
+
+def padded(recording: Recording) -> Iterator[tuple[str, float, float]]:
+    """Logged numbers that are shares of right labels of all positions, and what the share is of those with a label."""
+    kept = [item for process in recording.ranks[:1] for item in process.of("memory") if item.get("shares")]
+    item = logged(recording)
+    for name, _, points in item.get("series") if item is not None and kept else ():
+        (real, *shares), value = kept[0].get("shares"), points[0][1]
+        if abs(value - real) > 0.005 and any(abs(value - share) < 1e-6 for share in shares):
+            yield name, value, real
 
 
 def unlabelled(found: Looks) -> int:
@@ -243,7 +235,7 @@ def evaluation(recording: Recording) -> CardLine | None:
     if samples := sum(int(size or 0) for size in sizes.values()):
         facts["samples"] = samples
         parts.append(say("on {samples} samples", samples=number(samples)))
-    common, rows = overlap(recording)
+    common, rows, *_ = overlap(recording)
     facts |= {"looked_at": rows, "common": common}
     if common:
         parts.append(say("{common} of {rows} looked at also seen in training", common=common, rows=rows))
