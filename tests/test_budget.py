@@ -18,7 +18,7 @@ ROOT = Path(__file__).parents[1]
 BUDGETS = {
     # Issue 40 gives it 3,500 lines: it is still to be trimmed. What it takes here, other folders give.
     "training card": (
-        3837,
+        3831,
         [
             "gpudoctor/probe/training",
             "gpudoctor/analysis/run/training",
@@ -62,7 +62,7 @@ BUDGETS = {
     "checks": (23581, ["checks"]),
     "rules": (5303, ["rules"]),
     "the rest of vitals and analysis": (11731, ["gpudoctor"]),
-    "tests": (54332, ["tests"]),
+    "tests": (54331, ["tests"]),
     "benchmarks": (7877, ["benchmarks"]),
 }
 """Group: lines, folders or files. A file belongs to the first group that names it or a folder above it."""
