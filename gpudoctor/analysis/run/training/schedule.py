@@ -7,7 +7,7 @@ from typing import Any, TypeAlias
 
 from gpudoctor.analysis.memo import once
 from gpudoctor.analysis.run.run_numbers import made_steps
-from gpudoctor.lang import say
+from gpudoctor.lang import say, template
 from gpudoctor.lang.message import concatenated
 from gpudoctor.model.records import frozen
 from gpudoctor.model.run import CardLine
@@ -188,8 +188,8 @@ def schedule(recording: Recording) -> CardLine | None:
         ]
     for item in found:
         parts += [say("{name} {total:,.0f}", name=item.name, total=item.total)] if item.total else []
-        # A scheduler is gone by the end, if the function that made it is.
-        at = item.steps if item.each >= _OFTEN else int(item.record.get("step") or 0)
-        parts.append(say("stepped {calls:,.0f} times by step {at:,}", calls=item.calls, at=at))
+        often = item.each >= _OFTEN  # else it may be gone before its last step, as the function that made it is
+        said = template("stepped {calls:,.0f} times") if often else template("stepped at least {calls:,.0f} times")
+        parts.append(say(said, calls=item.calls))
         facts.update(total=item.total or None, calls=round(item.calls), each=round(item.each, 3))
     return CardLine(name="schedule", text=concatenated(", ", parts), facts=facts)
