@@ -73,7 +73,7 @@ def slurm_grants(options: Mapping[str, str], path: str) -> Grants:
 def pbs_grants(text: str, path: str) -> Grants:
     """What `#PBS -l select=2:ncpus=32:ngpus=4` or `-l nodes=2:ppn=32:gpus=4` asks for, on one node."""
     lines = re.findall(r"(?m)^#PBS\s+-l\s+(\S.*)", text[: JOB_LINE.most])
-    asked = dict(re.findall(r"(\w+)=([\w.]+(?::\d\d)*)", " ".join(lines)))
+    asked = dict(re.findall(r"\b(\w+)=([\w.]+(?::\d\d)*)", " ".join(lines)))
     names = {"nodes": "select nodes", "gpus": "ngpus gpus", "cpus": "ncpus ppn", "ranks": "mpiprocs"}
     found = {
         name: whole(next((asked[key] for key in keys.split() if key in asked), None)) for name, keys in names.items()
