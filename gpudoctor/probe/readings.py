@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import sys
 import weakref
 from functools import partial
 from time import perf_counter
@@ -129,13 +130,10 @@ def local(tensor: Any) -> Any:
 
 def shards(tensor: Any) -> int:
     """Ranks over which a distributed tensor is spread: each has a part of its gradient only."""
-    if not hasattr(type(tensor), "_local_tensor"):
-        return 1
-    count = 1
-    for dimension, placement in enumerate(tensor.placements):
-        if placement.is_shard():
-            count *= int(tensor.device_mesh.size(dimension))
-    return count
+    if "_fsdp_flattened" in getattr(tensor, "__dict__", ()):  # FSDP1
+        return int(sys.modules["torch"].distributed.get_world_size())
+    spread = enumerate(tensor.placements) if hasattr(type(tensor), "_local_tensor") else ()
+    return math.prod(int(tensor.device_mesh.size(place)) for place, how in spread if how.is_shard())
 
 
 def sample(tensor: Any, turn: int = 0) -> Any:

@@ -48,18 +48,15 @@ class PreferenceStuck(Check):
         - DPO: a loss that stays at ln 2 = 0.693: the policy is its own reference, or the pairs are equal
         - GRPO: groups whose rewards are all equal, so that no advantage is left
         - a KL to the reference that runs away
-        - completions that are all cut at the length limit
-        - ratios that are nearly all clipped
+        - completions that are all cut at the length limit; ratios that are nearly all clipped
     Why it hurts:
         The loss looks usual and nothing raises. The policy gets no signal, or leaves the reference and speaks
         nonsense that the reward likes.
     How it knows:
-        From a recording: the loss of each step, and the numbers that a tracker is given, else those that are printed.
-        Each must be so in every log, or at the end.
+        From a recording: the loss of each step, and each number that a tracker is given, else those that are printed.
     False alarms:
         A tiny learning rate keeps a DPO loss near 0.693, but not at it. A task that is solved has equal rewards in
-        the end. Only rewards that are equal from the first log on count. The KL of a model without rewards is
-        not judged.
+        the end, but not from the first log on. The KL of a model without rewards is not judged.
     Remedies:
         Give the trainer a reference of its own, check pairs and rewards, allow longer completions, or lower the
         learning rate.

@@ -22,7 +22,7 @@ class ResumeIncomplete(Check):
         - as a note, an epoch that was left in its midst and is read from its start
     Why it hurts:
         Weights that were not loaded are random, and nothing says so. Without its state Adam makes its largest
-        steps at once. A new warm-up or peak undoes what was learned. The loss jumps.
+        steps at once, and a new warm-up or peak undoes what was learned.
     How it knows:
         Hooks on `torch.load` and `load_state_dict` read names and counts. A run continues another if it takes
         up a state of it or writes the file that it read. Numbers in the name may differ.

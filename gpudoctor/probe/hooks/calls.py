@@ -163,7 +163,7 @@ _COMPILERS = ("torch._", "torch.cuda.graphs", "torch.accelerator.graphs")
 """Modules that collect garbage, write files and log when they compile: their own work, and nobody's call."""
 PARALLELISM = (
     "torch.distributed.fsdp", "torch.nn.parallel", "torch.nn.modules", "torch.distributed._",
-    "torch.distributed.tensor", "torch.distributed.distributed_c10d", "deepspeed",
+    "torch.distributed.tensor", "torch.distributed.distributed_c10d", "torch.distributed.optim", "deepspeed",
 )  # fmt: skip
 """Modules whose collectives belong to the parallelism itself: they are not counted."""
 

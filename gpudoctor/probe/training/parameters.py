@@ -59,6 +59,7 @@ class Trained(Look):
         kept, alive = {id(p) for p in own.values()}, [reference() for reference in self.loaded]
         facts: dict[str, Any] = {
             "total": _size(own.values()),
+            "sharded": any("_fsdp_flattened" in vars(p) for p in own.values()),
             "trained": _size(p for p in own.values() if p.requires_grad),
             "targets": sorted(set(adapters.values()))[:_NAMES],
             "ranks": sorted({int(own[name].shape[0]) for name in adapters if ".lora_A." in name})[:_NAMES],

@@ -5,7 +5,6 @@ Each rank looks after its steps 1, 2, 4, 8 and so on. The first ones are watched
 
 from __future__ import annotations
 
-import functools
 import sys
 import weakref
 import zlib
@@ -73,10 +72,8 @@ class Ranks(Look):
             both = [values.detach() for values in (parameter, gradient)]
             sums = [part.sum(dtype=torch.float64) for values in both for part in (values, values.abs())]
             fields.update(name=name, size=parameter.numel())
-            self._probe.numerics.read_all(torch.stack(sums), functools.partial(self._note, fields))
-
-    def _note(self, fields: dict[str, Any], sums: list[float]) -> None:
-        self._probe.record("ranks", {**fields, "sums": sums})
+            record = self._probe.record
+            self._probe.numerics.read_all(torch.stack(sums), lambda read: record("ranks", {**fields, "sums": read}))
 
     def _choose(self) -> tuple[str, Any]:
         """The last small matrix that each rank has whole: nothing that is sharded."""

@@ -253,20 +253,9 @@ _OF: Mapping[str, Mapping[str, Judge]] = {
     },
     "logged": {"by": text, "series": every(row(text, whole, every(row(step, reading))))},
     "parameters": {
-        **dict.fromkeys(
-            (
-                "total",
-                "trained",
-                "adapter",
-                "adapter_trained",
-                "adapter_held",
-                "base_trained",
-                "new_inputs",
-                "loaded",
-                "loaded_kept",
-            ),
-            whole,
-        ),
+        **dict.fromkeys(("total", "trained", "adapter", "adapter_trained", "adapter_held", "base_trained"), whole),
+        **dict.fromkeys(("new_inputs", "loaded", "loaded_kept"), whole),
+        "sharded": flag,
         **dict.fromkeys(("targets", "left", "frozen_tables"), _NAMES),
         **dict.fromkeys(("ranks", "grown"), every(whole)),
     },

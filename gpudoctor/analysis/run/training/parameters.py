@@ -21,10 +21,13 @@ def parameters(recording: Recording) -> CardLine | None:
     models = process.of("model") if process is not None else ()
     model = max(models, key=lambda item: int(item.get("parameters") or 0), default=None)
     seen = newest_of(process, "parameters") if process is not None else None
-    total = int((seen.get("total") if seen else model.get("parameters") if model else 0) or 0)
+    every = [newest_of(rank, "parameters") for rank in recording.ranks] if seen and seen.get("sharded") else [seen]
+    total, some = (
+        sum(int((item.get(name) if item else model.get(other) if model else 0) or 0) for item in every)
+        for name, other in (("total", "parameters"), ("trained", "trainable"))
+    )
     if process is None or model is None or not total:
         return None
-    some = int((seen.get("trained") if seen else model.get("trainable")) or 0)
     types = [str(name) for name, _ in sorted((model.get("dtypes") or {}).items(), key=lambda item: -item[1])]
     facts: dict[str, object] = {"trained": some, "total": total, "types": types}
     texts = [
