@@ -302,10 +302,12 @@ class _Readers:
         paths += [path for path in named if path.resolve() not in given]
         if not paths:
             raise Unavailable("no config in the folders that were given")
-        configs = read_configs(paths)
+        launches = self.job.take().launches if self._launched() else ()
+        words = self._admission.arguments or (launches[0].arguments if len(launches) == 1 else ())
+        configs = read_configs(paths, words)
         given = {path.resolve() for path in paths}
         further = [path for path in config_configs(configs) if path.resolve() not in given]
-        return read_configs([*paths, *further]) if further else configs
+        return read_configs([*paths, *further], words) if further else configs
 
     def _named_configs(self) -> list[Path]:
         """Configs that the launch lines, the script's command line or the script itself name."""

@@ -2,7 +2,8 @@
 
 A row's conditions each name a side, a key (or some, with |) and what it must be. The sides are those of one case:
 A training arguments, E a DeepSpeed config, F a section of a config file, C a call, T a Trainer, M a model that is
-loaded (or a file, Y), J the cards; L and E are arguments and the DeepSpeed config that they run with.
+loaded (or a file, Y), J the cards, D deepspeed.initialize; L and E are arguments
+and the DeepSpeed config that they run with.
 """
 
 import json
@@ -26,7 +27,7 @@ from gpudoctor.model.signs.source import Call, Script
 from gpudoctor.model.unavailable import optional
 from gpudoctor_checks.config.disagreement import sentence, settings_finding
 
-Case = Mapping[str, Setup]
+Case = dict[str, Setup]
 CLASSES = ("BitsAndBytesConfig",)
 
 
@@ -109,13 +110,17 @@ def _foreign(case: Case, item: Written) -> bool:
     return own != item.value and any(item.value == block for _, block in _table()["blocks"])
 
 
+_CASTS = ("float(", "type=float", "eval(", "set_defaults", "add_implicit_resolver", "pydantic", "OmegaConf")
+"""Words of a program that may turn text into numbers."""
+
+
 @once
 def _cases(patient: Patient) -> list[Case]:
-    source, configs = optional(lambda: patient.source), optional(lambda: patient.configs)
-    arguments, joined = training_arguments(patient), links(patient)
-    found: list[Case] = [{"A": one} for one in arguments] + [{"E": one} for one in deepspeed_configs(patient)]
+    source, configs = patient.source_and_configs
+    arguments, engines, joined = training_arguments(patient), deepspeed_configs(patient), links(patient)
+    found: list[Case] = [{"A": one} for one in arguments] + [{"E": one} for one in engines]
     found += [{"L": link.arguments, "E": link.deepspeed} for link in joined if link.sure]
-    read = [file for file in (configs.files if configs is not None else ()) if file.kind.trains]
+    read = [file for file in configs.files if file.kind.trains]
     sections = [section for file in read for section in _sections(file)]
     found += [{"F": section} for section in sections]
     card = optional(lambda: patient.job.card) or " ".join(str(gpu.name) for gpu in optional(lambda: patient.gpus) or ())
@@ -125,13 +130,19 @@ def _cases(patient: Patient) -> list[Case]:
         cards = Setup(tool=Tool.TRANSFORMERS, kind=None, path="", line=1, title=card, items={"card": item})
         found += [{"A": one, "J": cards} for one in arguments]
     models = [section for section in sections if section.get("model") is not None]
-    for script in source.scripts if source is not None else ():
+    for script in source.scripts:
         calls = [call for call in script.calls if not in_a_test(call) and not switched_off(source, call)]
+        starts = list(script.calls_to("deepspeed.initialize"))
+        found += [
+            {"E": one, "D": _call(script, starts[0])}
+            for one in engines
+            if one.call in starts or len(starts) == len(engines) == 1
+        ]
         made = [_call(script, call) for call in calls if call.method in CLASSES and call.name[:1] != "?"]
         found += [{"C": one} for one in made]
         found += [{"C": one, "F": section} for one in made for section in sections]
         reads = [_call(script, call, "stream") for call in script.calls_to("yaml.safe_load", "yaml.load")]
-        casts = any("float(" in other.text for other in (source.scripts if source is not None else ()))
+        casts = any(word in other.text for other in source.scripts for word in _CASTS)
         found += [{"F": section, "Y": one} for one in reads if not casts for section in sections]
         loads = [call for call in calls if call.method == "from_pretrained" and "Model" in call.name]
         models += [_call(script, call, "pretrained_model_name_or_path") for call in loads]

@@ -2,16 +2,11 @@
 
 from collections.abc import Iterator
 
-from gpudoctor.analysis.source.config_links import Link, launched_engine, links, named, same_file
-from gpudoctor.analysis.source.control_flow import switched_off
-from gpudoctor.analysis.source.declared_settings import Setup, Written
-from gpudoctor.analysis.source.syntax import keyword_value
-from gpudoctor.analysis.source.training_arguments import deepspeed_configs
-from gpudoctor.analysis.workload import optional
+from gpudoctor.analysis.source.config_links import Link, links
+from gpudoctor.analysis.source.declared_settings import Written
 from gpudoctor.lang import template
 from gpudoctor.model import Check, Code, Finding, Patient, Reads, Severity
-from gpudoctor.model.signs.configs import ConfigKind
-from gpudoctor.model.signs.source import Call, Script, Source
+from gpudoctor_checks.config.conflicts import conflicts
 from gpudoctor_checks.config.disagreement import OPTIMISATION, REFUSED, mismatches, sentence, settings_finding
 
 FAMILIES = ("adafactor", "adagrad", "adam", "lamb", "lion", "sgd", "muon", "rmsprop", "galore", "lomo", "apollo")
@@ -32,9 +27,9 @@ class OptimizerMismatch(Check):
     What it finds:
         - A learning rate, weight decay, epsilon, gradient clipping or warm-up in a DeepSpeed config that
           differs from the training arguments.
+        - An optimizer in the script and in the DeepSpeed config.
         - An `optim` or `lr_scheduler_type` next to a DeepSpeed config that has its own optimizer or scheduler
           of another kind.
-        - An optimizer in the script and in the DeepSpeed config.
     Why it hurts:
         transformers compares the numbers and refuses to start. It does not compare optimizer and schedule:
         DeepSpeed's are used. Those in the training arguments have no effect, although people tune them.
@@ -56,7 +51,8 @@ class OptimizerMismatch(Check):
     severity = Severity.ERROR
 
     def examine(self, patient: Patient) -> Iterator[Finding]:
-        source, _ = patient.source_and_configs
+        _ = patient.source_and_configs
+        yield from conflicts(self, patient)
         for link in links(patient):
             for mismatch in mismatches(link, OPTIMISATION):
                 yield settings_finding(
@@ -81,23 +77,6 @@ class OptimizerMismatch(Check):
                     arguments=link.arguments.title,
                 )
                 yield settings_finding(self, text, argument, engine, cure="one", subject=f" {argument.key}")
-        yield from self._in_source(patient, source)
-
-    def _in_source(self, patient: Patient, source: Source) -> Iterator[Finding]:
-        engines = [item for item in deepspeed_configs(patient) if item.get("optimizer.type") is not None]
-        for script in source.scripts if engines else ():
-            for call in script.calls_to("deepspeed.initialize"):
-                engine = _engine_of(patient, script, call, engines)
-                given = keyword_value(call.node, "optimizer")
-                passed = given is not None and getattr(given, "value", "") is not None
-                if engine is not None and passed and not switched_off(source, call):
-                    text = template(
-                        "deepspeed.initialize gets an optimizer, and {title} says {key}={shown}; the "
-                        "script's optimizer is used, the config's has no effect."
-                    )
-                    item = engine.items["optimizer.type"]
-                    text = sentence(text, engine.title, item)
-                    yield settings_finding(self, text, item, call.span, cure="drop", subject=f" {item.key}")
 
 
 def _kinds(link: Link) -> Iterator[tuple[Written, Written]]:
@@ -119,19 +98,3 @@ def _family(name: str) -> str:
     """Which of the optimizers a name means; "" for a name of neither."""
     lowered = name.lower().replace("_", "")
     return next((family for family in FAMILIES if family in lowered), "")
-
-
-def _engine_of(patient: Patient, script: Script, call: Call, engines: list[Setup]) -> Setup | None:
-    """The config that a call of deepspeed.initialize takes: its dict, its file, or the launch line's."""
-    given = call.keywords.get("config") or call.keywords.get("config_params")
-    name = getattr(given, "value", None)
-    if isinstance(name, str):
-        return same_file(name, script.path, engines)
-    own = [engine for engine in engines if engine.call is call]
-    job = optional(lambda: patient.job)
-    own += [found for launch in (job.launches if job else ()) if (found := launched_engine(patient, launch, engines))]
-    files = [item for item in engines if item.kind is ConfigKind.DEEPSPEED and named(patient, item.path)]
-    only = len(list(script.calls_to("deepspeed.initialize"))) == 1 and named(patient, script.path)
-    if not own and given is None and only and len(files) == 1:
-        own = files
-    return own[0] if own else None

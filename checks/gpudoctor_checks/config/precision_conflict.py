@@ -8,7 +8,6 @@ from gpudoctor.analysis.source.declared_settings import from_keyword
 from gpudoctor.analysis.source.pretrained_models import trained_models
 from gpudoctor.analysis.source.training_arguments import argument_calls
 from gpudoctor.lang import say, template
-from gpudoctor.lang.message import concatenated
 from gpudoctor.model import Check, Code, Finding, Patient, Reads, Severity
 from gpudoctor.model.signs.source import Source
 from gpudoctor_checks.config.conflicts import conflicts
@@ -81,25 +80,18 @@ class PrecisionConflict(Check):
 
     def _between(self, both: list[Mismatch]) -> Finding:
         """One finding for a pair of files: fp16 here and bf16 there is one conflict."""
-        both = sorted(both, key=lambda item: not item.engine.on)
-        first, certain = both[0], all(item.certain for item in both)
-        items = [part for item in both for part in (item.engine, item.argument)]
-        if len(both) == 1 and first.argument is None and first.engine.on:
-            # The half precision that the arguments switch on instead of DeepSpeed's is all that differs.
+        first = max(both, key=lambda item: item.engine.on)
+        other = None
+        if first.argument is None and first.engine.on:
+            # The half precision that the arguments switch on instead of DeepSpeed's.
             other = first.link.arguments.on("bf16" if first.name == "fp16" else "fp16")
-            if other is not None:
-                text = sentence(
-                    template("{config} says {key}={value}, {arguments} says {other_key}={other_value}."),
-                    first.link.deepspeed.title,
-                    first.engine,
-                    other,
-                    arguments=first.link.arguments.title,
-                )
-                certain = certain and other.sure
-                return settings_finding(self, text, first.engine, other, breaks=REFUSED, certain=certain, cure="auto")
-        told = len(both) == 2 and all(item.argument is not None for item in both)
-        text = first.sentence if told else concatenated("; ", [item.sentence for item in both])
-        text = say("{sentence}.", sentence=text)
+        whole = template("{config} says {key}={value}, {arguments} says {other_key}={other_value}.")
+        arguments, certain = first.link.arguments.title, all(item.certain for item in both)
+        text = say("{sentence}.", sentence=first.sentence)
+        if other is not None:
+            text = sentence(whole, first.link.deepspeed.title, first.engine, other, arguments=arguments)
+            certain = certain and other.sure
+        items = [part for item in both for part in (item.engine, other or item.argument)]
         return settings_finding(self, text, *items, breaks=REFUSED, certain=certain, cure="auto")
 
     def _models(self, source: Source) -> Iterator[Finding]:

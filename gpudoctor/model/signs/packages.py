@@ -87,7 +87,7 @@ class ReaderAnswer:
     settings: Mapping[str, SourceSpan | Setting]
     """Each setting by the last part of its name."""
     sure: bool
-    """Whether neither a launch line nor another class can change a value."""
+    """Whether no launch line can change a value."""
     ranks: tuple[int, ...]
     """The numbers of processes that it was asked for: the job's, or some."""
     refused: Mapping[int, str]

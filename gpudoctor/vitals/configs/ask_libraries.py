@@ -74,7 +74,7 @@ def read_answers(patient: Patient) -> tuple[ReaderAnswer, ...]:
             reader=f"{question.reader} {versions[question.reader]}",
             place=next(iter(question.items.values())).place,
             settings={name.rpartition(".")[2]: item.place for name, item in question.items.items()},
-            sure=not question.choice and all(item.sure for item in question.items.values()),
+            sure=all(item.sure for item in question.items.values()),
             ranks=ranks,
             refused={int(count): text for count, text in answer["refused"].items()},
             unknown=() if question.choice else tuple(answer["unknown"]),

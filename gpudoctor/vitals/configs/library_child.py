@@ -11,6 +11,7 @@ import os
 import re
 import sys
 import warnings
+from typing import Any
 
 MACHINE = re.compile(
     r"(?i)\b(cuda|gpus?|npus?|xpus?|mps|hpus?|tpus?|cpus?|ampere|devices?|backends?|drivers?|hardware|install\w*"
@@ -19,7 +20,7 @@ MACHINE = re.compile(
 """Words of an error that only the job's own machine can settle."""
 
 
-def answer(question):
+def answer(question: dict[str, Any]) -> dict[str, Any]:
     """What the class takes, and for each number of processes the error with which it refuses."""
     target, values = found(question["reader"]), question["values"]
     among = [target, *(family(question["family"]) if question["choice"] and question["family"] else ())]
@@ -29,18 +30,18 @@ def answer(question):
     refused = {}
     for ranks in question["ranks"]:
         if isinstance(getattr(target, "world_size", None), property):
-            target.world_size = property(lambda _, ranks=ranks: ranks)
+            target.world_size = property(lambda _, ranks=ranks: ranks)  # type: ignore[misc]
         unknown, refused[ranks] = built(target, question)
     return {"unknown": unknown, "refused": {ranks: text for ranks, text in refused.items() if text}}
 
 
-def found(name):
+def found(name: str) -> Any:
     """The class or function of this dotted name."""
     module, _, last = name.rpartition(".")
     return getattr(importlib.import_module(module), last)
 
 
-def family(package):
+def family(package: str) -> list[Any]:
     """The package's own config classes: a file's keys tell which of them reads it."""
     try:
         module = importlib.import_module(package)
@@ -49,7 +50,7 @@ def family(package):
     return [item for name in dir(module) if name.endswith("Config") and inspect.isclass(item := getattr(module, name))]
 
 
-def built(target, question):
+def built(target: Any, question: dict[str, Any]) -> tuple[list[str], str]:
     """The names that the class does not have, and the error that the others raise."""
     values, how = question["values"], question["how"]
     parameters = inspect.signature(target).parameters.values()
@@ -68,7 +69,7 @@ def built(target, question):
     return sorted(values.keys() - names), ""
 
 
-def main():
+def main() -> None:
     """Answer all questions."""
     out = os.fdopen(os.dup(1), "w", encoding="utf-8")
     os.dup2(2, 1)

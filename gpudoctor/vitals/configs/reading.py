@@ -2,18 +2,20 @@
 
 import os
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Final
 
 from gpudoctor.lang import say
 from gpudoctor.model.external_files import read_head
 from gpudoctor.model.read_limits import CONFIG_IN_FOLDER
+from gpudoctor.model.records import replace
 from gpudoctor.model.signs.configs import ConfigFile, ConfigKind, Configs
 from gpudoctor.vitals.configs.canonical_settings import canonical
 from gpudoctor.vitals.configs.config_kinds import composed, recognise
 from gpudoctor.vitals.configs.config_text import UnreadConfig, decode, read_text, words
 from gpudoctor.vitals.configs.tree import MAX_ENTRIES, ConfigNode, Flat, flatten
+from gpudoctor.vitals.configs.yaml_reader import resolve
 
 # Quick answers for walking a folder: is this file a training config, is it a Kubernetes job?
 
@@ -123,20 +125,23 @@ COMPOSED = say("Hydra builds the run from this file and others: gpudoctor does n
 INTERPOLATED = say("values of the form ${{...}} are filled in by Hydra or OmegaConf: gpudoctor does not judge them")
 
 
-def read_configs(paths: Iterable[str | os.PathLike[str]]) -> Configs:
-    """Read config files. What cannot be read is in `unread` with a sentence; nothing is raised for it."""
+def read_configs(paths: Iterable[str | os.PathLike[str]], words: Sequence[str] = ()) -> Configs:
+    """Read config files, with the words of a command line in place of what they say, as a parser takes both.
+
+    What cannot be read is in `unread` with a sentence; nothing is raised for it.
+    """
     files: list[ConfigFile] = []
     unread: list[tuple[str, str]] = []
     for path in dict.fromkeys(os.fspath(item) for item in paths):
         try:
             text, notes = read_text(path)
-            files.append(parse(path, text, notes))
+            files.append(parse(path, text, notes, words))
         except UnreadConfig as error:
             unread.append((path, f"{path}: {error}"))
     return Configs(files=tuple(files), unread=tuple(unread))
 
 
-def parse(path: str, text: str, notes: tuple[str, ...] = ()) -> ConfigFile:
+def parse(path: str, text: str, notes: tuple[str, ...] = (), words: Sequence[str] = ()) -> ConfigFile:
     """The config that a text holds; the path tells the format where its suffix does. Raises `UnreadConfig`."""
     form, documents, more = _documents(path, text)
     flats = [flatten(document, text) for document in documents] or [Flat()]
@@ -144,6 +149,8 @@ def parse(path: str, text: str, notes: tuple[str, ...] = ()) -> ConfigFile:
     chosen = next((i for i, kind in enumerate(kinds) if kind is not ConfigKind.UNKNOWN), 0)
     flat, kind = flats[chosen], kinds[chosen]
     notes = (*notes, *more)
+    if words and kind in _OVERRIDDEN and (keys := _override(flat, words)):
+        notes = (*notes, say("the command line sets {keys}", keys=", ".join(keys)))
     if len(documents) > 1:
         notes = (
             *notes,
@@ -173,6 +180,29 @@ def parse(path: str, text: str, notes: tuple[str, ...] = ()) -> ConfigFile:
         ignored=ignored,
         ignore_reasons=reasons,
     )
+
+
+_OVERRIDDEN: Final = frozenset(ConfigKind) - {
+    ConfigKind.DEEPSPEED, ConfigKind.ACCELERATE, ConfigKind.FSDP, ConfigKind.PEFT, ConfigKind.MODEL,
+    ConfigKind.KUBERNETES,
+}  # fmt: skip
+"""Files whose reader takes a command line, too."""
+
+
+def _override(flat: Flat, words: Sequence[str]) -> list[str]:
+    """Give entries the values of `--key value`, `--key=value` and `key=value`; the keys that were there."""
+    given: dict[str, str] = {}
+    key = ""
+    for word in words:
+        name, equals, value = word.lstrip("-+").partition("=")
+        if word.startswith("--") or equals:
+            key = name.replace("-", "_")
+            given[key] = value if equals else "true"
+        elif given.get(key) == "true":
+            given[key] = word
+    for name in given.keys() & flat.entries.keys():
+        flat.entries[name] = replace(flat.entries[name], value=resolve(given[name]), text="")
+    return [name for name in given if name in flat.entries]
 
 
 def _documents(path: str, text: str) -> tuple[str, list[ConfigNode], tuple[str, ...]]:

@@ -227,3 +227,12 @@ def test_a_folder_that_hydra_composes_is_left_out_and_a_named_file_says_why(tmp_
     assert find_configs(tmp_path) == [tmp_path / "own.yaml"]
     [file] = read_configs([tmp_path / "settings" / "main.yaml"]).files
     assert not file.kind.trains and "Hydra" in file.notes[0]
+
+
+def test_a_command_line_takes_the_place_of_what_a_file_says() -> None:
+    words = ("--learning_rate", "3e-4", "--bf16", "--seed=7", "--other", "x")
+    text = "output_dir: o\nlearning_rate: 1.0\nbf16: false\nseed: 1\nnum_train_epochs: 1\nsave_steps: 5\n"
+    file = parse("a.yaml", text, (), words)
+    assert [file.value(key) for key in ("learning_rate", "bf16", "seed", "other")] == [3e-4, True, 7, None]
+    assert file.notes == ("the command line sets learning_rate, bf16, seed",)
+    assert parse("ds.json", '{"zero_optimization": {"stage": 2}, "seed": 1}', (), words).value("seed") == 1
