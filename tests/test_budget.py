@@ -59,7 +59,7 @@ BUDGETS = {
         13364,
         ["gpudoctor/report", "gpudoctor/ui", "gpudoctor/cli", "gpudoctor/watch", "gpudoctor/agents"],
     ),
-    "checks": (23581, ["checks"]),
+    "checks": (23547, ["checks"]),
     "rules": (5303, ["rules"]),
     "the rest of vitals and analysis": (11764, ["gpudoctor"]),
     "tests": (54340, ["tests"]),
