@@ -24,9 +24,9 @@ for step, (x, y) in enumerate(DataLoader(data(320), batch_size=8)):
     optimizer.zero_grad()
     loss.backward()
     optimizer.step()
+    given = [print("said", n) for n in range(40)]
     given = {"train/loss": loss, "lr": 0.1, "on": True, "name": "x", "pair": torch.ones(2)}
     assert mlflow.log_metrics(given)["again"] == 1.0  # here
-    print("step", step, "said", 3.5)
     mlflow.log_metric("token hf_" + "a" * 34, step)
     trackio.log({f"m{n}": float(n) for n in range(100)} if step == 2 else {})
 """

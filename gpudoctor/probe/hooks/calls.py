@@ -91,7 +91,7 @@ CALLS = (
         for call in (
             PhaseCall(f"{package}.trainer.trainer", "Trainer", ("save_checkpoint",), CHECKPOINT, "saves"),
             PhaseCall(f"{package}.loops.evaluation_loop", "_EvaluationLoop", ("run",), EVALUATION),
-            PhaseCall(f"{package}.{_CONNECTOR}", "_LoggerConnector", ("log_metrics",), LOGGING, "", "LoggerConnector"),
+            PhaseCall(f"{package}.{_CONNECTOR}", "_LoggerConnector", ("log_metrics",), LOGGING, "logs", "Lightning"),
         )
     ),
 )
@@ -127,7 +127,7 @@ def _time(probe: Probe, call: PhaseCall, owner: Any, name: str) -> None:
     group = call.what or call.owner
     what = group if name in (group, "handle", "run") else f"{group}.{name}"
     phase, label = call.phase, NAMES[call.phase]
-    told = probe.logs if phase == LOGGING else probe.saves if what == "torch.save" else None
+    told = probe.logs if call.column == "logs" else probe.saves if what == "torch.save" else None
 
     def work(args: Any, kwargs: Any) -> Any:
         before = clock.phase

@@ -20,7 +20,7 @@ from ..tensor_reads import Budget
 if TYPE_CHECKING:
     from ..probe import Probe
 
-_SHARE, _FIRST = 0.0005, 3
+SHARE, _FIRST = 0.0005, 3
 """Share of the time for the looks of one kind, and how many are taken whatever they cost."""
 
 _TOLD = frozenset(
@@ -39,7 +39,7 @@ class Look:
 
     def again(self) -> None:
         """For a new recording nothing has been seen."""
-        self._budget = Budget(_SHARE)
+        self._budget = Budget(SHARE)
         self._next = 0
         self._told: dict[str, str] = {}
 

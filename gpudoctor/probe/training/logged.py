@@ -7,8 +7,9 @@ from collections.abc import Iterator
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
+from ..tensor_reads import Budget
 from ..wire.masking import mask_cut
-from . import Look
+from . import SHARE, Look
 
 if TYPE_CHECKING:
     from ..probe import Probe
@@ -18,10 +19,8 @@ _FIRST = 16
 """Calls that are read whatever they cost."""
 _NAMES, _LONGEST, _POINTS, _TEXT = 64, 64, 32, 512
 """Names that are kept, characters of one, and points of one (of more every second one goes); characters of a text."""
-_ATTRIBUTES = {"logging": "msg", "tqdm.refresh": "postfix", "tqdm.display": "postfix"}
-"""Where a call's text is, if it is none of its arguments."""
-_WORDS = ("", "print", *_ATTRIBUTES)
-"""What speaks to people: it counts as long as nothing is given to a tracker."""
+_WORDS = ("", "print", "logging")
+"""What speaks to people: it counts as long as nothing is given to a tracker, and costs it nothing."""
 _SAID = re.compile(
     r"(?<![\w/-])((?:[a-z][\w/-]* ){0,2}[a-z][\w/-]*)['\"]? *[:=]? *(-?\d+\.?\d*(?:e[+-]?\d+)?)(?![\w.%/])",
     re.IGNORECASE,
@@ -35,28 +34,26 @@ class Logged(Look):
     def again(self) -> None:
         """For a new recording nothing has been logged."""
         super().again()
+        self._budgets = [self._budget, Budget(SHARE)]
         self._series: dict[str, list[Any]] = {}
         self._by = ""
         self._place: dict[str, Any] = {}
 
     def heard(self, by: str, args: Any, kwargs: Any) -> None:
         """A call that logs."""
-        if by not in _WORDS and self._by in _WORDS[1:]:
-            self.again()  # what was printed, and what it cost, counts no more
+        self._budget = self._budgets[by in _WORDS]
         count = self._budget.count + 1
         if (count <= _FIRST or self._budget.due()) and (by not in _WORDS or self._by in _WORDS):
             with self.charged():
-                self._read(by, (*args, *kwargs.values()))
+                self._read(by, (vars(args[1]).get("msg"),) if by == "logging" else (*args, *kwargs.values()))
             if not count & (count - 1):
                 self.tell()
 
     def _read(self, by: str, given: tuple[Any, ...]) -> None:
-        if by in _ATTRIBUTES:
-            given = (vars(given[by == "logging"]).get(_ATTRIBUTES[by]),)
         pairs = [(name, self._number(value)) for name, value in islice(_pairs(given), 2 * _NAMES)]
         numbers = [(name, number) for name, number in pairs if type(name) is str and number is not None]
-        if numbers and not self._by:
-            self._by = by
+        if numbers and (not self._by or (self._by in _WORDS and by not in _WORDS)):
+            self._by, self._series = by, {}
         if numbers and by == self._by:
             self._place = self.place()
         for name, number in numbers:

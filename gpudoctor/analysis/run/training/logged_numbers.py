@@ -12,7 +12,7 @@ from gpudoctor.text import figure
 
 Series: TypeAlias = Mapping[str, Sequence[tuple[int, float]]]
 """Steps and numbers, by what it is."""
-WORDS = ("print", "logging", "tqdm.refresh", "tqdm.display")
+WORDS = ("print", "logging")
 """Who speaks to people, and rounds."""
 
 LOSS, REWARD, MARGIN, KL = template("loss"), template("reward"), template("reward margin"), template("KL")
