@@ -136,20 +136,17 @@ def _declared_threads(patient: Patient, source: Source | None, calls: list[Call]
 
 
 def launch_words(launch: Launch) -> str:
-    """A row of the table: `2 nodes x 8 tasks x 8 processes = 128 processes for 16 GPUs`.
-
-    A variable stays a variable; what nobody says is a question mark.
-    """
+    """A row of the table: `2 nodes x 8 tasks x 8 processes = 128 processes for 16 GPUs`; `?` is unknown."""
     nodes, tasks, cards = launch.nodes, launch.tasks, launch.grants.gpus_granted
     each = launch.ranks_per_node or (1 if launch.launcher == "python" else None)
-    unknown = {name: launch.unknown.get(name, "?") for name in ("nodes", "tasks", "processes")}
+    unknown = {name: launch.told.get(name) or "?" for name in ("nodes", "tasks", "processes")}
     parts = [count(nodes, "node") if nodes else say("{nodes} nodes", nodes=unknown["nodes"])]
-    parts = parts if nodes or "nodes" in launch.unknown else []
+    parts = parts if nodes or "nodes" in launch.told else []
     if launch.starter:
         parts.append(count(tasks, "task") if tasks else say("{tasks} tasks", tasks=unknown["tasks"]))
     parts.append(_ranks(each) if each else say("{processes} processes", processes=unknown["processes"]))
     said, several = concatenated(" x ", parts), len(parts) > 1
-    if several and tasks and each and (nodes or "nodes" not in launch.unknown):
+    if several and tasks and each and (nodes or "nodes" not in launch.told):
         said = say("{parts} = {total}", parts=said, total=_ranks((nodes or 1) * tasks * each))
     return say("{said} for {cards}", said=said, cards=count(cards * (nodes or 1), "GPU")) if cards else said
 
@@ -159,18 +156,14 @@ def cpus_per_rank(patient: Patient) -> tuple[float, str]:
     job = optional(lambda: patient.job)
     ranks = ranks_here(patient)
     if job is not None and job.cpus_granted:
-        granted, each = job.cpus_granted, _ranks(ranks)
-        return granted / ranks, say(
-            "{cpus_granted:g} CPUs from the scheduler for {ranks}", cpus_granted=granted, ranks=each
-        )
-    budget = _cpus(patient)
-    return budget / ranks, say("{budget:g} CPUs for {ranks}", budget=budget, ranks=_ranks(ranks))
-
-
-def _cpus(patient: Patient) -> float:
-    """CPUs that quota and affinity allowed a run, where one was recorded (on whichever machine), else here."""
+        each, granted = _ranks(ranks), job.cpus_granted
+        words = say("{cpus_granted:g} CPUs from the scheduler for {ranks}", cpus_granted=granted, ranks=each)
+        return granted / ranks, words
+    # What quota and affinity allowed a run, where one was recorded (on whichever machine), else here.
     recorded = optional(lambda: patient.recording.machine_facts.get("cpus"))
-    return float(recorded) if isinstance(recorded, int | float) and recorded > 0 else patient.host.cpu_budget
+    known = isinstance(recorded, int | float) and recorded > 0
+    budget = float(recorded) if known and recorded else patient.host.cpu_budget
+    return budget / ranks, say("{budget:g} CPUs for {ranks}", budget=budget, ranks=_ranks(ranks))
 
 
 def _ranks(ranks: int) -> str:
@@ -191,7 +184,8 @@ def runs_here(patient: Patient) -> bool:
     survey, source = optional(lambda: patient.gpu_survey), optional(lambda: patient.source)
     if job.script_path is None or survey is None or not without_gpus(survey):
         return True
-    return not (job.gpus_granted or (source is not None and training_target(source) is Target.CUDA))
+    cards = job.gpus_granted or any(launch.grants.gpus_granted for launch in job.launches)
+    return not (cards or (source is not None and training_target(source) is Target.CUDA))
 
 
 def in_allocation(environment: Environment) -> bool:

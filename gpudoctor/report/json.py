@@ -41,8 +41,7 @@ _KEYS: dict[str, str] = {
     "Remedy": "id title applicability effort effect steps references patch",
     "Launch": "launcher starter script module path line text nodes tasks processes=ranks_per_node world "
     "processes_per_node=here cards_per_node=grants.gpus_granted cpus_per_process=cpus "
-    "memory_bytes=grants.memory_granted shared_memory_bytes=grants.shared_memory_granted meets restarts variables "
-    "unknown",
+    "memory_bytes=grants.memory_granted shared_memory_bytes=grants.shared_memory_granted told variables",
     "LogMoment": "role code? kind path line last_line count rank node? time? step text",
     "RunSummary": "recording origin command seconds exit_code signal stopped_by healthy steps steady_steps ranks "
     "marker warm_up_seconds start_seconds step_seconds throughput phases memory gpus device_idle gain_unknown? samples "

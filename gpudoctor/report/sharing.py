@@ -215,7 +215,7 @@ def _without_structure(report: Report) -> Report:
         replace(item, finding=replace(item.finding, evidence=tuple(map(_bare, item.finding.evidence))))
         for item in report.silenced
     )
-    launch = tuple(replace(row, path=_base(row.path or ""), meets="", variables={}) for row in report.launch)
+    launch = tuple(replace(row, path=_base(row.path or ""), told={}, variables={}) for row in report.launch)
     return replace(report, subject=subject, findings=findings, silenced=silenced, launch=launch)
 
 

@@ -43,6 +43,7 @@ JOBS = {".sh", ".bash", ".sbatch", ".slurm", ".pbs", ".job", ".lsf"}
 CONFIGS = {".yaml", ".yml", ".toml", ".jsonc"}
 _LOGS = {".log", ".out", ".err"}
 _SHELL = re.compile(rb"#!.*\b(ba|z|k|da)?sh\b")
+_HOSTS = re.compile(rb"(\n|#[^\n]*\n|\S+[ \t]+slots=\d+[^\n]*\n?)+")
 _FLIGHT_NAME = re.compile(r"(?i)(?:nccl|comm_lib|hccl|xccl|rccl|flight|fr)_?(?:trace|dump|recorder)?_?rank_?\d+\Z")
 _FLIGHT_WORDS = (b"pg_config", b"collective_seq_id", b"profiling_name", b"nccl_comm_state", b"pg_status")
 """Keys of a dump: some of them are in its first bytes."""
@@ -102,7 +103,7 @@ def _kind_of_text(suffix: str, head: bytes) -> FileKind:
         return FileKind.LOG
     if first.startswith(b"#!") and b"python" in first:
         return FileKind.SCRIPT
-    if _SHELL.match(first) or b"#SBATCH" in head:
+    if _SHELL.match(first) or b"#SBATCH" in head or _HOSTS.fullmatch(head):
         return FileKind.JOB
     return FileKind.LOG if suffix == ".txt" else FileKind.OTHER
 

@@ -5,9 +5,10 @@ from collections.abc import Iterator
 from gpudoctor.analysis.workload import Threads, Workers, has_purpose, optional, read_threads, read_workers, runs_here
 from gpudoctor.lang import say
 from gpudoctor.model import Check, Code, Confidence, Detail, Finding, Patient, Reads, Resource, Severity, Threshold
-from gpudoctor.model.evidence import Evidence, Measurement, Provenance
+from gpudoctor.model.evidence import Evidence, Measurement, Provenance, Setting
 from gpudoctor.model.job_devices import ranks_here
 from gpudoctor.model.records import frozen
+from gpudoctor.model.signs.job import Launch
 from gpudoctor.model.unavailable import Unavailable
 from gpudoctor.text import count
 
@@ -17,7 +18,7 @@ class CpuBudgetDetail(Detail):
     """What the rule reads."""
 
     kind: str
-    """`threads` or `both`."""
+    """`threads`, `both` or `srun`."""
     cpus: float
     """CPUs of the job."""
     ranks: int
@@ -33,6 +34,7 @@ class CpuBudget(Check):
     What it finds:
         - Ranks x (loader workers + threads) over twice the CPUs that quota, affinity and the scheduler allow.
         - Torch's own thread pool in a container whose CPU quota it cannot see.
+        - An srun in a batch script that does not get the CPUs a task of the script (a note).
     Why it hurts:
         Threads beyond the CPUs take turns. Under a cgroup quota the whole job stops for the rest of each 100 ms
         period, and the GPU waits.
@@ -60,10 +62,28 @@ class CpuBudget(Check):
     )  # fmt: skip
 
     def examine(self, patient: Patient) -> Iterator[Finding]:
+        job = optional(lambda: patient.job)
+        for row in job.launches if job is not None else ():
+            asked, in_task = row.grants.cpus_per_task, 1 if row.launcher == "srun" else row.ranks_per_node or 1
+            if "srun" in (row.launcher, row.starter) and row.path and asked and row.cpus and row.cpus * in_task < asked:
+                yield self._withheld(row, asked)
+                return
         cpus, evidence = self._cpus(patient)
         ranks, workers, threads = ranks_here(patient), read_workers(patient), read_threads(patient)
         if self._exceeds(patient, cpus, ranks, workers, threads):
             yield self._too_many(cpus, evidence, ranks, workers, threads)
+
+    def _withheld(self, row: Launch, asked: int) -> Finding:
+        return self.finding(
+            say("sbatch asks for {asked} CPUs a task. From Slurm 22.05 on srun does not hand them on: a task gets 1.",
+                asked=asked),
+            evidence=(Setting(key="launch", value=row.text, origin=row.path or "", path=row.path, line=row.line),),
+            confidence=Confidence.PROBABLE,
+            severity=Severity.NOTE,
+            subject="srun",
+            scarce=frozenset({Resource.CPU}),
+            detail=CpuBudgetDetail(kind="srun", cpus=1, ranks=row.here or 1, workers=0, threads=1),
+        )  # fmt: skip
 
     def _cpus(self, patient: Patient) -> tuple[float, tuple[Evidence, ...]]:
         """CPUs of the whole job on this node, and what says so."""

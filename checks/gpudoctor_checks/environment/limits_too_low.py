@@ -2,11 +2,10 @@
 
 from collections.abc import Iterator
 
-from gpudoctor.analysis.workload import Workers, optional, read_threads, read_workers, runs_here
+from gpudoctor.analysis.workload import Workers, optional, read_workers, runs_here
 from gpudoctor.lang import say
 from gpudoctor.model import Check, Code, Confidence, Detail, Finding, Patient, Reads, Threshold
 from gpudoctor.model.evidence import Measurement
-from gpudoctor.model.job_devices import ranks_here
 from gpudoctor.model.records import frozen
 from gpudoctor.model.signs.host import Host
 from gpudoctor.model.unavailable import Unavailable
@@ -18,25 +17,23 @@ class LimitsTooLowDetail(Detail):
     """What the rule reads."""
 
     kind: str
-    """`open files`, `locked memory` or `processes`."""
+    """`open files` or `locked memory`."""
     hard: int
     """The hard limit; -1 is none."""
-    need: int = 0
 
 
 class LimitsTooLow(Check):
-    """A limit of the shell or the container is too low for training: open files, locked memory or processes.
+    """A limit of the shell or the container is too low for training: open files or locked memory.
 
     What it finds:
         - At most 1024 open files with DataLoader workers.
         - Limited locked memory on a node with InfiniBand.
-        - A process limit (ulimit -u or the container's pids.max) below the job's processes and threads.
     Why it hurts:
         "Too many open files" or "received 0 items of ancdata" in the middle of an epoch. NCCL that cannot
         register memory ("ibv_reg_mr failed", "ibv_create_cq failed"). "pthread_create failed: Resource
         temporarily unavailable" at start.
     How it knows:
-        /proc/self/limits and pids.max of this shell; the job inherits them unless its launcher sets others.
+        /proc/self/limits of this shell; the job inherits them unless its launcher sets others.
         Workers come from the script or config, InfiniBand from /sys/class/infiniband. From a job's log: the
         messages that name it, in the exception or line that came first.
     False alarms:
@@ -62,11 +59,6 @@ class LimitsTooLow(Check):
         Threshold("locked_memory_share", 0.1, "1",
                   "NCCL and UCX ask for unlimited; sites that bound it on purpose leave more than a tenth",
                   "Locked memory below this share of the machine's memory is too little for RDMA."),
-        Threshold("tasks_per_rank", 64, "{tasks}",
-                  "a convention: CUDA, NCCL, autograd and the loader's helper threads of one rank",
-                  "Threads of a rank in addition to its CPU threads and workers."),
-        Threshold("tasks_per_worker", 4, "{tasks}", "a convention: a worker's process and the threads of its queues",
-                  "Tasks of one loader worker."),
     )  # fmt: skip
 
     def examine(self, patient: Patient) -> Iterator[Finding]:
@@ -77,7 +69,6 @@ class LimitsTooLow(Check):
         host, workers = patient.host, read_workers(patient)
         yield from self._open_files(host, workers)
         yield from self._locked_memory(host, patient)
-        yield from self._processes(host, workers, patient)
 
     def _open_files(self, host: Host, workers: Workers) -> Iterator[Finding]:
         soft, hard = host.open_files.soft, host.open_files.hard
@@ -119,33 +110,4 @@ class LimitsTooLow(Check):
             confidence=Confidence.PROBABLE,
             subject="locked memory",
             detail=LimitsTooLowDetail(kind="locked memory", hard=-1 if hard is None else hard),
-        )
-
-    def _processes(self, host: Host, workers: Workers, patient: Patient) -> Iterator[Finding]:
-        soft, hard = host.processes.soft, host.processes.hard
-        if soft is None:
-            return
-        ranks, threads = ranks_here(patient), read_threads(patient)
-        per_rank = threads.count + int(self.limit("tasks_per_rank"))
-        per_rank += (workers.count or 0) * int(self.limit("tasks_per_worker"))
-        need = ranks * per_rank
-        if soft >= need:
-            return
-        yield self.finding(
-            say(
-                "At most {soft} processes and threads are allowed, and {ranks} with {workers} and {threads} each take "
-                "about {need}.",
-                soft=soft,
-                ranks=count(ranks, "rank"),
-                workers=count(workers.count or 0, "worker"),
-                threads=count(threads.count, "thread"),
-                need=need,
-            ),
-            evidence=(
-                Measurement("processes_soft", soft, "{tasks}", reproduce="ulimit -Su; cat /sys/fs/cgroup/pids.max"),
-                *workers.evidence,
-            ),
-            confidence=Confidence.PROBABLE,
-            subject="processes",
-            detail=LimitsTooLowDetail(kind="processes", hard=-1 if hard is None else hard, need=need),
         )

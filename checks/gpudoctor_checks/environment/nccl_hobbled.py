@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 from gpudoctor.analysis.workload import optional, runs_here
 from gpudoctor.lang import say
-from gpudoctor.model import Check, Code, Confidence, Detail, Finding, Patient, Reads, Severity
+from gpudoctor.model import Check, Code, Confidence, Cost, Detail, Finding, Patient, Reads, Severity
 from gpudoctor.model.job_devices import ranks_here
 from gpudoctor.model.records import frozen
 from gpudoctor.model.signs.gpu import GpuSurvey
@@ -19,7 +19,7 @@ _SWITCHES: dict[str, tuple[str, tuple[str, ...], str]] = {
     "NCCL_SHM_DISABLE": ("SHM", (), say("ranks on one node that have no direct path talk over the network stack")),
     "NCCL_IB_DISABLE": ("IB", (), _SOCKETS),
     "NCCL_NET": ("IB", ("socket",), _SOCKETS),
-    "NCCL_NET_GDR_LEVEL": ("IB", ("loc", "0"), say("network cards no longer read GPU memory directly")),
+    "NCCL_SOCKET_IFNAME": ("LO", ("lo", "=lo"), say("NCCL listens on an interface that no other node reaches")),
 }
 """Variables that take a path away from NCCL: which, the values that do it (none: any number but 0), the effect."""
 
@@ -41,6 +41,7 @@ class NcclHobbled(Check):
     What it finds:
         - NCCL_P2P_DISABLE, NCCL_SHM_DISABLE, NCCL_IB_DISABLE and their relatives, in the environment, the job
           script or the script.
+        - NCCL_SOCKET_IFNAME=lo in a job of several nodes.
         - An NCCL that precedes torch's own on the loader path.
     Why it hurts:
         Gradients take a detour through host memory or TCP: all-reduce several times slower, on every step.
@@ -74,11 +75,15 @@ class NcclHobbled(Check):
             number = text.lstrip("+-").isdigit() and int(text) != 0
             if found is not None and (text in values if values else number):
                 matters, why = _matters(patient, path)
+                if path == "LO" and not matters:
+                    continue
+                breaks = say("the ranks never meet, and the job ends at its timeout") if path == "LO" else None
                 yield self.finding(
                     say("{variable}={value}: {effect}{why}.", variable=name, value=found.value, effect=effect, why=why),
                     evidence=(found.evidence,),
                     confidence=Confidence.SUSPECTED if found.where == "source" else Confidence.CONFIRMED,
-                    severity=Severity.WARNING if matters else Severity.NOTE,
+                    severity=Severity.ERROR if breaks else Severity.WARNING if matters else Severity.NOTE,
+                    cost=Cost(breaks=breaks),
                     subject=name,
                     detail=NcclHobbledDetail(kind="switch", variable=name),
                 )
@@ -114,8 +119,16 @@ def _matters(patient: Patient, path: str) -> tuple[bool, str]:
     gpus = len(survey.gpus) if survey is not None and runs_here(patient) else 0
     granted = job.gpus_granted if job is not None else None
     several = max(gpus, granted or 0, ranks_here(patient))
+    nodes = job.nodes if job is not None else None
+    if path == "LO":
+        return (nodes or 1) > 1, say("; this job has {nodes} nodes", nodes=nodes)
+    environment = optional(lambda: patient.environment)
+    fabric = next((name for name in (environment.variables if environment else ()) if name.startswith("FI_")), None)
+    if fabric and path in {"IB", "SHM"} and not runs_here(patient):
+        return False, say(
+            "; {variable} speaks of libfabric, and of its machine gpudoctor knows no more", variable=fabric
+        )
     if path == "IB":
-        nodes = job.nodes if job is not None else None
         if nodes == 1:
             return False, say("; this job has one node")
         if (nodes or 1) > 1:

@@ -34,26 +34,20 @@ _PLACES = ("_HOME", "_ROOT", "_LOCATION", "_PREFIX", "_BIN")
 class VariableTable:
     """What is known of all of them."""
 
-    since: Mapping[str, str]
-    """Name to the first release of NCCL that reads it, `2.18`; those of the newest release."""
-    gone: Mapping[str, tuple[str, str]]
-    """Name to the last release that reads it and what replaced it, or ""."""
+    since: frozenset[str]
+    """What the newest NCCL reads."""
     numbers: frozenset[str]
     """NCCL reads them with `strtoll`."""
     torch_flags: frozenset[str]
     torch_numbers: frozenset[str]
     torch_names: frozenset[str]
     """All that torch reads."""
-    renamed: Mapping[str, tuple[str, str]]
-    """Name to its newer name and what brought that; the old one is still read."""
     values: Mapping[str, Mapping[str, Any]]
     """The values that one can have: `range`, or `words` with what is said of them (`_refused`)."""
     elsewhere: frozenset[str]
     prefixes: tuple[str, ...]
     """Names that begin so belong to plugins and programs beside NCCL."""
     newest: str
-    oldest: str
-    """The oldest release of NCCL that a torch of today may have brought."""
 
     def read(self, name: str) -> bool:
         """Whether the newest NCCL or torch reads it."""
@@ -65,7 +59,7 @@ class VariableTable:
 
     def near(self, name: str) -> str:
         """The one variable that a name is a slip of, or its words in another order; else ""."""
-        known = [*self.since, *(item for item in self.torch_names if item not in self.renamed)]
+        known = [*self.since, *self.torch_names]
         words = sorted(name.split("_"))
         close = {item for item in known if sorted(item.split("_")) == words}
         return close.pop() if len(close) == 1 else meant(name, known) or ""
@@ -114,29 +108,20 @@ def _read(value: str) -> int | None:
 def table() -> VariableTable:
     """The data file, read once."""
     raw = json.loads(files(__package__).joinpath("nccl_variables.json").read_text("utf-8"))
-    since = {f"NCCL_{name}": version for version, names in raw["since"].items() for name in names.split()}
+    since = frozenset(f"NCCL_{name}" for names in raw["since"].values() for name in names.split())
     text = {f"NCCL_{name}" for name in raw["text"].split()}
     torch = {kind: frozenset(names.split()) for kind, names in raw["torch"].items()}
     return VariableTable(
         since=since,
-        gone={name: (last, instead) for name, (last, instead) in raw["gone"].items()},
-        numbers=frozenset(since) - text | {f"NCCL_{name}" for name in raw["also_numbers"].split()},
+        numbers=since - text | {f"NCCL_{name}" for name in raw["also_numbers"].split()},
         torch_flags=torch["flags"],
         torch_numbers=torch["numbers"],
         torch_names=frozenset().union(*torch.values()),
-        renamed={name: (now, by) for name, (now, by) in raw["renamed"].items()},
         values=raw["values"],
         elsewhere=frozenset(f"NCCL_{name}" for name in raw["elsewhere"]["names"].split()),
         prefixes=tuple(f"NCCL_{name}" for name in raw["elsewhere"]["prefixes"].split()),
         newest=raw["newest"],
-        oldest=raw["oldest"],
     )
-
-
-def release(version: str) -> tuple[int, int]:
-    """`2.21.5` and `2.21` as (2, 21)."""
-    numbers = [int(part) for part in re.findall(r"\d+", version)[:2]]
-    return (numbers[0], numbers[1]) if len(numbers) == 2 else (0, 0)
 
 
 @frozen
@@ -144,7 +129,7 @@ class NcclVariableUnknownDetail(Detail):
     """What the rule reads."""
 
     kind: str
-    """`slip`, `unknown`, `gone`, `renamed`, `later` or `value`."""
+    """`slip`, `unknown` or `value`."""
     variable: str
     instead: str
     """The variable that is meant, or that replaced it; "" where there is none."""
@@ -160,14 +145,12 @@ class _Fault(NamedTuple):
 
 
 class NcclVariableUnknown(Check):
-    """An NCCL variable does not exist, was renamed or removed, or has a value that NCCL cannot use.
+    """An NCCL variable does not exist, was removed, or has a value that NCCL cannot use.
 
     What it finds:
         Variables that begin with NCCL_, TORCH_NCCL_ or TORCH_FR_ and that no release of NCCL or torch reads:
         - slips (NCCL_IB_DISABEL)
-        - names that people copy (NCCL_TIMEOUT)
-        - names that NCCL dropped (NCCL_LL_THRESHOLD, NCCL_IB_CUDA_SUPPORT)
-        - names that the installed NCCL is too old for
+        - names that people copy or that NCCL dropped (NCCL_TIMEOUT, NCCL_LL_THRESHOLD)
 
         Also numbers written as words (NCCL_IB_DISABLE=true), unknown words (NCCL_PROTO=LL256), numbers out of
         range.
@@ -201,10 +184,6 @@ class NcclVariableUnknown(Check):
         torch = optional(lambda: patient.torch)
         if torch is not None and torch.hip:
             return
-        packages = optional(lambda: patient.packages)
-        there = packages.distributions if packages is not None else {}
-        versions = [item.version for name, item in there.items() if name.startswith("nvidia-nccl-cu")]
-        installed = versions[0] if len(versions) == 1 else ""
         placed = assignments(source) if source is not None else ()
         rows: list[tuple[str, str | None, Evidence, Confidence, str]] = [
             (
@@ -225,7 +204,7 @@ class NcclVariableUnknown(Check):
             ]
         own = {name for script in (source.scripts if source is not None else ()) for name in _READ.findall(script.text)}
         for name, value, where, sure, subject in rows:
-            fault = _fault(table(), name, value or "", installed) if OURS.match(name) and name not in own else None
+            fault = _fault(table(), name, value or "") if OURS.match(name) and name not in own else None
             if fault is not None:
                 shown = name if value is None else f"{name}={value}"
                 yield self.finding(
@@ -239,23 +218,16 @@ class NcclVariableUnknown(Check):
                 )
 
 
-def _fault(known: VariableTable, name: str, value: str, installed: str) -> _Fault | None:
+def _fault(known: VariableTable, name: str, value: str) -> _Fault | None:
     """What is wrong with a variable; None where nothing is, or nobody can tell."""
     if known.foreign(name) and not known.read(name):
         return None
-    if name in known.gone:
-        last, instead = known.gone[name]
-        if release(last) >= release(installed or known.oldest):
-            return None
-        text = say("NCCL reads it no more since the release after {last}: it has no effect", last=last)
-        text += say("; {instead} took its place", instead=instead) if instead else ""
-        return _Fault("gone", text, Severity.NOTE, instead)
     if not known.read(name):
         near = known.near(name)
         if near:
             text = say("neither NCCL nor torch reads this variable; it looks like {near}", near=near)
             return _Fault("slip", text, Severity.WARNING, near)
-        text = say("no release of NCCL up to {newest} reads this variable, nor does torch", newest=known.newest)
+        text = say("NCCL {newest} does not read this variable, nor does torch", newest=known.newest)
         return _Fault("unknown", text, Severity.NOTE)
     misread = known.misread(name, value)
     if misread:
@@ -263,15 +235,4 @@ def _fault(known: VariableTable, name: str, value: str, installed: str) -> _Faul
         if misread.startswith("torch takes"):
             breaks = say("torch refuses it when the process group starts")
         return _Fault("value", text, Severity.ERROR if breaks else Severity.WARNING, breaks=breaks)
-    if name in known.renamed:
-        now, by = known.renamed[name]
-        return _Fault("renamed", say("{by} renamed it to {now}", by=by, now=now), Severity.NOTE, now)
-    first = known.since.get(name)
-    if first is not None and installed and release(installed) < release(first):
-        text = say(
-            "NCCL reads it since {first}, and {installed} is installed: it has no effect",
-            first=first,
-            installed=installed,
-        )
-        return _Fault("later", text, Severity.NOTE)
     return None

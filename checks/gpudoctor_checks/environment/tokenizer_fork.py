@@ -3,7 +3,6 @@
 import ast
 from collections.abc import Iterator
 
-from gpudoctor.analysis.memo import once
 from gpudoctor.analysis.source.environment_assignments import assigned
 from gpudoctor.analysis.source.loaders import Loader
 from gpudoctor.analysis.source.syntax import is_attribute, last_name, nodes
@@ -16,7 +15,6 @@ from gpudoctor_checks.environment.variables import given
 
 VARIABLE = "TOKENIZERS_PARALLELISM"
 _ENCODES = {"encode", "encode_plus", "batch_encode_plus", "encode_batch", "apply_chat_template"}
-_OFF = {"0", "false", "off", "no", "n", "f"}
 _ITEM_METHODS = {"__getitem__", "__getitems__", "__iter__"}
 
 
@@ -24,12 +22,11 @@ class TokenizerFork(Check):
     """A fast tokenizer is used before loader workers are forked, and TOKENIZERS_PARALLELISM is not set.
 
     What it finds:
-        - A Hugging Face fast tokenizer that the main process uses (often in `dataset.map`). A loader forks
-          workers afterwards, with TOKENIZERS_PARALLELISM unset.
-        - Or set to true while the workers tokenize too.
+        A Hugging Face fast tokenizer that the main process uses (often in `dataset.map`). A loader forks
+        workers afterwards, with TOKENIZERS_PARALLELISM unset.
     Why it hurts:
         The tokenizer's thread pool does not survive a fork. If it is unset, each worker prints "The current
-        process just got forked" and tokenizes on one thread. Set to true, a worker that tokenizes can deadlock.
+        process just got forked" and tokenizes on one thread.
     How it knows:
         The script shows the tokenizer, its uses outside the data set's item methods, and the loader's workers.
         The variable comes from the environment, the job script and the script.
@@ -52,34 +49,23 @@ class TokenizerFork(Check):
         source = patient.source
         if not _forks(patient, source):
             return
-        own, value = assigned(source, VARIABLE), given(patient, VARIABLE)
-        setting = value.value if value is not None else None
-        if setting is None and own is not None:
-            return  # set to something that only a run tells: somebody has thought of it
-        if setting is not None and setting.strip().lower() in _OFF:
-            return
+        if given(patient, VARIABLE) is not None or assigned(source, VARIABLE) is not None:
+            return  # somebody has thought of it
         loader = next((item for item in loaders_as_run(patient) if _forking(item)), None)
         for script in source.scripts if loader is not None else ():
-            inside, outside = _uses(script, _tokenizers(script), source)
-            use = next((use for use in outside if loader is not None and _precedes(script, use, loader)), None)
-            if use is None or loader is None or (setting is not None and not inside):
+            use = next(_uses(script, _tokenizers(script)), None)
+            if use is None or loader is None:
                 continue
-            state, effect = say("is not set"), say("every worker prints a warning and uses one thread")
-            if setting is not None:
-                state, effect = say("is {setting}", setting=setting), say("a worker can deadlock")
             yield self.finding(
                 say(
                     "The tokenizer is used in the main process (line {line}) before {loader} forks "
-                    "{workers} workers, and {variable} {state}: {effect}.",
+                    "{workers} workers, and {variable} is not set: every worker prints a warning and uses one thread.",
                     line=use.span.line,
                     loader=loader.label,
                     workers=loader.workers.value if isinstance(loader.workers, Known) else 0,
                     variable=VARIABLE,
-                    state=state,
-                    effect=effect,
                 ),
                 evidence=(use.span, loader.call.span),
-                severity=Severity.WARNING if setting is not None else Severity.NOTE,
             )
             return
 
@@ -112,49 +98,19 @@ def _tokenizers(script: Script) -> set[str]:
 
 
 def _makes_fast(call: Call) -> bool:
-    if call.name.startswith("tokenizers."):
-        return call.method in {"Tokenizer", "from_file", "from_pretrained"}
-    if call.method != "from_pretrained":
-        return False
     owner = call.name.rpartition(".")[0]
-    fast = call.argument("use_fast")
-    slow = isinstance(fast, Known) and fast.value is False
-    return not slow and owner.startswith("transformers.") and owner.endswith(("AutoTokenizer", "TokenizerFast"))
+    made = call.method == "from_pretrained" and owner.startswith("transformers.")
+    return made and owner.endswith(("AutoTokenizer", "TokenizerFast"))
 
 
-def _uses(script: Script, names: set[str], source: Source) -> tuple[list[Call], list[Call]]:
-    """Calls that tokenize: in the workers, and in the main process."""
-    collators = _collators(source)
-    inside: list[Call] = []
-    outside: list[Call] = []
+def _uses(script: Script, names: set[str]) -> Iterator[Call]:
+    """Calls that tokenize in the main process: those of data sets and collators run in the workers."""
     for call in script.calls:
         function = call.node.func
         direct = last_name(function) in names and not isinstance(function, ast.Call)
         method = is_attribute(function, *_ENCODES) and last_name(function.value) in names
-        if not (direct or method):
-            continue
         owner, _, last = call.function.rpartition(".")
-        of_items = last in _ITEM_METHODS or last in collators or "collate" in call.function.lower()
         info = script.classes.get(owner)
-        if info is not None and last != "__init__" and _ITEM_METHODS & set(info.methods):
-            of_items = True  # a helper of the data set
-        (inside if of_items else outside).append(call)
-    return inside, outside
-
-
-@once
-def _collators(source: Source) -> frozenset[str]:
-    """Names of functions that are handed to a loader as collate_fn or worker_init_fn."""
-    names = set()
-    for script in source.scripts:
-        for call in script.calls:
-            for keyword in call.node.keywords:
-                if keyword.arg in {"collate_fn", "worker_init_fn"}:
-                    names.add(last_name(keyword.value))
-    return frozenset(names - {""})
-
-
-def _precedes(script: Script, use: Call, loader: Loader) -> bool:
-    """Whether a use can come before a fork: not when it stands after the last loop, in its function."""
-    loops = [loop for own, loop in loader.loops if own.path == script.path and loop.function == use.function]
-    return not loops or any(use.span.line <= loop.end_line for loop in loops)
+        of_items = info is not None and last != "__init__" and bool(_ITEM_METHODS & set(info.methods))
+        if (direct or method) and not of_items and "collate" not in call.function.lower():
+            yield call

@@ -12,6 +12,7 @@ from gpudoctor.model.signs.gpu import GpuSurvey
 from gpudoctor.model.signs.job import Job
 from gpudoctor.model.visible_devices import Visible, entries
 from gpudoctor.text import count
+from gpudoctor_checks.environment.launch_faults import launch_faults
 from gpudoctor_checks.environment.variables import Given, given
 
 _FLAG = "--gpus"
@@ -22,7 +23,7 @@ class VisibleDevicesWrongDetail(Detail):
     """What the rule reads."""
 
     kind: str
-    """`missing`, `value`, `ranks` or `granted`."""
+    """`missing`, `value`, `ranks`, `granted` or a kind of conflicts.json."""
     gpus: int
     """GPUs that can be used."""
     visible: int
@@ -37,7 +38,8 @@ class VisibleDevicesWrong(Check):
     What it finds:
         - A CUDA_VISIBLE_DEVICES that is empty or -1 although a GPU is there.
         - Entries that name no GPU of this machine, are not a number or come twice.
-        - Fewer visible (or granted) GPUs than ranks on the node.
+        - A launch whose processes, GPUs, ranks and nodes do not fit by the job's own description: more processes
+          than GPUs, idle GPUs, ranks that nobody starts, a rendezvous on localhost, directives that are not read.
         - A machine without a GPU, or with fewer than the job asks for (CUDA_VISIBLE_DEVICES, `--gpus`, a
           scheduler's grant, several ranks).
     Why it hurts:
@@ -70,22 +72,34 @@ class VisibleDevicesWrong(Check):
         if optional(lambda: patient.source) is None and job is None:
             patient.signs.environment.take()  # nothing else can name GPUs: without it there is nothing to judge
         survey = optional(lambda: patient.gpu_survey)
-        seen = Visible(count=-1)
+        described = list(self._described(patient, job)) if job is not None else []
+        yield from described
+        if described:
+            return
         if survey is not None and without_gpus(survey) and runs_here(patient):
             yield from self._missing(patient, value, job, survey)
             return
-        if survey is not None and survey.gpus and runs_here(patient):
-            seen = seen_with(patient, value.value) if value is not None else Visible(count=len(survey.gpus))
-            if value is not None and seen.fault:
-                yield self._faulty(value, seen, len(survey.gpus))
-        else:
-            if job is None or ranks_here(patient) < 2 or (value is None and not job.gpus_granted):
-                raise Unavailable(survey.absence if survey is not None else say("the GPUs were not examined"))
-            survey = None
-            if value is not None:
-                seen = Visible(count=entries(value.value))
-        if job is not None and not seen.fault:
-            yield from self._too_few(patient, value, seen.count, job, survey)
+        if survey is None or not survey.gpus or not runs_here(patient):
+            raise Unavailable(survey.absence if survey is not None else say("the GPUs were not examined"))
+        seen = seen_with(patient, value.value) if value is not None else Visible(count=len(survey.gpus))
+        if value is not None and seen.fault:
+            yield self._faulty(value, seen, len(survey.gpus))
+        elif job is not None:
+            yield from self._too_few(patient, value, seen.count, job)
+
+    def _described(self, patient: Patient, job: Job) -> Iterator[Finding]:
+        """What does not fit in the job's own description, wherever it is read."""
+        found = launch_faults(job, optional(lambda: patient.source))
+        for fault in {item.text: item for item in found}.values():
+            yield self.finding(
+                fault.text,
+                evidence=(fault.place,),
+                severity=Severity.ERROR if fault.breaks else Severity.WARNING,
+                confidence=Confidence.PROBABLE,
+                cost=Cost(breaks=fault.breaks or None),
+                subject=f"{fault.place.path}:{fault.place.line} {fault.kind}",
+                detail=VisibleDevicesWrongDetail(kind=fault.kind, gpus=fault.gpus, visible=fault.gpus),
+            )
 
     def _missing(self, patient: Patient, value: Given | None, job: Job | None, survey: GpuSurvey) -> Iterator[Finding]:
         """The machine has no GPU: what says that the job is to have some."""
@@ -96,14 +110,12 @@ class VisibleDevicesWrong(Check):
         # torch for GPUs of another maker reads the same variable
         if elsewhere or not (asked or granted) or (torch is not None and torch.hip is not None):
             raise Unavailable(survey.absence)
-        certain, words = True, ""
-        evidence: Evidence = _granted(granted or 0)
+        gpus, certain = count(asked or granted or 0, "GPU"), True
+        evidence: Evidence = Measurement("gpus_granted", granted or 0, "{GPUs}", provenance=Provenance.DECLARED)
+        words = say("{origin} {gpus}", origin=_origin(job), gpus=gpus) if job is not None else gpus
         if value is not None and asked:
-            gpus = count(asked, "GPU")
             words = say("{variable}={given!r} names {gpus}", variable=VARIABLE, given=value.value, gpus=gpus)
             certain, evidence = value.where == "environment", value.evidence
-        elif job is not None:
-            words = say("{origin} {gpus}", origin=_origin(job), gpus=count(granted or 0, "GPU"))
         yield self.finding(
             say("{asks}, and this machine has no GPU.", asks=words),
             evidence=(evidence, Measurement("gpus_found", 0, "{GPUs}", reproduce="nvidia-smi -L")),
@@ -118,15 +130,10 @@ class VisibleDevicesWrong(Check):
         breaks = say("the job sees fewer GPUs than it was given")
         if seen.count == 0:
             left, breaks = say("no GPU"), say("CUDA sees no GPU")
+        named = {"variable": VARIABLE, "given": value.value, "fault": seen.fault, "left": left}
+        named["gpus"] = count(there, "GPU")
         return self.finding(
-            say(
-                "{variable}={given!r} {fault}: CUDA sees {left}, and the driver lists {gpus}.",
-                variable=VARIABLE,
-                given=value.value,
-                fault=seen.fault,
-                left=left,
-                gpus=count(there, "GPU"),
-            ),
+            say("{variable}={given!r} {fault}: CUDA sees {left}, and the driver lists {gpus}.", **named),
             evidence=(value.evidence, Measurement("gpus_listed", there, "{GPUs}", reproduce="nvidia-smi -L")),
             confidence=Confidence.SUSPECTED if value.where == "source" else Confidence.CONFIRMED,
             cost=Cost(breaks=breaks),
@@ -134,51 +141,31 @@ class VisibleDevicesWrong(Check):
             detail=VisibleDevicesWrongDetail(kind="value", gpus=there, visible=seen.count),
         )
 
-    def _too_few(
-        self, patient: Patient, value: Given | None, visible: int, job: Job, survey: GpuSurvey | None
-    ) -> Iterator[Finding]:
+    def _too_few(self, patient: Patient, value: Given | None, visible: int, job: Job) -> Iterator[Finding]:
         """Ranks against GPUs, and GPUs seen against GPUs granted."""
         ranks, granted = ranks_here(patient), job.gpus_granted
         words = say("{variable} leaves", variable=VARIABLE) if value is not None else say("the driver lists")
-        evidence: list[Evidence] = [value.evidence] if value is not None else []
-        if survey is None and granted and (visible < 0 or granted < visible):
-            visible, words = granted, say("{gpus_origin} grants", gpus_origin=job.gpus_origin or say("the scheduler"))
-        if survey is not None:
-            evidence.append(Measurement("gpus_visible", visible, "{GPUs}", reproduce="nvidia-smi -L"))
-        elif granted:
-            evidence.append(_granted(granted))
-        if 0 <= visible < ranks and ranks > 1 and evidence:
-            message = say(
-                "{ranks} ranks are launched on this node, and {words} {gpus}.",
-                ranks=ranks,
-                words=words,
-                gpus=count(visible, "GPU"),
-            )
+        if visible < ranks and ranks > 1:
+            numbers = {"ranks": ranks, "words": words, "gpus": count(visible, "GPU")}
+            message = say("{ranks} ranks are launched on this node, and {words} {gpus}.", **numbers)
             kind, gpus, subject, breaks = "ranks", visible, "ranks", say("ranks without their own GPU die or share one")
-        elif survey is not None and granted and visible < granted and _granted_here(patient, job):
-            message = say(
-                "{origin} {gpus}, and {words} {visible}.",
-                origin=_origin(job),
-                gpus=count(granted, "GPU"),
-                words=words,
-                visible=visible,
-            )
+        elif granted and visible < granted and _granted_here(patient, job):
+            gpus_words = count(granted, "GPU")
+            message = say("{origin} {gpus}, and {words} {visible}.", origin=_origin(job), gpus=gpus_words, words=words,
+                          visible=visible)  # fmt: skip
             kind, gpus, subject = "granted", granted, "granted GPUs"
             breaks = say("the job sees fewer GPUs than it was granted")
         else:
             return
+        shown = Measurement("gpus_visible", visible, "{GPUs}", reproduce="nvidia-smi -L")
         yield self.finding(
             message,
-            evidence=tuple(evidence),
-            confidence=Confidence.CONFIRMED if survey is not None else Confidence.SUSPECTED,
+            evidence=(*([value.evidence] if value is not None else []), shown),
+            confidence=Confidence.CONFIRMED,
             cost=Cost(breaks=breaks),
             subject=subject,
             detail=VisibleDevicesWrongDetail(kind=kind, gpus=gpus, visible=visible),
         )
-
-
-def _granted(gpus: int) -> Measurement:
-    return Measurement("gpus_granted", gpus, "{GPUs}", provenance=Provenance.DECLARED)
 
 
 def _granted_here(patient: Patient, job: Job) -> bool:

@@ -74,13 +74,9 @@ class Launch:
     """World size that each process is told."""
     grants: "Grants" = field(default_factory=lambda: Grants())
     """What its processes have on a node together; of the GPUs those that they see."""
-    meets: str = ""
-    """Address and port at which the ranks meet, as written."""
-    restarts: int = 0
-    """Times that its launcher starts dead ranks again."""
+    told: Mapping[str, str] = field(default_factory=dict)
+    """As written: `meets` (the rendezvous), `node_rank`, `devices`, `restarts`, and counts that a variable has."""
     variables: Mapping[str, str] = field(default_factory=dict)
-    unknown: Mapping[str, str] = field(default_factory=dict)
-    """`nodes`, `tasks`, `processes`: the variable that nobody knows the number of."""
 
     @property
     def here(self) -> int | None:
@@ -103,8 +99,8 @@ class Grants:
     ranks_per_node: int | None = None
     nodes: int | None = None
     cpus_granted: float | None = None
-    """For the tasks of a node together."""
     cpus_per_task: int | None = None
+    gpus_per_task: int | None = None
     memory_granted: int | None = None
     shared_memory_granted: int | None = None
     """Bytes of /dev/shm (`--shm-size`, a memory volume there, a container's 64 MiB)."""
@@ -132,4 +128,5 @@ class Job(Grants):
     script_path: str | None = None
     script_text: str = ""
     skipped: tuple[str, ...] = ()
-    """Sentences about launchers that are not known."""
+    ignored: tuple[tuple[int, str], ...] = ()
+    """Line and text of directives that the scheduler does not read, since they stand below the first command."""

@@ -78,5 +78,6 @@ def read_job(
         card=card,
         script_path=first.path if first else None,
         script_text=mask_text(first.text) if first else "",
+        ignored=tuple(first.ignored) if first else (),
         skipped=tuple(sentence for item in scripts for sentence in dict.fromkeys(item.skipped)),
     )

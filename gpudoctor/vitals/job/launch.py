@@ -38,11 +38,9 @@ class FoundLaunch:
     """Nodes that the starter starts it on."""
     grants: Grants = field(default_factory=Grants)
     """What a container or the starter leaves to it."""
-    meets: str = ""
-    restarts: int = 0
     hosts: str = ""
     """The file that has the nodes: deepspeed's hostfile, accelerate's config."""
-    unknown: Mapping[str, str] = field(default_factory=dict)
+    told: Mapping[str, str] = field(default_factory=dict)
 
 
 def inside(outer: FoundLaunch, found: FoundLaunch) -> FoundLaunch:
@@ -51,7 +49,7 @@ def inside(outer: FoundLaunch, found: FoundLaunch) -> FoundLaunch:
     if not outer.starter or found.starter:
         return replace(found, grants=grants)
     started = replace(found, starter=outer.starter, tasks=outer.tasks, total_tasks=outer.total_tasks)
-    return replace(started, on_nodes=outer.on_nodes, grants=grants, unknown={**outer.unknown, **found.unknown})
+    return replace(started, on_nodes=outer.on_nodes, grants=grants, told={**outer.told, **found.told})
 
 
 def unknown_launcher(words: Sequence[str]) -> str:
@@ -95,9 +93,6 @@ def _python(words: list[str], depth: int) -> FoundLaunch | None:
         module = options.get("m") or ""
         if module in _MODULE_LAUNCHERS:
             return _MODULE_LAUNCHERS[module](options.rest, depth)
-        if module in {"cProfile", "profile", "trace", "pdb", "kernprof", "scalene", "memray", "coverage"}:
-            inner = Options(options.rest, "o s m", "")
-            return _target("python", inner, inner.rest)
         if not module or {module, module.split(".")[0]} & set(launcher_tables()["not_training"].split()):
             return None
         return FoundLaunch(launcher="python", module=module, arguments=tuple(options.rest))
@@ -139,9 +134,7 @@ def _torchrun(words: list[str], _depth: int) -> FoundLaunch | None:
         ranks=None if every else ranks,
         nodes=nodes,
         every_gpu=every,
-        meets=options.get("rdzv-endpoint") or options.joined("master-addr", "master-port"),
-        restarts=options.number("max-restarts") or 0,
-        unknown=options.unknown(nodes="nnodes", processes="nproc-per-node"),
+        told=options.told(),
     )
 
 
@@ -161,9 +154,8 @@ def _accelerate_launch(words: list[str], _depth: int) -> FoundLaunch | None:
         nodes=nodes,
         ranks=total if total is not None and (nodes or 1) == 1 and not options.given("config-file") else None,
         total_ranks=total,
-        meets=options.joined("main-process-ip", "main-process-port"),
         hosts=options.get("config-file") or "",
-        unknown=options.unknown(nodes="num-machines", processes="num-processes"),
+        told=options.told(),
     )
 
 
@@ -171,8 +163,8 @@ def _deepspeed(words: list[str], _depth: int) -> FoundLaunch | None:
     options = Options(words, "deepspeed", "module")
     ranks, nodes = options.number("num-gpus"), options.number("num-nodes")
     include, hosts = options.get("i", "include"), options.get("H", "hostfile") or ""
+    slots = include.split("@")[0].partition(":")[2] if include else ""
     if ranks is None and include:
-        slots = include.split("@")[0].partition(":")[2]
         ranks = len([item for item in slots.split(",") if item]) or None
         nodes = nodes or len(include.split("@"))
     return _target(
@@ -182,9 +174,8 @@ def _deepspeed(words: list[str], _depth: int) -> FoundLaunch | None:
         ranks=ranks,
         nodes=nodes,
         every_gpu=ranks is None and not hosts,
-        meets=options.joined("master-addr", "master-port"),
-        hosts="" if include else hosts,
-        unknown=options.unknown(nodes="num-nodes", processes="num-gpus"),
+        hosts=hosts,
+        told=options.told() | ({"devices": slots} if include else {}),
     )
 
 
@@ -197,20 +188,17 @@ def _srun(words: list[str], depth: int) -> FoundLaunch | None:
         tasks=options.number("ntasks-per-node", "tasks-per-node"),
         total_tasks=options.number("n", "ntasks"),
         on_nodes=options.number("N", "nodes"),
-        grants=Grants(cpus_per_task=options.number("c", "cpus-per-task")),
-        unknown=options.unknown(nodes="nodes", tasks="ntasks-per-node") | options.unknown(nodes="N", tasks="n"),
+        grants=Grants(
+            cpus_per_task=options.number("c", "cpus-per-task"), gpus_per_task=options.number("gpus-per-task")
+        ),
+        told=options.told(),
     )
     return inside(srun, found) if found else None
 
 
 def _mpirun(words: list[str], depth: int) -> FoundLaunch | None:
-    plain: list[str] = []
-    rest = list(words)
-    while rest:  # `--mca key value` takes two words, which a plain option does not
-        if rest[0] in {"--mca", "-mca", "--gmca", "-gmca"}:
-            rest = rest[3:]
-        else:
-            plain.append(rest.pop(0))
+    mca = {"--mca", "-mca", "--gmca", "-gmca"}  # they take two words, which a plain option does not
+    plain = [word for at, word in enumerate(words) if not mca.intersection(words[max(0, at - 2) : at + 1])]
     options = Options(plain, "mpirun", "genvall")
     mapped = re.match(r"ppr:(\d+):node", options.get("map-by") or "")
     per_node = options.number("npernode", "ppn", "N") or (int(mapped[1]) if mapped else None)
@@ -225,7 +213,7 @@ def _mpirun(words: list[str], depth: int) -> FoundLaunch | None:
         tasks=per_node,
         total_tasks=options.number("np", "n", "num-proc"),
         on_nodes=len(slots) or None,
-        unknown=options.unknown(tasks="np"),
+        told=options.told(),
     )
     return inside(mpirun, found) if found else None
 

@@ -14,7 +14,7 @@ from gpudoctor.vitals.configs.tree import ConfigNode, ConfigPair
 from gpudoctor.vitals.job.grants import byte_count
 from gpudoctor.vitals.job.scheduler import gres_gpus
 
-_OPERATORS = frozenset({"PyTorchJob", "TrainJob", "XGBoostJob"})
+_OPERATORS = frozenset({"PyTorchJob", "TrainJob", "XGBoostJob", "Job"})
 """They start each pod as one task of the job."""
 _MOST_NODES = 50_000
 """Nodes of a manifest that are visited; aliases can make a small file endless."""
@@ -198,7 +198,7 @@ def _replicas(document: ConfigNode) -> tuple[int | None, int | None]:
     if trainer is not None:
         return _whole(_pair(trainer.node, "numNodes")), _whole(_pair(trainer.node, "numProcPerNode"))
     if _pair(document, "spec", "template") and _said(_pair(document, "kind")) == "Job":
-        return _whole(_pair(document, "spec", "parallelism")), ranks
+        return _whole(_pair(document, "spec", "parallelism")) or 1, ranks
     return None, ranks
 
 

@@ -31,7 +31,7 @@ class Options:
     """Options before the first word that is none, as a launcher's own parser would take them."""
 
     def __init__(self, words: Sequence[str], valued: str = "", flags: str = "", stop: bool = True) -> None:
-        tables = launcher_tables()
+        tables, self._launcher = launcher_tables(), valued
         self.values: dict[str, str] = {}
         self.rest: list[str] = []
         with_value = set(tables["valued"].get(valued, valued).split())
@@ -79,14 +79,10 @@ class Options:
         """The same as a whole number; `2:4` and `2-4` count as their lower end."""
         return whole(self.get(*names))
 
-    def joined(self, host: str, port: str) -> str:
-        """An address and its port, as far as they are given."""
-        return ":".join(filter(None, (self.get(host), self.get(port))))
-
-    def unknown(self, **columns: str) -> dict[str, str]:
-        """The columns whose option nobody knows the number of: a variable stays one."""
-        given = {column: self.get(name) or "" for column, name in columns.items()}
-        return {column: value for column, value in given.items() if "$" in value or "`" in value}
+    def told(self) -> dict[str, str]:
+        """What the table has of these options by column, as written."""
+        columns = launcher_tables()["columns"][self._launcher].items()
+        return {column: value for column, names in columns if (value := self.get(*names.split()))}
 
     def given(self, *names: str) -> bool:
         """Whether one of these options is given."""

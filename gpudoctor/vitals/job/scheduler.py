@@ -14,15 +14,18 @@ from gpudoctor.vitals.job.options import Options, launcher_tables, whole
 _PREEMPTIBLE = re.compile(r"preempt|spot|scaveng|backfill|requeue|low-?prio", re.IGNORECASE)
 
 
-def slurm_options(text: str) -> dict[str, str]:
-    """Options of the `#SBATCH` lines by long name; a flag has the value ""."""
+def slurm_options(text: str) -> tuple[dict[str, str], list[tuple[int, str]]]:
+    """Options of the `#SBATCH` lines by long name, a flag as ""; lines below the first command, which are not read."""
     found: dict[str, str] = {}
+    ignored: list[tuple[int, str]] = []
     names = launcher_tables()["slurm"]["short"].split()
-    short = dict(zip(names[::2], names[1::2], strict=True))
-    for line in text.splitlines():
-        if line.strip() and not line.strip().startswith("#"):
-            break  # the scheduler stops reading at the first command
+    short, began = dict(zip(names[::2], names[1::2], strict=True)), False
+    for number, line in enumerate(text.splitlines(), 1):
+        began = began or (not line.lstrip().startswith("#") and line.strip() != "")
         if not line.startswith("#SBATCH"):
+            continue
+        if began:
+            ignored.append((number, line.strip()))
             continue
         line = line.removeprefix("#SBATCH")
         try:
@@ -33,7 +36,7 @@ def slurm_options(text: str) -> dict[str, str]:
             options = Options(words, " ".join(short), stop=False)
             found |= {short.get(name, name): value for name, value in options.values.items()}
             words = options.rest
-    return found
+    return found, ignored
 
 
 def slurm_grants(options: Mapping[str, str], path: str) -> Grants:
@@ -44,18 +47,13 @@ def slurm_grants(options: Mapping[str, str], path: str) -> Grants:
     if per_node is None and tasks is not None:
         per_node = max(1, tasks // (nodes or 1))
     gpus, origin = _slurm_gpus(options, nodes or 1, per_node)
-    per_gpu = whole(options.get("ntasks-per-gpu"))
-    if per_node is None and per_gpu and gpus:
-        per_node = per_gpu * gpus
     cpus_per_task = whole(options.get("cpus-per-task"))
     cpus_per_gpu = whole(options.get("cpus-per-gpu"))
-    cpus = _float(options.get("cpus"))
-    if cpus is not None:
-        pass
-    elif cpus_per_task is not None:
-        cpus = float(cpus_per_task * (per_node or 1))
-    elif cpus_per_gpu is not None and gpus:
-        cpus = float(cpus_per_gpu * gpus)
+    cpus = whole(options.get("cpus"))
+    if cpus is None and cpus_per_task is not None:
+        cpus = cpus_per_task * (per_node or 1)
+    elif cpus is None and cpus_per_gpu is not None and gpus:
+        cpus = cpus_per_gpu * gpus
     return Grants(
         gpus_granted=gpus,
         gpus_origin=say("{origin} in {path}", origin=origin, path=path) if origin else "",
@@ -63,6 +61,7 @@ def slurm_grants(options: Mapping[str, str], path: str) -> Grants:
         nodes=nodes,
         cpus_granted=cpus,
         cpus_per_task=cpus_per_task,
+        gpus_per_task=None if "gpu-bind" in options else gres_gpus(options.get("gpus-per-task", "")),
         memory_granted=_slurm_memory(options, cpus, gpus),
         time_limit=slurm_seconds(options.get("time", "")),
         preemptible=_slurm_preemptible(options),
@@ -157,7 +156,7 @@ def _slurm_here(environment: Mapping[str, str]) -> Grants:
     options = {option: environment[name] for option, name in named.items() if name}
     origin = named["gpus-per-node"]
     grants = slurm_grants(options, "")
-    start, end = (_float(environment.get(f"SLURM_JOB_{name}_TIME")) for name in ("START", "END"))
+    start, end = (whole(environment.get(f"SLURM_JOB_{name}_TIME")) for name in ("START", "END"))
     # one task that holds several GPUs starts the ranks itself, with torchrun or the like
     one = grants.ranks_per_node == 1 and (grants.gpus_granted or 0) > 1
     return replace(
@@ -167,8 +166,3 @@ def _slurm_here(environment: Mapping[str, str]) -> Grants:
         time_limit=end - start if start is not None and end is not None and end > start else None,
         preemptible=True if whole(environment.get("SLURM_RESTART_COUNT")) else None,
     )
-
-
-def _float(text: str | None) -> float | None:
-    number = whole(text)
-    return float(number) if number is not None else None

@@ -25,8 +25,10 @@ from gpudoctor.vitals.job.shell import ShellCommand, read_lines
 
 _HERE = re.compile(r"^(?:`pwd`|\$\(pwd\)|\$\{?(?:PWD|SLURM_SUBMIT_DIR)\}?)/+")
 """Ways to write the folder that the job is submitted from, in front of a script."""
-_ELSEWHERE = frozenset({"", "ssh", "ray", "sky"})
+_ELSEWHERE = frozenset({"", "ssh", "ray", "sky", "Job"})
 """Starters whose plain python is no rank."""
+_OF_A_TASK = ("SLURM_PROCID", "SLURM_LOCALID", "SLURM_NODEID")
+"""0 in the batch script itself, whatever a task will have."""
 _AGAIN = 8
 """Times that one script is followed."""
 _DEEPEST = 3
@@ -92,19 +94,21 @@ class JobScript:
         self._folder = path.parent if path else Path()
         self._scripts: Counter[str] = Counter()
         self._variables: dict[str, str | None] = {}
+        # name, value (None when it is unset), file and 1-based line
         self.exports: list[tuple[str, str | None, str, int]] = []
-        """Name, value (None when it is unset), file and 1-based line."""
+        self.ignored: list[tuple[int, str]] = []
         self.skipped: list[str] = []
-        """Sentences about launchers that are not known."""
         self.launches: list[Launch] = []
 
     def shell(self, environment: Mapping[str, str]) -> None:
         """Read a shell script with its directives."""
-        options = slurm_options(self.text)
+        options, self.ignored = slurm_options(self.text)
         self.grants = slurm_grants(options, self.path).over(pbs_grants(self.text, self.path))
-        for line in read_lines(self.text, {**environment, **_scheduler_variables(self.grants)}):
+        self.profile = Profile.SLURM if options else None
+        batch = dict.fromkeys(_OF_A_TASK, "0") if options else {}
+        for line in read_lines(self.text, {**environment, **_scheduler_variables(self.grants), **batch}):
             self.take(line)
-        if options or any("srun" in (launch.launcher, launch.starter) for launch in self.launches):
+        if any("srun" in (launch.launcher, launch.starter) for launch in self.launches):
             self.profile = Profile.SLURM
 
     def manifest(self) -> None:
@@ -169,7 +173,10 @@ class JobScript:
         script = next((place for place in (self._folder / name, Path(name)) if name and os.path.isfile(place)), None)
         with suppress(Unavailable):
             text = _text(script) if script else text
-        for inner in read_lines(text, _scheduler_variables(self.grants) | dict(line.inherited)):
+        known = _scheduler_variables(self.grants) | dict(line.inherited)
+        if found.starter:  # each task has its own
+            known = {name: value for name, value in known.items() if name not in _OF_A_TASK}
+        for inner in read_lines(text, known):
             inner = inner if script else replace(inner, line=line.line)
             self.take(inner, str(script) if script else path, depth, found)
 
@@ -178,12 +185,23 @@ class JobScript:
         grants, job = found.grants.over(self.grants), self.grants
         rows = [(name, _known(name, value)) for name, value in (self._variables | given).items() if value is not None]
         variables = {name: mask_value(name, value) for name, value in rows if value is not None}
-        visible = entries(variables["CUDA_VISIBLE_DEVICES"]) if "CUDA_VISIBLE_DEVICES" in variables else None
-        cards = min((one for one in (grants.gpus_granted, visible) if one is not None), default=None)
+        told = dict(found.told)
+        if "CUDA_VISIBLE_DEVICES" in variables:
+            told.setdefault("devices", variables["CUDA_VISIBLE_DEVICES"])
+        told.setdefault("meets", ":".join(filter(None, (told.pop("address", ""), told.pop("port", "")))))
+        told["meets"] = told["meets"] or variables.get("MASTER_ADDR", "")
+        visible = entries(told["devices"]) if "devices" in told else None
         stepped = found.starter == "srun"
-        told, ranks = _hosts(found, self._folder) if found.hosts else (found.nodes, found.ranks)
-        nodes = found.on_nodes or (job.nodes if found.starter in {"srun", "mpirun"} else None) or told
-        launcher, starter, tasks, unknown = found.launcher, found.starter, found.tasks, dict(found.unknown)
+        meant, ranks, slots = found.nodes, found.ranks, grants.gpus_granted
+        if found.hosts:
+            meant, ranks, slots = _hosts(found, self._folder, slots)
+        cards = min((one for one in (slots, visible) if one is not None), default=None)
+        if slots:
+            told["gpus"] = str(slots)
+        launcher, starter, tasks = found.launcher, found.starter, found.tasks
+        nodes = found.on_nodes or (job.nodes if starter in {"srun", "mpirun"} else None) or meant
+        if not starter and job.nodes and self.profile is Profile.SLURM and launcher in {"torchrun", "accelerate"}:
+            nodes = 1  # the batch script runs on the first node alone
         if tasks is None and found.total_tasks:
             tasks = max(1, found.total_tasks // (nodes or 1))
         if tasks is None and stepped:
@@ -195,13 +213,13 @@ class JobScript:
             cpus = float((handed or 1) * (tasks or 1))
         if launcher == "python" and starter not in _ELSEWHERE:  # a rank of its starter
             launcher, starter, ranks, tasks, total = starter, "", tasks, 1, found.total_tasks
-            unknown = {"processes" if name == "tasks" else name: text for name, text in unknown.items()}
+            told["processes"] = told.get("tasks", "")
         elif ranks is None and found.every_gpu:
             ranks = cards
         elif ranks is None and found.total_ranks is not None:
             ranks = max(1, found.total_ranks // (nodes or 1))
-        alone = launcher == "torchrun" and starter in {"", "srun", "mpirun"} and "nodes" not in unknown
-        size = told or (1 if alone else nodes)
+        alone = launcher == "torchrun" and starter in {"", "srun", "mpirun", "sky", "Job"} and "nodes" not in told
+        size = meant or (1 if alone else nodes)
         return Launch(
             launcher=launcher,
             script=_HERE.sub("", found.script) if found.script else None,
@@ -216,26 +234,23 @@ class JobScript:
             tasks=tasks,
             world=total or (ranks * size if ranks and size and launcher != "python" else None),
             grants=replace(grants, gpus_granted=cards, cpus_granted=cpus),
-            meets=found.meets or variables.get("MASTER_ADDR", ""),
-            restarts=found.restarts,
+            told=told,
             variables=variables,
-            unknown=unknown,
         )
 
 
-def _hosts(found: FoundLaunch, folder: Path) -> tuple[int | None, int | None]:
-    """Nodes and processes on a node, with what accelerate's config or deepspeed's hostfile adds to the line."""
+def _hosts(found: FoundLaunch, folder: Path, cards: int | None) -> tuple[int | None, int | None, int | None]:
+    """Nodes, processes and GPUs on a node, with what accelerate's config or deepspeed's hostfile adds to the line."""
     path = next((place for place in (Path(found.hosts), folder / found.hosts) if os.path.isfile(place)), None)
-    text = ""
-    with suppress(Unavailable):
-        text = _text(path) if path else ""
+    text = _text(path) if path else ""
     if found.launcher == "deepspeed":
         slots = re.findall(r"(?m)^[ \t]*[^#\s]\S*[ \t]+slots=(\d{1,4})", text)
-        return found.nodes or len(slots) or None, found.ranks or (int(slots[0]) if slots else None)
+        each = int(slots[0]) if slots else None
+        return found.nodes or len(slots) or None, found.ranks or each, each or cards
     said = dict(re.findall(r"(?m)^(num_machines|num_processes):[ \t]*['\"]?(\d{1,6})", text))
     nodes = found.nodes or whole(said.get("num_machines"))
     total = found.total_ranks or whole(said.get("num_processes"))
-    return nodes, max(1, total // (nodes or 1)) if total else None
+    return nodes, max(1, total // (nodes or 1)) if total else None, cards
 
 
 def launches_of(command: Sequence[str], grants: Grants) -> list[Launch]:

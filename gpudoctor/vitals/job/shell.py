@@ -63,6 +63,15 @@ class Variables(dict[str, Value]):
         super().__init__(known)
         self._left = JOB_EXPANDED.most
 
+    def assign(self, assigned: Mapping[str, Value], *, doubtful: bool) -> None:
+        """Take over assignments; what one under a condition may or may not replace is not known any more."""
+        for name, value in assigned.items():
+            before = _text(self.get(name, ""))
+            if doubtful and not re.fullmatch(r"(\$\{?\d.*)?", before) and not _text(value).startswith(before):
+                self.pop(name, None)
+            else:
+                self[name] = value
+
     def spend(self, value: Value) -> None:
         """An expansion has come to this. Raises `Unavailable` beyond the budget."""
         self._left -= len(value) if isinstance(value, str) else sum(map(len, value)) + len(value)
@@ -111,7 +120,7 @@ def _expanded(
     exports: dict[str, str] = {}
     unset: tuple[str, ...] = ()
     if not words:
-        variables.update(assigned)
+        variables.assign(assigned, doubtful=conditional)
         exports = {name: _text(value) for name, value in assigned.items() if name in exported}
     elif words[0] in {"export", "declare", "local", "typeset", "readonly"}:
         declared = _declared(command, index + 1, variables)

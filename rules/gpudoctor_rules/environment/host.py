@@ -113,12 +113,19 @@ _MOST_THREADS = 16
 """More threads a rank have nothing to do while the work is on the GPU."""
 
 
+_SRUN = "https://slurm.schedmd.com/srun.html#OPT_cpus-per-task"
+
+
 @answers("ENV007")
 def cpu_budget(finding: Finding, patient: Patient) -> Iterator[Remedy]:
     """OMP_NUM_THREADS and workers a rank, so that all ranks together fit the CPUs."""
     detail = finding.detail_of(CpuBudgetDetail)
     cpus, ranks = detail.cpus or 1, detail.ranks or 1
     workers, threads = detail.workers, detail.threads or 1
+    if detail.kind == "srun":
+        line = "export SRUN_CPUS_PER_TASK=$SLURM_CPUS_PER_TASK"
+        yield remedy("ENV007-srun", line, line, effort=Effort.ONE_LINE, references=(_SRUN,))
+        return
     each = max(1, int(cpus / ranks))
     fewer = min(workers, max(1, each - 1)) if workers else 0
     if threads > max(1, each - fewer):
@@ -189,8 +196,8 @@ def _threads_set_at(finding: Finding, patient: Patient) -> tuple[Script, Call] |
 _FILES = 65536
 """Open files: what NVIDIA's and Ray's containers set; far from what a kernel gives out."""
 _CONF = "https://man7.org/linux/man-pages/man5/limits.conf.5.html"
-_FLAGS = {"open files": "-n", "locked memory": "-l", "processes": "-u"}
-_NAMES = {"open files": "nofile", "locked memory": "memlock", "processes": "nproc"}
+_FLAGS = {"open files": "-n", "locked memory": "-l"}
+_NAMES = {"open files": "nofile", "locked memory": "memlock"}
 
 
 @answers("ENV008")
@@ -200,7 +207,7 @@ def limits_too_low(finding: Finding, patient: Patient) -> Iterator[Remedy]:
     kind = detail.kind
     if kind not in _FLAGS:
         return
-    wanted = _wanted_limit(kind, detail.need)
+    wanted = None if kind == "locked memory" else _FILES
     hard = detail.hard
     if hard == -1 or (wanted is not None and hard >= wanted):
         yield _ulimit(kind, wanted)
@@ -226,15 +233,13 @@ def _raise_hard(kind: str, wanted: int | None, patient: Patient) -> Remedy:
     name, text = _NAMES[kind], "unlimited" if wanted is None else str(wanted)
     flag = "-1" if wanted is None else text
     if container in {"docker", "podman"}:
-        extra = f"--pids-limit={flag}" if kind == "processes" else f"--ulimit {name}={flag}:{flag}"
+        extra = f"--ulimit {name}={flag}:{flag}"
         title, effort = say("{container} run {extra}", container=container, extra=extra), Effort.SETTING
         steps: tuple[str, ...] = (say("{container} run {extra} ...", container=container, extra=extra),)
     elif container == "kubernetes":
         title = say("raise {kind} for pods to {text} on the node", kind=kind, text=text)
         steps = (
-            say("podPidsLimit in the kubelet's configuration")
-            if kind == "processes"
-            else say(
+            say(
                 "the limit comes from the container runtime's service: Limit{name}={text} there",
                 name=name.upper(),
                 text=text,
@@ -255,18 +260,6 @@ def _raise_hard(kind: str, wanted: int | None, patient: Patient) -> Remedy:
     return remedy(
         "ENV008-limit", title, *steps, effort=effort, sets=((f"RLIMIT_{name.upper()}", text),), references=(_CONF,)
     )
-
-
-def _wanted_limit(kind: str, need: int) -> int | None:
-    """The value to set; None is unlimited."""
-    if kind == "locked memory":
-        return None
-    if kind == "open files":
-        return _FILES
-    wanted = 4096
-    while wanted < 2 * need:  # the user's other processes count too
-        wanted *= 2
-    return wanted
 
 
 _GIB = 1 << 30
@@ -434,7 +427,11 @@ def visible_devices_wrong(finding: Finding, patient: Patient) -> Iterator[Remedy
     elif kind == "ranks":
         if gpus > 0:
             yield _fewer_ranks(gpus)
-        yield _unset_devices(say("let every rank have a GPU: unset it, or ask the scheduler for more GPUs"), finding)
+        launched = any(isinstance(item, Setting) and item.key == "launch" for item in finding.evidence)
+        if not launched:
+            yield _unset_devices(
+                say("let every rank have a GPU: unset it, or ask the scheduler for more GPUs"), finding
+            )
     elif kind == "granted":
         yield _unset_devices(say("unset it: the scheduler has chosen the GPUs"), finding)
 
@@ -469,6 +466,7 @@ def _fewer_ranks(gpus: int) -> Remedy:
         "ENV013-ranks",
         say("launch {ranks} on this node", ranks=count(gpus, "rank")),
         say("torchrun --nproc_per_node={gpus} ...   # keep the batch: accumulate more steps", gpus=gpus),
+        "srun --ntasks-per-node=1 torchrun ...   # one launcher a node",
         applicability=Applicability.UNSAFE,
         effort=Effort.ONE_LINE,
         sets=(("ranks_per_node", str(gpus)),),

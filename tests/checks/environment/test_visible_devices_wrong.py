@@ -4,9 +4,10 @@ import pytest
 from scripts import script_patient
 
 from gpudoctor.model import Absent, Severity, Unavailable
-from gpudoctor.model.signs.job import Environment, Job, Launch, Profile
+from gpudoctor.model.signs.job import Job, Launch, Profile
 from gpudoctor.model.signs.packages import TorchBuild
 from gpudoctor.testing import examine, make_gpu, make_patient, prescribe
+from gpudoctor.vitals.job import read_job
 from gpudoctor_checks.environment.visible_devices_wrong import VisibleDevicesWrong
 from gpudoctor_rules.advice import advice
 from gpudoctor_rules.environment.host import visible_devices_wrong
@@ -74,14 +75,11 @@ def test_sick_fewer_than_the_ranks(value, ranks, visible):
 
 
 SLURM = {"SLURM_JOB_ID": "7"}
-EXPORTS = Environment(variables={NAME: "0,1"}, exports={NAME: ("job.sbatch", 9)})
 
 
 @pytest.mark.parametrize(
     ("environment", "gpus", "asked", "words"),
     [
-        (EXPORTS, None, {"profile": Profile.SLURM, "ranks_per_node": 4, "script_path": "j.sbatch"}, "4 ranks are launched on this node, and"),
-        ({}, 4, {"profile": Profile.SLURM, "ranks_per_node": 8, "gpus_granted": 4, "gpus_origin": "--gres", "script_path": "j"}, "--gres grants 4 GPUs"),
         ({NAME: "0,1", **SLURM}, 4, {"profile": Profile.SLURM, "gpus_granted": 4, "gpus_origin": "SLURM_GPUS_ON_NODE"}, "ON_NODE grants 4 GPUs, and"),
         ({}, 4, {"gpus_granted": 8, "gpus_origin": "--gpus"}, "--gpus says that the job has 8 GPUs, and the driver lists 4."),
         ({NAME: "2,3"}, 0, {}, "names 2 GPUs, and this machine has no GPU"),
@@ -106,7 +104,6 @@ def test_sick_fewer_than_the_job_asks_for(environment, gpus, asked, words):
         shell(None, job=job(4)),
         shell(f"{UUIDS[2][:8]},{UUIDS[1][:9]}"),
         shell("MIG-1", gpus=[make_gpu(mig_enabled=True, mig_instances=("MIG-1", "MIG-2"))]),
-        shell(None, job=Job(profile=Profile.SLURM, ranks_per_node=8, gpus_granted=8, script_path="job.sbatch")),
         script_patient(f'import os\nos.environ.setdefault("{NAME}", "9")\n', environment={NAME: "0"}, gpus=four()),
     ],
 )
@@ -149,3 +146,47 @@ def test_healthy_a_job_that_does_not_ask_this_machine_for_gpus(patient):
 def test_healthy_gpus_that_do_not_tell_their_names_are_a_skip():
     with pytest.raises(Unavailable, match="UUID"):
         examine(VisibleDevicesWrong, shell(UUIDS[0], gpus=[make_gpu(uuid=Absent("no permission"))]))
+
+
+SBATCH = "#SBATCH --nodes={}\n#SBATCH --ntasks-per-node={}\n#SBATCH --gres=gpu:8\n"
+TRAINER = "import lightning\nlightning.Trainer(devices={}, num_nodes=2).fit(model)\n"
+LOCAL = "import os, torch\ntorch.cuda.set_device(int(os.environ['SLURM_LOCALID']))\n"
+MEETS = "srun torchrun --nnodes=2 --nproc_per_node=8 --rdzv_backend=c10d --rdzv_endpoint={}:29500 t.py"
+RANK = "srun bash -c {0}torchrun --nnodes=2 --nproc_per_node=8 --node_rank=$SLURM_PROCID t.py{0}"
+
+
+@pytest.mark.parametrize(
+    ("text", "program", "kind"),
+    [
+        (SBATCH.format(2, 8) + "srun torchrun --standalone --nproc_per_node=8 t.py", "", "ranks"),
+        (SBATCH.format(1, 1) + "CUDA_VISIBLE_DEVICES=6,9 torchrun --nproc_per_node=2 t.py", "", "index"),
+        (SBATCH.format(1, 1) + "torchrun --nproc_per_node=4 t.py", "", "idle"),
+        (SBATCH.format(2, 1) + "torchrun --nnodes=2 --nproc_per_node=8 t.py", "", "missing"),
+        (SBATCH.format(2, 1) + "srun torchrun --nproc_per_node=8 t.py", "", "apart"),
+        (SBATCH.format(2, 1) + RANK.format('"'), "", "same-rank"),
+        (SBATCH.format(2, 1) + RANK.format("'"), "", ""),
+        (SBATCH.format(2, 1) + MEETS.format("localhost"), "", "meets"),
+        (SBATCH.format(2, 1) + MEETS.format("$(hostname)"), "", ""),
+        (SBATCH.format(2, 1) + "H=$(head)\nif [ $R = 0 ]; then H=localhost; fi\n" + MEETS.format("$H"), "", ""),
+        ("#SBATCH --ntasks=8\n#SBATCH --gpus-per-task=1\nsrun python t.py", LOCAL, "one-gpu"),
+        (SBATCH.format(2, 4) + "srun python t.py", TRAINER.format(8), "trainer"),
+        (SBATCH.format(2, 8) + "srun python t.py", TRAINER.format(8), ""),
+        ("#SBATCH --nodes=1\nmodule load cuda\n#SBATCH --gres=gpu:2\npython t.py", "", "no-gpu"),
+        (SBATCH.format(2, 8) + "srun python t.py", "", ""),
+    ],
+)  # fmt: skip
+def test_what_does_not_fit_in_the_launch_table(tmp_path, text, program, kind):
+    path = tmp_path / "job.sbatch"
+    path.write_text(text + "\n")
+    signs = {"job": read_job(None, {}, [path]), "environment": {}}
+    patient = script_patient(program, **signs) if program else make_patient(**signs)
+    try:
+        found = examine(VisibleDevicesWrong, patient)
+    except Unavailable:
+        found = []
+    assert [finding.detail.kind for finding in found] == ([kind] if kind else [])
+    assert all(
+        prescribe((visible_devices_wrong, *advice("environment")), finding, patient)
+        for finding in found[:1]
+        if kind in ("ranks", "missing", "meets")
+    )

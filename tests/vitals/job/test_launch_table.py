@@ -26,7 +26,7 @@ JOBSET = f"apiVersion: x\nkind: JobSet\nspec: {{replicatedJobs: [{{template: {{s
         ("j.sh", "torchrun --nnodes=$N --nproc_per_node=8 t.py", "$N nodes x 8 processes", None),
         ("j.sh", "CUDA_VISIBLE_DEVICES=0,1 torchrun --nproc_per_node=4 t.py", "4 processes for 2 GPUs", 4),
         ("j.sh", "docker run --gpus 2 --shm-size=1g img accelerate launch --num_processes 2 t.py", "2 processes for 2 GPUs", 2),
-        ("j.sh", "deepspeed --hostfile hosts t.py", "2 nodes x 4 processes = 8 processes", 8),
+        ("j.sh", "deepspeed --hostfile hosts t.py", "2 nodes x 4 processes = 8 processes for 8 GPUs", 8),
         ("j.sh", "accelerate launch --config_file a.yaml t.py", "2 nodes x 4 processes = 8 processes", 8),
         ("j.sh", "ssh node1 'cd x && torchrun --nproc_per_node=2 t.py'", "1 task x 2 processes = 2 processes", None),
         ("j.yaml", POD, "4 processes for 4 GPUs", 4),
