@@ -13,7 +13,7 @@ from gpudoctor.analysis.run.steady_state import Steady, steady
 from gpudoctor.engine.run_summary import summarise
 from gpudoctor.lang import say, term
 from gpudoctor.lang.message import concatenated
-from gpudoctor.model import Report
+from gpudoctor.model import Passed, Report
 from gpudoctor.model.comparison import Change, Comparison, Ratio, Row
 from gpudoctor.model.run import RunSummary
 from gpudoctor.model.signs.recording import Process, Recording
@@ -153,13 +153,19 @@ def compare(before: Recording, after: Recording, reports: tuple[Report, Report])
         phases=_phases(*runs),
         memory=_memory(*runs),
         loss=_loss(before, after),
-        # What a run was too short for is not gone.
-        gone=tuple(sorted(codes[0] - codes[1])) if ratio is not None else (),
-        new=tuple(sorted(codes[1] - codes[0])),
+        # What a run was too short for, or what was not looked at, is neither gone nor new.
+        gone=tuple(sorted(_judged(codes[0] - codes[1], reports[1]))) if ratio is not None else (),
+        new=tuple(sorted(_judged(codes[1] - codes[0], reports[0]))),
         verdict=_verdict(ratio, change, doubts, measure, runs),
         other_job=jobs,
         other_setting=other_setting(before, after),
     )
+
+
+def _judged(titles: set[str], report: Report) -> set[str]:
+    """The findings whose checks have looked at this run, too."""
+    looked = {item.code for item in report.outcomes if isinstance(item, Passed)}
+    return {title for title in titles if title.partition(" ")[0] in looked}
 
 
 def _crowds(before: Recording, after: Recording) -> tuple[str, ...]:

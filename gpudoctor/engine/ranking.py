@@ -130,13 +130,9 @@ def _measured(finding: Finding) -> bool:
     """Whether the finding is known to cost time, or a run showed it: a number was read from a recording."""
     if finding.cost.share is not None:
         return True
-    shown = any(isinstance(item, Measurement) and _recorded(item) for item in finding.evidence)
-    return shown and finding.confidence is Confidence.CONFIRMED
-
-
-def _recorded(measurement: Measurement) -> bool:
-    """Whether a number was read from a recording of the run: `gpudoctor report` shows it again."""
-    return measurement.provenance is Provenance.MEASURED and (measurement.reproduce or "").startswith(_REPORT)
+    numbers = (item for item in finding.evidence if isinstance(item, Measurement))
+    read = (item.reproduce or "" for item in numbers if item.provenance is Provenance.MEASURED)
+    return finding.confidence is Confidence.CONFIRMED and any(text.startswith(_REPORT) for text in read)
 
 
 def _causes_first(ordered: Sequence[Case]) -> list[Case]:

@@ -83,7 +83,7 @@ def pronounce_run(
     case = _ran(recording, run, ranked, outcomes)
     missed = not_judged(PatientKind.RECORDING, outcomes, run.training)
     said = _slow(case, warnings) if warnings else _well(case) + examined(run.training) + missed
-    return _steps_are(run) + said + _interrupted(recording.end) + _crowded(recording)
+    return _STEPS_ARE.get(run.marker or "", "") + said + _interrupted(recording.end) + _crowded(recording)
 
 
 def _stood_still(errors: Sequence[Ranked]) -> bool:
@@ -121,11 +121,6 @@ def _crowded(recording: Recording) -> str:
     )
 
 
-def _steps_are(run: RunSummary) -> str:
-    """What a step is where no optimizer makes one."""
-    return _STEPS_ARE.get(run.marker or "", "")
-
-
 def _wrong(title: str, run: RunSummary, errors: Sequence[Ranked]) -> str:
     """A run that did not die, and that has errors: what they mean for it."""
     more = say(", and {errors} more", errors=len(errors) - 1) if len(errors) > 1 else ""
@@ -146,8 +141,9 @@ def in_good_health(
 
 
 def _ran(recording: Recording, run: RunSummary, ranked: Sequence[Ranked], outcomes: Sequence[Outcome]) -> Ran:
+    bound = speedup(max(_losses(run).values(), default=0.0))  # what the largest loss can give back at most
     died = cause_of_death(recording) is not None  # what Ctrl-C or `--steps` raise in a process is no fault of its own
-    return Ran(recording=recording, run=run, bound=_bound(run), died=died, ranked=ranked, outcomes=outcomes)
+    return Ran(recording=recording, run=run, bound=bound, died=died, ranked=ranked, outcomes=outcomes)
 
 
 def _dead(title: str, recording: Recording, run: RunSummary, told: DeathMessage) -> str:
@@ -320,11 +316,6 @@ def _losses(run: RunSummary) -> dict[str, float]:
     # While the device works, nothing is lost, whatever the host does.
     part = min(1.0, run.room / max(math.fsum(lost.values()), _NOTHING))
     return {name: share * part for name, share in lost.items()}
-
-
-def _bound(run: RunSummary) -> float:
-    """What the largest loss can give back at most, as a factor."""
-    return speedup(max(_losses(run).values(), default=0.0))
 
 
 def _well(case: Ran) -> str:

@@ -116,15 +116,12 @@ def _load_table(path: Path) -> dict[str, Toml]:
             "{path}: not UTF-8 (byte {start}); TOML files must be", path=path, start=error.start
         ) from error
     except (ValueError, RecursionError) as error:  # TOMLDecodeError is one; a number of 5,000 digits another
-        raise UsageError("{path}: not valid TOML: {reason}", path=path, reason=_reason(error)) from error
+        reason = say("it is nested too deeply") if isinstance(error, RecursionError) else str(error)
+        raise UsageError("{path}: not valid TOML: {reason}", path=path, reason=reason) from error
     if path.name == "pyproject.toml":
         tool = data.get("tool", {})
         data = tool.get("gpudoctor", {}) if isinstance(tool, dict) else tool
     return _table(data, path, "tool.gpudoctor", say("a table"))
-
-
-def _reason(error: Exception) -> str:
-    return say("it is nested too deeply") if isinstance(error, RecursionError) else str(error)
 
 
 def _must(right: bool, path: Path, key: str, value: Toml, should: str) -> None:

@@ -1,11 +1,11 @@
 """Lines of the user's files around the places that a report names, for formats that can show them.
 
 A file that changed since is not quoted: the line must still read as the finding has it, or the file be older
-than the run.
+than the run if the finding has no text.
 """
 
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import replace
 from datetime import datetime
@@ -30,13 +30,14 @@ def with_excerpts(report: Report) -> Report:
         for item in ranked.finding.evidence
         if isinstance(item, SourceSpan)
     ]
-    for path, line, text, before, after in [*spans, *_costly(report)][:_PLACES]:
+    costly = [(line.path, line.line, "", 0, 0) for line in report.run.lines] if report.run is not None else []
+    for path, line, text, before, after in [*spans, *costly][:_PLACES]:
         if (path, line) in found:
             continue
         lines = files.setdefault(path, _lines(path)) if path not in files else files[path]
         if lines is None or not 0 < line <= len(lines):
             continue
-        if text.strip() and lines[line - 1].strip() != text.strip():
+        if lines[line - 1].strip() != text.strip() if text.strip() else _changed(path, report):
             continue
         first = max(1, line - before)
         found[(path, line)] = Excerpt(
@@ -49,19 +50,13 @@ def with_excerpts(report: Report) -> Report:
     return replace(report, excerpts=tuple(found.values()))
 
 
-def _costly(report: Report) -> Iterator[tuple[str, int, str, int, int]]:
-    """The lines with most of the time, of files that are older than the run."""
-    run = report.run
-    if run is None:
-        return
-    try:
-        begun = datetime.fromisoformat(run.started).timestamp()
-    except ValueError:
-        return
-    for line in run.lines:
-        with suppress(OSError, ValueError):
-            if os.stat(line.path).st_mtime <= begun:
-                yield line.path, line.line, "", 0, 0
+def _changed(path: str, report: Report) -> bool:
+    """Whether a file may have changed since the run that is reported on."""
+    with suppress(OSError, ValueError):
+        return (
+            report.run is not None and os.stat(path).st_mtime > datetime.fromisoformat(report.run.started).timestamp()
+        )
+    return True
 
 
 def _lines(path: str) -> list[str] | None:

@@ -91,15 +91,17 @@ def _source(recording: Recording) -> "Source":
     if found is None or found.script is None:
         raise Unavailable("the recording names no script")
     path = Path(recording.cwd) / found.script
-    try:
-        changed = os.stat(path).st_mtime
-        begun = datetime.fromisoformat(recording.started).timestamp()
-    except (OSError, ValueError):
-        raise Unavailable("the script of the recording is not on this machine") from None
-    if changed > begun:
-        raise Unavailable("the script has changed since the recording")
     from gpudoctor.vitals.source import read_source
 
     here = os.getcwd()
     shown = path.relative_to(here) if path.is_relative_to(here) else path
-    return read_source([shown], {str(shown): found.arguments})
+    try:
+        begun = datetime.fromisoformat(recording.started).timestamp()
+        changed = os.stat(path).st_mtime > begun
+        source = read_source([shown], {str(shown): found.arguments})
+        changed = changed or any(os.stat(script.path).st_mtime > begun for script in source.scripts)
+    except (OSError, ValueError):
+        raise Unavailable("the script of the recording is not on this machine") from None
+    if changed:
+        raise Unavailable("the script has changed since the recording")
+    return source

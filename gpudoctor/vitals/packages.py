@@ -174,7 +174,9 @@ def _headers(path: str) -> dict[str, list[str]] | None:
     try:
         with open_file(path) as file:
             block = file.read(16384)
-            while not _ends(block) and len(block) < _LARGEST_METADATA and (more := file.read(65536)):
+            while b"\n\n" not in block and b"\r\n\r\n" not in block and len(block) < _LARGEST_METADATA:
+                if not (more := file.read(65536)):
+                    break
                 block += more
     except (OSError, ValueError):
         return None
@@ -185,7 +187,3 @@ def _headers(path: str) -> dict[str, list[str]] | None:
         if colon and key.lower() in _WANTED:
             found.setdefault(key.lower(), []).append(value.strip())
     return found or None
-
-
-def _ends(block: bytes) -> bool:
-    return b"\n\n" in block or b"\r\n\r\n" in block

@@ -24,12 +24,13 @@ class HostMemoryLeak(Check):
 
     What it finds:
         Resident memory of the training process, or of it and its workers, that rises with the steps. The
-        finding gives the rate, its significance, the time until the machine is full, the kind, and the lines.
+        finding gives the rate, the time until the machine is full, the kind, and the lines.
     Why it hurts:
         The kernel kills the job when the machine or its control group is full, without an exception.
     How it knows:
         From a recording: Theil-Sen slope and Mann-Kendall test (p under 0.001), after the first steps. The
-        second half must still grow. gpudoctor separates the kinds:
+        second half must still grow, and what is given back does not count. Of a run that saw no epoch end, it
+        does not say when the machine is full. gpudoctor separates the kinds:
         - objects that grew between two steps (graphs, lists)
         - growth in the workers alone (Python objects shared by fork: each reference writes to their page)
         - a profiler that keeps its events

@@ -31,7 +31,6 @@ class Drift:
     """Fitted seconds of a step at the beginning."""
     last: float
     """And at the end."""
-    p: float
     steps: int
     seconds: float
     """Of the steps looked at."""
@@ -126,12 +125,11 @@ class StepTimeDrift(Check):
         yield of_run.seen_in_run(run, found.lost, spans, whose=Whose.STEPS).finding(
             self,
             say(
-                "A step takes {late} at the end of the run and took {early} at its start ({steps} steps, "
-                "p={p:.1g}). The part that grows is {part}{where}{episodes}.",
+                "A step takes {late} at the end of the run and took {early} at its start ({steps} steps). "
+                "The part that grows is {part}{where}{episodes}.",
                 late=duration(found.last),
                 early=duration(found.first),
                 steps=found.steps,
-                p=found.p,
                 part=found.part,
                 where=of_run.at(spans),
                 episodes=_EPISODES if longer else "",
@@ -160,12 +158,12 @@ def _drift(state: "of_run.Steady", recording: "of_run.Recording") -> Drift | Non
     part, own = _part(indices, columns)
     if part in _PASSES and (of_run.crowd(recording) is not None or not _rises(found)):
         return None
-    last, p = found.last, found.p
+    last = found.last
     if not _rises(found):  # the passes of a step on a busy machine hide what rises beside them
         if own is None or not _rises(own):
             return None
-        last, p = found.first + own.growth, own.p
-    return Drift(first=found.first, last=last, p=p, steps=state.steps, seconds=state.seconds, part=part)
+        last = found.first + own.growth
+    return Drift(first=found.first, last=last, steps=state.steps, seconds=state.seconds, part=part)
 
 
 def _rises(found: "of_run.Trend") -> bool:

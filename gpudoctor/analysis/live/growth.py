@@ -1,6 +1,6 @@
 """What only grows in a watched job: memory, and the time of a step."""
 
-from gpudoctor.analysis.run.trends import Trend, trend
+from gpudoctor.analysis.run.trends import Trend, kept_level, trend
 from gpudoctor.lang import say
 from gpudoctor.model.check import Check
 from gpudoctor.model.evidence import Measurement
@@ -41,7 +41,7 @@ class Growing:
 def growing(rank: Rank, series: Series) -> Growing | None:
     """The steady growth of a series after its warm-up; None where there is none, or it has come to rest."""
     start = int(len(series.t) * WARM_UP)
-    xs, ys = series.t[start:], series.values[start:]
+    xs, ys = series.t[start:], kept_level(series.values[start:])
     if len(xs) < LEAST_POINTS * (1 - WARM_UP) or xs[-1] - xs[0] < LEAST_SECONDS * (1 - WARM_UP):
         return None
     found = trend(xs, ys)
@@ -76,12 +76,11 @@ def leak(check: Check, found: Growing, words: str, total: float | None, breaks: 
     full = say(", and is full in {forecast}", forecast=forecast(left)) if left < 1e8 else ""
     return check.finding(
         say(
-            "{words}{who} grows by {rate} a minute (watched for {seconds}, p={p:.1g}){full}.",
+            "{words}{who} grows by {rate} a minute (watched for {seconds}){full}.",
             words=words,
             who=who,
             rate=size(found.rate * 60),
             seconds=duration(found.seconds),
-            p=found.trend.p,
             full=full,
         ),
         evidence=(

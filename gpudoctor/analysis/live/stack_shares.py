@@ -168,7 +168,9 @@ def most_workers(window: ProcessWindow) -> int:
 def recurring_live(window: ProcessWindow, phase: str, *, whose: Whose = Whose.HOST) -> Observation:
     """The same of a phase that comes now and then."""
     seen = seen_live(window, lambda place: place.phase == phase, phase=phase, whose=whose)
-    begun = max((_begun(rank.trail, phase) for rank in window.ranks), key=len, default=[])
+    trails = (pairwise([(0.0, ""), *rank.trail]) for rank in window.ranks)
+    starts = ([t for (_, last), (t, now) in trail if now == phase and last != phase] for trail in trails)
+    begun = max(starts, key=len, default=[])
     if len(begun) < 2:
         return seen
     between = (begun[-1] - begun[0]) / (len(begun) - 1)
@@ -180,12 +182,6 @@ def recurring_live(window: ProcessWindow, phase: str, *, whose: Whose = Whose.HO
             measurement=Measurement(name=f"seconds_between_{phase}s", value=round(between, 1), unit="s"),
         ),
     )
-
-
-def _begun(trail: Sequence[tuple[float, str]], phase: str) -> list[float]:
-    """When a phase began, each time."""
-    pairs = pairwise([(0.0, ""), *trail])
-    return [t for (_, before), (t, seen) in pairs if seen == phase and before != phase]
 
 
 def _by(places: Sequence[Place]) -> str:

@@ -4,12 +4,13 @@ import math
 from collections.abc import Sequence
 from itertools import pairwise
 
+from gpudoctor.analysis.run.data_waits import training_loader, waiting
 from gpudoctor.analysis.run.line_costs import LinePlace
 from gpudoctor.analysis.run.run_numbers import started
 from gpudoctor.analysis.run.steady_state import steady
-from gpudoctor.analysis.run.trends import Trend, trend
+from gpudoctor.analysis.run.trends import Trend, kept_level, trend
 from gpudoctor.lang import say
-from gpudoctor.model.records import frozen
+from gpudoctor.model.records import frozen, replace
 from gpudoctor.model.signs.recording import Process, Recording
 from gpudoctor.text import forecast, size
 
@@ -51,24 +52,25 @@ class MemoryGrowth:
     steps: int
     """Steps looked at."""
     trend: Trend
+    ends: bool = True
+    """Whether the run has seen an epoch end, where it has epochs: what grows may fall back there."""
 
     def sentence(self, whose: str, rank: str, projection: str, what: str) -> str:
-        """Whose memory grew, by how much, how surely; then when it is full, and what grew."""
+        """Whose memory grew, by how much; then when it is full, and what grew."""
         return say(
-            "{whose}{rank} grew by {grown} in {steps} steps, {per_step} a step (p={p:.1g}){projection}{what}.",
+            "{whose}{rank} grew by {grown} in {steps} steps, {per_step} a step{projection}{what}.",
             whose=whose,
             rank=rank,
             grown=size(self.bytes),
             steps=self.steps,
             per_step=size(self.per_step),
-            p=self.trend.p,
             projection=projection,
             what=what,
         )
 
     def seconds_to(self, limit: float) -> float:
-        """Seconds until it reaches a limit in bytes; 0 where it has."""
-        return max(0.0, (limit - self.last) / self.per_second) if self.per_second > 0 else math.inf
+        """Seconds until it reaches a limit in bytes; 0 where it has, infinite where nobody knows."""
+        return max(0.0, (limit - self.last) / self.per_second) if self.per_second > 0 and self.ends else math.inf
 
     def projection(self, limit: float) -> str:
         """When it reaches a limit in bytes, as a clause; empty where that is years away."""
@@ -105,7 +107,12 @@ def growth(process: Process, column: str) -> MemoryGrowth | None:
     if not values:
         return None
     skip = int(len(values) * _SETTLING)
-    return grown(indices[skip:], values[skip:], times[skip:])
+    found = grown(indices[skip:], values[skip:], times[skip:])
+    return replace(found, ends=_ends(process)) if found is not None else None
+
+
+def _ends(process: Process) -> bool:
+    return training_loader(process) is None or waiting(process).epochs > 1
 
 
 def may_grow(process: Process, column: str) -> bool:
@@ -127,6 +134,7 @@ def rise(process: Process, column: str) -> MemoryGrowth | None:
 
 def grown(xs: Sequence[float], values: Sequence[float], times: Sequence[float]) -> MemoryGrowth | None:
     """Steady growth of values along steps xs at seconds `times`; None as for `growth`."""
+    values = kept_level(values)
     found = trend(xs, values)
     if found is None or found.slope <= 0 or not _goes_on(found):
         return None
@@ -232,7 +240,8 @@ def tree_growth(recording: Recording) -> MemoryGrowth | None:
     if len(inside) < _SAMPLES or state.step_seconds <= 0:
         return None
     xs = [t / state.step_seconds for t, _ in inside]
-    return grown(xs, [value for _, value in inside], [t for t, _ in inside])
+    found = grown(xs, [value for _, value in inside], [t for t, _ in inside])
+    return replace(found, ends=_ends(state.process)) if found is not None else None
 
 
 def memory_limit(recording: Recording) -> float | None:

@@ -11,7 +11,7 @@ from gpudoctor.analysis.run.run_numbers import made_steps
 from gpudoctor.analysis.run.steady_state import OTHER
 from gpudoctor.lang import say
 from gpudoctor.model.records import frozen
-from gpudoctor.model.signs.recording import Process, Record, Recording
+from gpudoctor.model.signs.recording import Process, Recording
 
 _COLLECTIVE = "collective"
 WAITING = frozenset({"backward", _COLLECTIVE})
@@ -72,21 +72,18 @@ def _stand(process: Process) -> RankPosition:
     frame = own[-1] if own else frames[-1] if frames else None
     phase = str(shown.get("phase") or "")
     communicates = phase == _COLLECTIVE or bool(frames and _PARALLELISM.search(str(frames[-1][0])))
+    # Seconds without a step up to the last sign of life; 0 where it ended before it had stood for long.
+    beat = next((item for item in reversed(later) if item.type == "heartbeat"), None)
+    silent = float(beat.get("seconds") or 0.0) + later[-1].t - beat.t if beat is not None else 0.0
     return RankPosition(
         rank=process.rank,
         step=made_steps(process),
         phase=phase,
-        silent=_silent(later),
+        silent=silent,
         place=LinePlace(path=str(frame[0]), line=int(frame[1]), function=str(frame[2])) if frame else None,
         waits=phase in WAITING or communicates,
         communicates=communicates,
     )
-
-
-def _silent(later: Sequence[Record]) -> float:
-    """Seconds without a step up to the last sign of life; 0 where it ended before it had stood for long."""
-    beat = next((item for item in reversed(later) if item.type == "heartbeat"), None)
-    return float(beat.get("seconds") or 0.0) + later[-1].t - beat.t if beat is not None else 0.0
 
 
 def odd_ones(everyone: Sequence[RankPosition]) -> tuple[RankPosition, ...]:

@@ -140,7 +140,9 @@ def _found(source: Source) -> Mapping[str, _Places]:
     for script in source.scripts:
         own = tuple(_extent_of(info) for home, info in worlds if home is script)
         calls = [call for call in script.calls if not _inside(own, call.span.line) and _steps(script, call, names)]
-        stepped = [whole for call in calls if (whole := statement(script, call.node)) is not None and not _judged(call)]
+        # A function that tries out what was learnt is an evaluation after all.
+        calls = [call for call in calls if not _JUDGES.search(call.function.rpartition(".")[2])]
+        stepped = [whole for call in calls if (whole := statement(script, call.node)) is not None]
         found[script.path] = _Places(
             stepping=(*own, *(extent(whole) for whole in stepped)),
             around=tuple(around for whole in stepped for around in _around(source, script, whole)),
@@ -169,11 +171,6 @@ def _steps(script: Script, call: Call, names: set[str]) -> bool:
     whole = statement(script, call.node)
     targets = whole.targets if isinstance(whole, ast.Assign) and whole.value is call.node else []
     return any(isinstance(target, ast.Tuple) and len(target.elts) >= _RETURNED for target in targets)
-
-
-def _judged(call: Call) -> bool:
-    """Whether a function tries out what was learnt: an evaluation after all."""
-    return bool(_JUDGES.search(call.function.rpartition(".")[2]))
 
 
 def _around(source: Source, script: Script, whole: ast.stmt) -> Iterator[tuple[int, int]]:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from itertools import accumulate
 
 from gpudoctor.analysis.memo import once
-from gpudoctor.analysis.run.line_costs import LineCost, by_line, lines, relative
+from gpudoctor.analysis.run.line_costs import by_line, lines, relative
 from gpudoctor.analysis.run.steady_state import PARTS, Steady, counts, steady
 from gpudoctor.model.records import frozen
 from gpudoctor.model.run import Spread
@@ -127,7 +127,8 @@ def first_step(process: Process) -> float | None:
 
 def step_statistics(state: Steady) -> Spread | None:
     """Statistics of the steady steps, a row of several counted as so many of its mean; None without steps."""
-    taken, weights = state.values("duration"), _weights(state)
+    every = counts(state.process)
+    taken, weights = state.values("duration"), [every[row] for row in state.rows]
     each = [seconds / weight for seconds, weight in zip(taken, weights, strict=True)]
     if not each:
         return None
@@ -146,11 +147,6 @@ def step_statistics(state: Steady) -> Spread | None:
         p10=_quantile(ordered, reached, 0.1),
         p90=_quantile(ordered, reached, 0.9),
     )
-
-
-def _weights(state: Steady) -> list[float]:
-    every = counts(state.process)
-    return [every[row] for row in state.rows]
 
 
 def _quantile(ordered: Sequence[tuple[float, float]], reached: Sequence[float], share: float) -> float:
@@ -204,7 +200,7 @@ def user_lines(recording: Recording) -> tuple[RunLine, ...]:
     """The user's lines that took most of the steady time, all ranks together."""
     sampled = [lines(process) for process in recording.ranks]
     every = by_line(item for costs in sampled for item in costs)
-    total = sum(_samples(costs) for costs in sampled)
+    total = sum(costs[0].samples / costs[0].share for costs in sampled if costs and costs[0].share)
     return tuple(
         RunLine(
             path=relative(recording, item.place.path),
@@ -214,11 +210,6 @@ def user_lines(recording: Recording) -> tuple[RunLine, ...]:
         )
         for item in every[:_LINES]
     )
-
-
-def _samples(costs: Sequence[LineCost]) -> float:
-    """All samples that the shares are of."""
-    return costs[0].samples / costs[0].share if costs and costs[0].share else 0.0
 
 
 def rank_memory(process: Process) -> RankMemory:

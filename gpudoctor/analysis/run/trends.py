@@ -7,7 +7,7 @@ independent witnesses.
 
 import math
 from collections.abc import Sequence
-from itertools import pairwise
+from itertools import accumulate, pairwise
 from statistics import median
 
 from gpudoctor.model.records import frozen
@@ -69,6 +69,13 @@ def _bins(xs: Sequence[float], ys: Sequence[float], bins: int) -> list[tuple[flo
     count = min(bins, len(ys))
     edges = [round(i * len(ys) / count) for i in range(count + 1)]
     return [(median(xs[a:b]), median(ys[a:b])) for a, b in pairwise(edges)]
+
+
+def kept_level(values: Sequence[float]) -> list[float]:
+    """What a quantity never falls below again: one that falls back at the end of each epoch does not grow."""
+    known = [value if math.isfinite(value) else math.inf for value in reversed(values)]
+    lowest = [*accumulate(known, min)][::-1]
+    return [low if math.isfinite(value) else value for low, value in zip(lowest, values, strict=True)]
 
 
 def theil_sen(points: Sequence[tuple[float, float]]) -> float:

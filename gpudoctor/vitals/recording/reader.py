@@ -28,7 +28,8 @@ def whole_norms(ranks: Sequence[Process]) -> tuple[Process, ...]:
     The parts of one group of shards make up the gradient, and all groups have the same one (HSDP): the squares
     of all ranks' norms add up to the whole's, once for each group.
     """
-    told = set().union(*map(_shards, ranks))
+    norms = (item for process in ranks for item in process.of("numeric") if item.get("kind") == "norms")
+    told = {int(item.get("shards") or 1) for item in norms}
     if not told or max(told) < 2:
         return tuple(ranks)
     # Of several models, some of them spread, nobody knows which one a reading is of.
@@ -38,10 +39,6 @@ def whole_norms(ranks: Sequence[Process]) -> tuple[Process, ...]:
     joint = set.intersection(*map(set, parts)) if len(ranks) >= shards else set()
     whole = {step: math.sqrt(sum(part[step] ** 2 for part in parts) / groups) for step in joint}
     return tuple(_with(process, whole) for process in ranks)
-
-
-def _shards(process: Process) -> set[int]:
-    return {int(item.get("shards") or 1) for item in process.of("numeric") if item.get("kind") == "norms"}
 
 
 def _norms(process: Process) -> dict[int, float]:
