@@ -83,12 +83,8 @@ def _rarity(text: str) -> int:
 def _plain(text: str) -> str:
     """The text with a zero for each letter of what need not be there literally; every other keeps its place."""
     while "(" in text:
-        text = _GROUP.sub(_zeros, _PART.sub(lambda found: f"{_filled(found[1])}{found[2]}\1", text))
+        text = _GROUP.sub(_zeros, _PART.sub(lambda found: "\1" * len(found[1]) + f"{found[2]}\1", text))
     return _REPEATED.sub(_zeros, text)
-
-
-def _filled(text: str) -> str:
-    return "\1" * len(text)
 
 
 def _zeros(found: re.Match[str]) -> str:

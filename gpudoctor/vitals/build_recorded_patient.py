@@ -29,12 +29,14 @@ def admit_recording(
     """
     if not recording.holds_run:
         return _of_file(recording, targets)
+    environment = Environment(variables=recording.environment, origin="environment of the run")
+    no_environment = Sign[Environment].missing("the environment", say("the recording has no environment variables"))
     return Patient(
         PatientKind.RECORDING,
         command_title(recording.command) if recording.command else Path(recording.path).name,
         Signs(
             recording=Sign.of("the recording", recording),
-            environment=Sign("the environment", lambda: _environment(recording)),
+            environment=Sign.of("the environment", environment) if recording.environment else no_environment,
             job=Sign("the job", lambda: _job(recording)),
             source=Sign("the source", lambda: _source(recording)),
             job_log=Sign("the log", lambda: _log(recording, messages)),
@@ -49,12 +51,6 @@ def _log(recording: Recording, messages: Iterable[tuple[str, LogMessage]]) -> "J
     from gpudoctor.vitals.last_output import read_last_output
 
     return read_last_output(recording, messages)
-
-
-def _environment(recording: Recording) -> Environment:
-    if not recording.environment:
-        raise Unavailable("the recording has no environment variables")
-    return Environment(variables=recording.environment, origin="environment of the run")
 
 
 def _of_file(recording: Recording, targets: Sequence[str]) -> Patient:

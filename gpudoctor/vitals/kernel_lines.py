@@ -13,7 +13,7 @@ _STAMP = rf"(?P<stamp>{_DAY}(?:\.\d+)?|[A-Z][a-z]{{2}} {_ISO} [A-Z+\-\d:]{{2,6}}
 _BOOT = r"\[ *(?P<uptime>\d{1,10}\.\d{1,9})\]"
 _HEADS = (
     rf"{_LEVEL}{_BOOT}{_CALLER}[ \t](?:(?:\S+ )?kernel: )?",
-    rf"(?:<\d{{1,3}}>)?{_STAMP} (?:\S+ )?kernel(?:\[\d+\])?: (?:{_BOOT}{_CALLER} )?",
+    rf"(?:<\d{{1,3}}>)?{_STAMP} (?:(?P<host>\S+) )?kernel(?:\[\d+\])?: (?:{_BOOT}{_CALLER} )?",
     rf"{_LEVEL}\[(?P<stamp>{_LONG})\]{_CALLER}[ \t]",
     rf"{_LEVEL}(?P<stamp>{_ISO},\d{{6}}\S*) ",
     r"(?=(?:NVRM|nvidia-nvswitch\d+): )",
@@ -33,6 +33,7 @@ class KernelLine:
     stamp: str = ""
     """The date and time as they stand; "" without."""
     uptime: float | None = None
+    host: str = ""
 
 
 def parse(line: str) -> KernelLine | None:
@@ -43,7 +44,8 @@ def parse(line: str) -> KernelLine | None:
             uptime, stamp = parts.get("uptime"), parts.get("stamp") or ""
             if re.fullmatch(r"\d{9,12}\.\d+", stamp):  # `journalctl -o short-unix`: people get no number
                 stamp = datetime.fromtimestamp(float(stamp), tz=timezone.utc).isoformat(timespec="seconds")
-            return KernelLine(text=found["text"].strip(), stamp=stamp, uptime=float(uptime) if uptime else None)
+            host = parts.get("host") or ""
+            return KernelLine(found["text"].strip(), stamp, float(uptime) if uptime else None, host)
     return None
 
 

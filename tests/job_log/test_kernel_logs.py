@@ -32,15 +32,14 @@ def test_the_victim_its_memory_and_its_control_group_are_named(tmp_path, capsys)
 
 
 def test_the_process_that_the_log_names(tmp_path, capsys):
-    log = written(tmp_path / "job.out", STEPS + EXIT)
-    _, printed = autopsy(capsys, log, written(tmp_path / "ring", dmesg((1, 8), (4711, 8))))
-    assert "killed process 4711 (python)" in printed
+    log = written(tmp_path / "job.out", STEPS + "[rank3]: the worker (pid 4711) has gone\n" + EXIT)
+    ring = written(tmp_path / "ring", dmesg((1, 8), (4711, 8), stamp="Nov 21 08:00:00 n7 kernel:"))
+    assert "Rank 3, node n7: The kernel killed process 4711" in " ".join(autopsy(capsys, log, ring)[1].split())
 
 
 def test_a_log_that_simply_stops_is_explained(tmp_path, capsys):
     log = written(tmp_path / "job.out", STEPS)
-    code, printed = autopsy(capsys, log, written(tmp_path / "ring", dmesg((77, 9))))
-    assert code == 1 and "killed process 77" in printed
+    assert "killed process 77" in autopsy(capsys, log, written(tmp_path / "ring", dmesg((77, 9))))[1]
 
 
 def test_a_kernel_log_alone(tmp_path, capsys):

@@ -17,7 +17,7 @@ from gpudoctor.lang import say
 from gpudoctor.lang.message import concatenated
 from gpudoctor.model import LogLine
 from gpudoctor.model.records import frozen
-from gpudoctor.model.signs.job_log import JobLog, LogEvent, RankExit
+from gpudoctor.model.signs.job_log import JobLog, LogEvent
 from gpudoctor.text import capitalised, ranks
 
 _FEW = 3
@@ -225,7 +225,9 @@ def disagreement(cause: FirstCause) -> str:
 
 def _of_cause(log: JobLog, root: LogEvent, reporters: Mapping[int, LogEvent]) -> FailingRank | None:
     """The rank of a cause that names none, by how the launcher says that the ranks ended."""
-    found = _by_exit(log, {}, hard=True) if not root.exception else None  # that rank may have printed its fault, too
+    # That rank may have printed its fault, too; who waited for others ends by the abort of its own watchdog.
+    waited = {rank: event for rank, event in reporters.items() if event.waits or event.kind in (PEER, ABORTED)}
+    found = _by_exit(log, waited, hard=True) if not root.exception else None
     if root.exception and root.kind not in (PEER, ABORTED):
         found = _by_exit(log, reporters)
     return found
@@ -242,12 +244,9 @@ def _by_exit(log: JobLog, reporters: Mapping[int, LogEvent], *, hard: bool = Fal
     code = say("with exit code {code}", code=first.code)
     how = say("by {killed_by}", killed_by=_KILLED_BY[first.code]) if first.code in _KILLED_BY else code
     words = say("{launcher} says that rank {rank} ended {how}.", launcher=first.launcher, rank=first.rank, how=how)
-    return FailingRank((first.rank,), RankSign.KILLED, words, (_exit_line(first),))
-
-
-def _exit_line(item: RankExit) -> LogLine:
-    text = say("rank {rank}: exit code {code}", rank=item.rank, code=item.code)
-    return LogLine(origin=item.path, text=text, line=item.line)
+    ended = say("rank {rank}: exit code {code}", rank=first.rank, code=first.code)
+    line = LogLine(origin=first.path, text=ended, line=first.line)
+    return FailingRank((first.rank,), RankSign.KILLED, words, (line,))
 
 
 def _ended(log: JobLog, silent: Sequence[int], *, waited: bool) -> FailingRank | None:

@@ -58,14 +58,15 @@ def log_findings(check: Check, patient: Patient) -> Iterator[Finding]:
     )
     evidence = (*log_evidence(cause, line), *(rank.evidence if rank is not None else ()))
     before = earlier_run(item for item in cause.of(LogRole.HANDLED) if item.path == root.path and item.line < root.line)
-    said = (_who(root, cause, rank), _what(message, root), words, done, before, disagreement(cause))
+    said = (_who(log, cause, rank), _what(message, root), words, done, before, disagreement(cause))
     asked = [found["asks"] for found in _ASKS.finditer(root.text) if not found["asks"].endswith(":")]
+    ends = say("the result is unreliable") if goes_on(log, cause) else say("the run died")
     yield check.finding(
-        concatenated("", (*said, followers(cause))),
+        concatenated("", (*said, followers(cause, rank))),
         evidence=tuple(dict.fromkeys((*evidence, *settings_of(patient, check.log_knobs)))),
         confidence=confidence_of(message, root),
         severity=Severity.ERROR,
-        cost=Cost(breaks=_breaks(log, cause, unstarted=unstarted)),
+        cost=Cost(breaks=say("the job does not start") if unstarted else ends),
         subject=root.exception or message.kind,
         detail=LogDetail(kind=kind, values=(*root.values, *(("asks", item) for item in asked[:1]))),
     )
@@ -77,12 +78,6 @@ def goes_on(log: JobLog, cause: FirstCause) -> bool:
     if root is None or not root.lasting or log.last_step is None or cause.of(LogRole.CASCADE):
         return False
     return root.step is None or log.last_step > root.step
-
-
-def _breaks(log: JobLog, cause: FirstCause, *, unstarted: bool) -> str:
-    if unstarted:
-        return say("the job does not start")
-    return say("the result is unreliable") if goes_on(log, cause) else say("the run died")
 
 
 def earlier_run(handled: Iterable[LogEvent]) -> str:
@@ -126,14 +121,15 @@ def log_line(event: LogEvent) -> LogLine:
     return LogLine(origin=event.path, text=first[:300], line=event.line, time=event.stamp or None)
 
 
-def followers(cause: FirstCause) -> str:
+def followers(cause: FirstCause, first: FailingRank | None = None) -> str:
     """A sentence that says how many error lines only follow, and of how many ranks; "" where none does."""
+    own = {*cause.ranks, *(first.ranks if first is not None else ())}
     cascade = cause.of(LogRole.CASCADE)
     lines = sum(item.count for item in cascade)
     if not lines:
         return ""
-    others = [item for item in cascade if item.rank is not None and item.rank not in cause.ranks]
-    ranks = count(len({item.rank for item in others}), "other rank") if others else ""
+    others = [item for item in cascade if item.rank is not None and item.rank not in own]
+    ranks = count(len({item.rank for item in others}), "other rank" if own else "rank") if others else ""
     theirs = sum(item.count for item in others)
     some = 0 < theirs < lines
     return say(
@@ -145,9 +141,12 @@ def followers(cause: FirstCause) -> str:
     )
 
 
-def _who(root: LogEvent, cause: FirstCause, rank: FailingRank | None) -> str:
+def _who(log: JobLog, cause: FirstCause, rank: FailingRank | None) -> str:
     """The beginning of the sentence: the rank, the node and the step, as far as the log says them."""
-    parts = []
+    parts, root = [], cause.root
+    assert root is not None
+    failed = root.rank if root.rank is not None or rank is None else rank.rank
+    node = root.node or next((item.node for item in log.exits if item.rank == failed and item.node), "")
     if len(cause.ranks) > 1:
         parts.append(
             say(
@@ -156,12 +155,10 @@ def _who(root: LogEvent, cause: FirstCause, rank: FailingRank | None) -> str:
                 first=cause.ranks[0] if root.rank is None else root.rank,
             )
         )
-    elif root.rank is not None:
-        parts.append(say("Rank {rank}", rank=root.rank))
-    elif rank is not None and rank.rank is not None:
-        parts.append(say("Rank {rank}", rank=rank.rank))
-    if root.node:
-        parts.append(say("node {node}", node=root.node))
+    elif failed is not None:
+        parts.append(say("Rank {rank}", rank=failed))
+    if node:
+        parts.append(say("node {node}", node=node))
     if root.step is not None:
         parts.append(say("after step {step:,}", step=root.step))
     if root.frame is not None:

@@ -177,7 +177,8 @@ def _first(events: Sequence[LogEvent]) -> LogEvent | None:
     """The cause that came first, or what explains it; a symptom only where no cause is named."""
     symptoms = [item for item in events if item.bearing is Bearing.SYMPTOM]
     causes = [item for item in events if item.bearing is Bearing.CAUSE]
-    causes = [item for item in causes if not _of_another_program(item)] or causes
+    programs = ((item, dict(item.values).get("program", "")) for item in causes)  # a kill of none of the job's
+    causes = [item for item, own in programs if item.kind != "oom-kernel" or not own or _OF_A_JOB.match(own)] or causes
     first = earliest([item for item in causes if not _by_signal(item, symptoms)] or symptoms)
     if first is None or not causes:
         return first
@@ -205,12 +206,6 @@ def _by_signal(event: LogEvent, symptoms: Sequence[LogEvent]) -> bool:
     """Whether an exception of no known kind came as its process had said that it got a signal to end."""
     signals = (item for item in symptoms if item.kind in TO_END and item.rank == event.rank)
     return event.kind == PLAIN and any(_before(item, event) for item in signals)
-
-
-def _of_another_program(event: LogEvent) -> bool:
-    """Whether the kernel killed a program that is none of a job."""
-    program = dict(event.values).get("program", "")
-    return event.kind == "oom-kernel" and program != "" and _OF_A_JOB.match(program) is None
 
 
 # What a program said before a death that nothing else explains

@@ -119,12 +119,6 @@ def _files(log: JobLog) -> Mapping[str, LogFile]:
     return {item.path: item for item in reversed(log.files)}
 
 
-def _lines(log: JobLog, path: str) -> int:
-    """How many lines a file has."""
-    file = _files(log).get(path)
-    return file.lines if file is not None else 0
-
-
 def done_line(log: JobLog, path: str) -> int:
     """The line at which a file says that the training is complete; 0 without one."""
     file = _files(log).get(path)
@@ -133,4 +127,5 @@ def done_line(log: JobLog, path: str) -> int:
 
 def is_last(event: LogEvent, log: JobLog) -> bool:
     """Whether it is the last line of its file."""
-    return event.last_line >= _lines(log, event.path)
+    file = _files(log).get(event.path)
+    return event.last_line >= (file.lines if file is not None else 0)

@@ -179,7 +179,7 @@ class RankWords:
     stamp: str
 
 
-@frozen
+@frozen(kw_only=False)
 class RankExit:
     """How the process of a rank ended by what its launcher printed."""
 
@@ -193,6 +193,7 @@ class RankExit:
     """1-based."""
     first: bool
     """Whether the launcher says that it saw this end first."""
+    node: str = ""
 
 
 @frozen

@@ -259,7 +259,7 @@ _ENDED = re.compile(
     r"process rank (?P<mpirun>\d{1,6}) with PID \S+ on node \S+ exited on signal (?P<signal>\d{1,3})|"
     r"\b[Pp]rocess (?P<spawn>\d{1,5}) terminated with "
     r"(?:signal (?P<name>SIG[A-Z]+)|exit code (?P<code>\d{1,3})|the following error)|"
-    r"srun: error: [\w.-]+: tasks? (?P<srun>[\d,-]{1,400}): "
+    r"srun: error: (?P<node>[\w.-]+): tasks? (?P<srun>[\d,-]{1,400}): "
     rf"(?:Exited with exit code (?P<exit>\d{{1,3}})|(?P<words>{'|'.join(_SIGNALS)}))"
 )
 _OF_EXITS = (b"ank", b"xit", b"task", b"rocess", _ELASTIC_ROOT)
@@ -318,13 +318,13 @@ def exits(tails: Iterable[Tail]) -> tuple[RankExit, ...]:
     found: list[RankExit] = []
     for tail in tails:
         own = list(_exits(tail))
-        elastic = any(item.launcher == "torchrun" for item in own)
+        elastic = tail.prefixes.launchers or any(item.launcher == "torchrun" for item in own)
         found += [item for item in own if not (elastic and item.launcher == "srun")]
     return tuple(found)
 
 
 def _exits(tail: Tail) -> Iterator[RankExit]:
-    rank, launcher, first = "", "", False
+    rank, launcher, node, first = "", "", "", False
     for raw, number in tail.lines:
         if not any(word in raw for word in _OF_EXITS):
             continue
@@ -338,13 +338,13 @@ def _exits(tail: Tail) -> Iterator[RankExit]:
             code = int(ended["code"] or ended["exit"])
         elif ended := _ENDED.search(text):
             launcher = next(name for name in ("mpirun", "spawn", "srun") if ended[name])
-            rank = ended[launcher]
+            rank, node = ended[launcher], ended["node"] or ""
             by = _SIGNALS.get(ended["words"] or "", getattr(signal, ended["name"] or "", 0))
             code = -int(ended["signal"] or by) or int(ended["code"] or ended["exit"] or 1)
         if code:
             for each in _listed(rank):
-                yield RankExit(rank=each, code=code, launcher=launcher, path=tail.path, line=number, first=first)
-            rank = ""
+                yield RankExit(each, code, launcher, tail.path, number, first, node)
+            rank = node = ""
 
 
 def _listed(text: str) -> Iterator[int]:

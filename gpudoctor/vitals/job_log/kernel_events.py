@@ -57,10 +57,12 @@ def with_kernel_logs(log: JobLog, paths: Sequence[str], messages: Iterable[tuple
         if (event.path, event.line) not in claimed and not (event.kind == _BY_KERNEL and event.path in killing)
     ]
     known = _Death(log, rest, frozenset(paths))
+    named = {pid: item.rank for item in (*rest, *log.last_words) for pid in _TEXT_PID.findall(item.text)}
     before: list[LogEvent] = []
     behind: list[LogEvent] = []
     for event in kernel:
         ours = known.holds(event)
+        event = replace(event, rank=named.get(dict(event.values).get("pid", ""), event.rank))
         if ours is True and event.bearing is Bearing.CAUSE:
             before.append(event)
         else:
@@ -121,7 +123,8 @@ def _events(path: str, table: Messages, *, alone: bool) -> list[LogEvent]:
         elif kill := _ANNOUNCED.search(line.text):
             announced = len(found), number
         elif (kill := _KILLED.search(line.text)) and match.known.message.everywhere:
-            values = _victim(line.text, kill[1], kill[2])
+            resident = sum(int(amount) for amount in _RESIDENT.findall(line.text)) * 1024
+            values = {"pid": kill[1], "program": kill[2], "memory": size(resident) if resident else ""}
             killed.add(kill[1])
             place = chosen.pop(kill[1], None)
             if place is None and announced is not None and number - announced[1] <= _NEXT:
@@ -143,6 +146,7 @@ def _events(path: str, table: Messages, *, alone: bool) -> list[LogEvent]:
                 text=line.text,
                 values=values.items(),
                 stamp=line.stamp,
+                node=line.host,
             )
         )
         times.append(_seconds(line))
@@ -169,11 +173,6 @@ def _seconds(line: KernelLine) -> float | None:
     """When a line was printed, to compare with others of its file."""
     at = moment(line.stamp)
     return at if at is not None else line.uptime
-
-
-def _victim(text: str, pid: str, program: str) -> dict[str, str]:
-    resident = sum(int(amount) for amount in _RESIDENT.findall(text)) * 1024
-    return {"pid": pid, "program": program, **({"memory": size(resident)} if resident else {})}
 
 
 def _of_kernel(match: Match) -> bool:

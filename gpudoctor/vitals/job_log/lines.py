@@ -421,6 +421,8 @@ _FRAME = re.compile(r' {0,4}[|+]? {1,3}File \\?".')
 _LEVEL_WORD = r"(?:DEBUG|INFO|NOTICE|WARNING|WARN|ERROR|CRITICAL|FATAL)"
 _VARYING = re.compile(rf"(?<! ) +\d+|\d+|\b{_LEVEL_WORD} *")
 _RANK_WORD = re.compile(r"(?i)(?<![a-z])(?:global[ _-]?)?rank[ =:_#-]{0,2}(\d{1,6})(?!\d)|^\s*\[(\d{1,5})\]:?\s*$")
+_TASK = re.compile(r" {0,4}(\d{1,5}):[ \t]")
+_LAUNCHES = re.compile(r"torch[./]distributed[./](?:run|launch|elastic)\b|\[(?:rank|default)\d+\]:")
 _TIMES_OF_PREFIX = re.compile(r"\d{1,4}[-/.:]\d\d[-/.:][\d:.,TZ ]+|:\d+\]|\b\d{10,19}\b")
 
 
@@ -430,6 +432,7 @@ class Prefixes:
     def __init__(self) -> None:
         self._learned: dict[str, tuple[re.Pattern[str], list[bool]]] = {}
         """Each with which of its numbers say who prints, and are no times and no counts of lines."""
+        self.launchers = False
 
     def learn(self, header: str, following: Iterable[str]) -> None:
         """Learn what stands before the header of a traceback, numbers apart, if a frame behind has it, too."""
@@ -463,7 +466,18 @@ class Prefixes:
         self._learned[form] = pattern, named
 
     def line(self, text: str) -> PrefixedLine:
-        """Prefixes and text of a line that `text_of` gave."""
+        """Prefixes and text of a line that `text_of` gave.
+
+        The number that `srun --label` prints is that of a task: it is no rank where a task is a launcher of ranks.
+        """
+        task = _TASK.match(text)
+        self.launchers = self.launchers or (task is not None and _LAUNCHES.search(text) is not None)
+        if task is None or not self.launchers:
+            return self._line(text)
+        line = self._line(text[task.end() :])
+        return line if line.source else replace(line, source=f"task {task[1]}")
+
+    def _line(self, text: str) -> PrefixedLine:
         for form, named in self._learned.values():
             if found := form.match(text):
                 prefix, rest = found[0], text[found.end() :]

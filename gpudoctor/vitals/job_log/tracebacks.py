@@ -307,6 +307,7 @@ class Tracebacks:
             return
         kind, message = raised
         frames = opened.frames
+        packages = [_PACKAGE.search(item.path) for item in frames[-_INNERMOST:]]
         finalizer = any(item.function in _OF_FINALIZERS for item in frames)
         opened.current = Raised(
             type=kind,
@@ -314,7 +315,7 @@ class Tracebacks:
             line=number,
             of=line if line.rank is not None else replace(line, rank=opened.of.rank),
             frame=_own(frames),
-            libraries=_libraries(frames),
+            libraries=tuple(dict.fromkeys(item[1] for item in packages if item)),
             announced=opened.announced or ("finalizer" if finalizer else ""),
             at_exit=finalizer or opened.announced.startswith(_AT_EXIT),
             level=opened.level,
@@ -418,12 +419,6 @@ def frame_of(text: str) -> LogFrame | None:
         if found is not None:
             return LogFrame(path=found[1] or found[2], line=int(found[3] or found[4] or 0), function=found[5] or "")
     return None
-
-
-def _libraries(frames: list[LogFrame]) -> tuple[str, ...]:
-    """The files of packages and of Python among the innermost frames."""
-    found = [_PACKAGE.search(item.path) for item in frames[-_INNERMOST:]]
-    return tuple(dict.fromkeys(item[1] for item in found if item))
 
 
 def _own(frames: list[LogFrame]) -> LogFrame | None:

@@ -94,3 +94,4 @@ def test_small_growth_must_be_even():
     assert even.bytes == pytest.approx(0.06 * MIB * 337, rel=0.05)
     much = growth(leaking(shape=lambda i, n: 30 * (i // 30), noise=0.0, every=8), "rss")
     assert much.bytes > 64 * MIB
+    assert growth(leaking(shape=lambda i, n: i % 80, noise=0.0), "rss") is None  # it falls back at each epoch's end
