@@ -27,7 +27,7 @@ BUDGETS = {
         ],
     ),
     "model, text, lang, errors, testing": (
-        7192,
+        7189,
         [
             "gpudoctor/model",
             "gpudoctor/text.py",
@@ -38,10 +38,10 @@ BUDGETS = {
             "gpudoctor/__main__.py",
         ],
     ),
-    "engine, mend": (4646, ["gpudoctor/engine", "gpudoctor/mend"]),
+    "engine, mend": (4636, ["gpudoctor/engine", "gpudoctor/mend"]),
     "source": (11689, ["gpudoctor/vitals/source", "gpudoctor/analysis/source"]),
     "logs": (
-        6156,
+        6150,
         [
             "gpudoctor/vitals/job_log",
             "gpudoctor/analysis/job_log",
@@ -50,18 +50,18 @@ BUDGETS = {
             "gpudoctor/vitals/build_log_patient.py",
         ],
     ),
-    "recordings and live": (7511, ["gpudoctor/analysis/run", "gpudoctor/analysis/live", "gpudoctor/vitals/recording"]),
+    "recordings and live": (7504, ["gpudoctor/analysis/run", "gpudoctor/analysis/live", "gpudoctor/vitals/recording"]),
     "preflight": (4579, ["gpudoctor/preflight", "gpudoctor/analysis/preflight"]),
     "probe, recorder, hooks": (11371, ["gpudoctor/probe", "gpudoctor/recorder", "gpudoctor/hooks"]),
     "trial": (3510, ["gpudoctor/trial"]),
     "estimate": (6093, ["gpudoctor/estimate"]),
     "report, ui, cli, watch, agents": (
-        13363,
+        13358,
         ["gpudoctor/report", "gpudoctor/ui", "gpudoctor/cli", "gpudoctor/watch", "gpudoctor/agents"],
     ),
-    "checks": (23547, ["checks"]),
+    "checks": (23546, ["checks"]),
     "rules": (5301, ["rules"]),
-    "the rest of vitals and analysis": (11762, ["gpudoctor"]),
+    "the rest of vitals and analysis": (11760, ["gpudoctor"]),
     "tests": (54333, ["tests"]),
     "benchmarks": (7877, ["benchmarks"]),
 }
