@@ -158,11 +158,13 @@ def batch(recording: Recording) -> CardLine | None:
     parts = [whole if a_step != shape[0] else say("{batch} a step", batch=text)]
     if found is not None and tokens:
         parts += _padding(recording, found, facts)
-    elif found is not None and (last := found.records[-1]).get("most") is not None:
-        facts |= {"least": last.get("least"), "most": last.get("most")}
-        least, most = figure(float(last.get("least"))), figure(float(last.get("most")))
+    elif found is not None and (ranged := found.holding("most")) is not None:
+        ends = [float(item.get(name)) for item in ranged.records for name in ("least", "most")]
+        facts |= {"least": min(ends), "most": max(ends)}
         each = " x ".join(map(number, shape[1:])) if len(shape) > 2 else count(shape[-1] if shape[1:] else 1, "number")
-        parts.append(say("each {shape}, {least} to {most}", shape=each, least=least, most=most))
+        parts.append(
+            say("each {shape}, {least} to {most}", shape=each, least=figure(min(ends)), most=figure(max(ends)))
+        )
     return CardLine(name="batch", text=concatenated("; ", parts), facts=facts)
 
 
