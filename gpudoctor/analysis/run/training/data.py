@@ -18,7 +18,7 @@ from gpudoctor.model import Check, Finding, Patient, Severity
 from gpudoctor.model.records import frozen
 from gpudoctor.model.run import CardLine
 from gpudoctor.model.signs.recording import Record, Recording
-from gpudoctor.text import count, figure, number, percent
+from gpudoctor.text import count, number, percent
 
 TRAINING, EVALUATION = "training", "evaluation"
 _PACKED, _WIDTH = 0.9, 8
@@ -162,9 +162,7 @@ def batch(recording: Recording) -> CardLine | None:
         ends = [float(item.get(name)) for item in ranged.records for name in ("least", "most")]
         facts |= {"least": min(ends), "most": max(ends)}
         each = " x ".join(map(number, shape[1:])) if len(shape) > 2 else count(shape[-1] if shape[1:] else 1, "number")
-        parts.append(
-            say("each {shape}, {least} to {most}", shape=each, least=figure(min(ends)), most=figure(max(ends)))
-        )
+        parts.append(say("each {each}; numbers looked at: {least:.3g} to {most:.3g}", each=each, **facts))
     return CardLine(name="batch", text=concatenated("; ", parts), facts=facts)
 
 
