@@ -79,6 +79,7 @@ def test_an_entry_of_a_config_is_masked_by_its_name_and_by_its_section(text, mas
         ('push(token="hf_x")', 'push(token="***")'),
         ("https://x.y/z?token=abcdef&a=1", "https://x.y/z?token=***&a=1"),
         ("  password: hunter", "  password: ***"),
+        ("Please set a HF_TOKEN to enable more", "Please set a HF_TOKEN to enable more"),
         ("MY_SECRET='two words'", "MY_SECRET='***'"),
     ],
 )

@@ -273,7 +273,7 @@ def _value_of(text: str, found: re.Match[str]) -> tuple[int, int, str]:
     elif not quote:
         end = at + len(_STOP.split(way["bare"] or "", 1)[0].rstrip(".,;:)]}>|"))
     value = text[at:end]
-    told = space and (name.startswith("-") or bool(_SETTER.search(before)))
+    told = space and (name.startswith("-") or (_SETTER.search(before) and not re.fullmatch("[a-z]+", value)))
     if _is_nothing(value, name) or (not quote and not told and _CODE.match(value)):
         return 0, 0, ""
     if space and not told:
@@ -294,7 +294,7 @@ def _hides(name: str, value: str, sep: str, leads: bool) -> bool:
     if re.fullmatch("[A-Za-z_]+[0-9]?", value) and len(_TURN.findall(value)) < 3:
         source = sep[0] == " " and "=" in sep and ":" not in sep
         if _secrecy(value) or source:  # `token=hf_token`, `token = x`
-            return leads and _is_password(name)
+            return _is_password(name) and (leads or not value.islower())
     return "=" in sep or leads or bool(re.search("[^a-z]", name) or re.search("[0-9]", value))
 
 
