@@ -82,8 +82,6 @@ class LabelsMisplaced(Check):
         few = opened < max(_ROWS, _SHARE * left) or rows - left < _ROWS
         if not few and opened == seen.total("opened_left"):
             message = say(
-                "{opened:,} of {left:,} rows padded at the left train their prompt: its mask lies on the padding.",
-                opened=opened,
-                left=left,
+                "{rows:,} rows padded at the left train their prompt: its mask lies on the padding.", rows=opened
             )
             yield data.shown(self, patient, "prompt", message, opened / left)

@@ -147,14 +147,9 @@ class Arguments(Look):
         self._tokens = tensors.get("decoder_input_ids", ids), known.name, len(asked) > 1 or known.several
         alike = {name for name, value in tensors.items() if value is not ids and value.shape == ids.shape}
         alike |= {name for name, value in named.items() if "mask" in name and value is not None}
-        self._pending = {
-            "kind": "ids",
-            "model": known.name,
-            "causal": known.causal,
-            "takes_mask": "attention_mask" in known.names,
-            "mask": next((name for name in named if name in alike and name not in _NO_MASK), ""),
-            "shape": list(ids.shape),
-        }
+        mask = next((name for name in named if name in alike and name not in _NO_MASK), "")
+        fields = {"kind": "ids", "model": known.name, "causal": known.causal, "shape": list(ids.shape), "mask": mask}
+        self._pending = {**fields, "takes_mask": "attention_mask" in known.names}
 
     def _hook(self, known: Known) -> None:
         # A transformer's fast path, in eval mode, is not taken where a part of it has a hook.
@@ -162,8 +157,8 @@ class Arguments(Look):
         if first is not None and (attention is None or first.training):
             self._hooks.append(first.register_forward_pre_hook(lambda _, given: self._reading(known, given)))
         if attention is not None and attention.training:
-            asked = lambda _, args, kwargs: self._attending(args, kwargs)  # noqa: E731
-            self._hooks.append(attention.register_forward_pre_hook(asked, with_kwargs=True))
+            asks = attention.register_forward_pre_hook(lambda _, *given: self._attending(*given), with_kwargs=True)
+            self._hooks.append(asks)
 
     # -- inside
 

@@ -73,16 +73,13 @@ class Batches(Look):
             rows = shown(self._torch, on_host, self.words.tokenizer and self.words.tokenizer()) if asked else {}
             if rows:
                 self._probe.record("shown", {"loader": entry.number, **rows})
-        fields: dict[str, Any] = {
-            **self._known[entry.number],
-            "role": entry.role,
-            "draw": entry.draws,
-            "epoch": entry.epochs,
-            "shapes": [[name, str(part.dtype).replace("torch.", ""), list(part.shape)] for name, part in parts.items()],
-        }
+        fields = {**self._known[entry.number], "role": entry.role, "draw": entry.draws, "epoch": entry.epochs}
+        shapes = [[name, str(part.dtype).replace("torch.", ""), list(part.shape)] for name, part in parts.items()]
         ids = on_host.get("input_ids", next(iter(on_host.values()), None))
         text = ids is not None and tokens(self._torch, ids)
-        self.write("batch", fields | (self._text(ids, on_host) if text else self._numbers(on_host)))
+        self.write(
+            "batch", fields | {"shapes": shapes} | (self._text(ids, on_host) if text else self._numbers(on_host))
+        )
 
     def _facts(self, entry: Any) -> dict[str, Any]:
         """How many samples a loader gives, and where the program makes its batches: its collate function, else its data

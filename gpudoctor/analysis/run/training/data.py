@@ -127,9 +127,6 @@ def labels_copied(found: Looks) -> bool:
     return most > 0 and most >= 0.9 * found.total("labels")
 
 
-# -- lines of the card
-
-
 def batch(recording: Recording) -> CardLine | None:
     """Rows and tokens of a step, padding, rows that were cut."""
     found = looks(recording).get(TRAINING)
