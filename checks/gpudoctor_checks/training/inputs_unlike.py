@@ -57,7 +57,7 @@ class InputsUnlike(Check):
         if calls["layer"]:
             yield from self._layer(patient, calls["layer"])
         if seen is not None:
-            yield from self._attention(patient, seen, calls["ids"])
+            yield from self._attention(patient, seen, calls["ids"]) if calls["ids"] else ()
             yield from self._rows(patient, seen)
 
     def _layer(self, patient: Patient, layers: Sequence[Record]) -> Iterator[Finding]:
@@ -91,7 +91,7 @@ class InputsUnlike(Check):
 
     def _attention(self, patient: Patient, seen: data.Looks, calls: Sequence[Record]) -> Iterator[Finding]:
         """Padding that no mask hides; a causal model sees none that comes after the text."""
-        last = calls[-1] if calls else {}
+        last = calls[-1]
         masked = last.get("mask") == "attention_mask" and seen.records[-1].get("masked")
         bare = last.get("takes_mask") or any(item.get("attention") is False for item in calls)
         pads = seen.total("seen_before") + (0 if last.get("causal") else seen.total("seen_after"))

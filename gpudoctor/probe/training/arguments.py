@@ -97,9 +97,9 @@ class Arguments(Look):
         known = self._known.get(id(module))
         known = known if known is not None and known.module() is module else None
         if not (grad and module.training):
-            tested = known is not None and known.drops and not (grad or module.training) and known.tests < _TESTS
-            if tested and not capturing(self._torch, known.device):
-                self._before = known, self._random(known.device)
+            if known is not None and known.drops and not (grad or module.training) and known.tests < _TESTS:
+                quiet = not capturing(self._torch, known.device)
+                self._before = (known, self._random(known.device)) if quiet else None
             return
         if known is None:
             if len(self._known) >= _MODELS or isinstance(module, self._torch.jit.ScriptModule):
@@ -239,7 +239,7 @@ class Arguments(Look):
 
 def _always_drops(part: Any) -> dict[str, Any]:
     """Where a part's own forward calls dropout and nowhere speaks of `training`."""
-    code = getattr(getattr(type(part), "forward", None), "__code__", None)
+    code: Any = getattr(getattr(type(part), "forward", None), "__code__", None)
     keywords = {word for const in getattr(code, "co_consts", ()) if type(const) is tuple for word in const}
     words = {*code.co_names, *code.co_varnames, *keywords} - part._modules.keys() if code is not None else set()
     always = "training" not in words and any("dropout" in str(word) for word in words)
