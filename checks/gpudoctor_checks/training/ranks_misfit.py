@@ -1,16 +1,12 @@
 """TRAIN010: the ranks of a data-parallel job do not train one model, each on data of its own."""
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
 from gpudoctor.analysis.run.steady_run import demanded
 from gpudoctor.analysis.run.training import told
 from gpudoctor.lang import say
 from gpudoctor.lang.message import concatenated
 from gpudoctor.model import Check, Code, Finding, Patient, Reads, Severity
-
-if TYPE_CHECKING:
-    from gpudoctor.model.signs.recording import Record, Recording
 
 _BY_LOSSES = 20
 """Steps with equal losses on all ranks, from which on another check says so."""
@@ -49,54 +45,47 @@ class RanksMisfit(Check):
 
     def examine(self, patient: Patient) -> Iterator[Finding]:
         """At most one finding of each kind."""
+        from gpudoctor.analysis.run.aligned_ranks import same_losses
         from gpudoctor.analysis.run.line_costs import place_of
+        from gpudoctor.analysis.run.training.ranks import apart, by_data, read, split, uneven
 
-        run = demanded(patient, 1)
-        ranks = run.recording.ranks
-        loaders = [item for rank in ranks for item in rank.of("loader") if item.get("role") == "training"]
-        for kind, said, value, breaks, made in _found(run.recording):
-            level = Severity.NOTE if kind == "unsplit" else None
-            places = map(place_of, made or loaders[:1])
-            yield told(self, patient, kind, said, value, *places, severity=level, breaks=breaks)
-
-
-def _found(recording: "Recording") -> Iterator[tuple[str, str, float, str, "list[Record]"]]:
-    """Kind, message, number, what it breaks, and its places where these are no loaders."""
-    from gpudoctor.analysis.run.aligned_ranks import same_losses
-    from gpudoctor.analysis.run.training.ranks import apart, by_data, read, split, uneven
-
-    seen, rows, data = apart(recording), read(recording), split(recording)
-    if seen is not None and seen.alone:
-        said = say(
-            "The gradients of {name} differ between the ranks in all {looks} looks. Each rank trains a model of its "
-            "own.",
-            name=str(seen.record.get("name")),
-            looks=seen.looks,
-        )
-        breaks = say("the ranks do not train one model") if seen.record.get("ddp") else ""
-        yield "alone", said, seen.looks, breaks, [seen.record, *recording.ranks[0].of("model")[:1]]
-    if not by_data(recording):
-        return
-    if rows is not None and rows.unsplit and same_losses(recording) < _BY_LOSSES:
-        said = say(
-            "Several ranks read {common} of {rows} samples of one epoch that were looked at: the data is not split by "
-            "rank.",
-            common=rows.common,
-            rows=rows.rows,
-        )
-        yield "same" if rows.same else "unsplit", said, rows.common, "", []
-    if data is not None and data.twice:
-        said = say(
-            "The data is split by rank more than once, at last by {name}. All ranks together read {read:,} of "
-            "{size:,} rows.",
-            name=data.by,
-            read=data.read or 0,
-            size=data.size or 0,
-        )
-        yield "twice", said, data.read or 0, "", []
-    if data is not None and uneven(recording):
-        said = say(
-            "The ranks have {each} batches an epoch: the one with most waits for the others for ever.",
-            each=concatenated(", ", map(str, data.each[:8])),
-        )
-        yield "uneven", said, len(set(data.each)), say("the job hangs"), []
+        run = demanded(patient, 1).recording
+        seen, rows, data = apart(run), read(run), split(run)
+        if seen is not None and seen.alone:
+            said = say(
+                "The gradients of {name} differ between the ranks in all {looks} looks. Each rank trains a model of "
+                "its own.",
+                name=str(seen.record.get("name")),
+                looks=seen.looks,
+            )
+            places = map(place_of, [seen.record, *run.ranks[0].of("model")[:1]])
+            breaks = say("the ranks do not train one model") if seen.record.get("ddp") else ""
+            yield told(self, patient, "alone", said, seen.looks, *places, breaks=breaks)
+        if not by_data(run):
+            return
+        loaders = [item for rank in run.ranks for item in rank.of("loader") if item.get("role") == "training"]
+        at = next(map(place_of, loaders), None)
+        if rows is not None and rows.unsplit and same_losses(run) < _BY_LOSSES:
+            said = say(
+                "Several ranks read {common} of {rows} samples of one epoch that were looked at: the data is not split "
+                "by rank.",
+                common=rows.common,
+                rows=rows.rows,
+            )
+            kind, level = ("same", None) if rows.same else ("unsplit", Severity.NOTE)
+            yield told(self, patient, kind, said, rows.common, at, severity=level)
+        if data is not None and data.twice:
+            said = say(
+                "The data is split by rank more than once, at last by {name}. All ranks together read {read:,} of "
+                "{size:,} rows.",
+                name=data.by,
+                read=data.read or 0,
+                size=data.size or 0,
+            )
+            yield told(self, patient, "twice", said, data.read or 0, at)
+        if data is not None and uneven(run):
+            each = concatenated(", ", map(str, data.each[:8]))
+            said = say(
+                "The ranks have {each} batches an epoch: the one with most waits for the others for ever.", each=each
+            )
+            yield told(self, patient, "uneven", said, len(set(data.each)), at, breaks=say("the job hangs"))

@@ -1,15 +1,11 @@
 """TRAIN009: a run that goes on with another one leaves a part of its state behind."""
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
 
 from gpudoctor.analysis.run.steady_run import demanded
 from gpudoctor.analysis.run.training import told
 from gpudoctor.lang import say, term
 from gpudoctor.model import Check, Code, Finding, Patient, Reads, Severity
-
-if TYPE_CHECKING:
-    from gpudoctor.analysis.run.training.resumed import Resumed
 
 
 class ResumeIncomplete(Check):
@@ -42,41 +38,40 @@ class ResumeIncomplete(Check):
 
     def examine(self, patient: Patient) -> Iterator[Finding]:
         """One finding a part."""
-        from gpudoctor.analysis.run.line_costs import LinePlace
+        from gpudoctor.analysis.run.line_costs import LinePlace, place_of
         from gpudoctor.analysis.run.training.resumed import resumed
 
         demanded(patient, 1)
         found = resumed(patient.recording)
-        for part, said, value, (path, line) in _parts(found) if found is not None else ():
-            place = LinePlace(path=path, line=line) if path and line else None
-            lost = say("the weights of the file are not used") if part == "weights" and not value else ""
-            level = Severity.NOTE if part == "position" else None
-            yield told(self, patient, part, said, value, place, severity=level, breaks=lost)
-
-
-def _parts(found: "Resumed") -> Iterator[tuple[str, str, float, list[Any]]]:
-    """Part, message, number and place."""
-    at = [found.schedule.record.get(name) if found.schedule is not None else None for name in ("path", "line")]
-    for model, given, missing, unexpected, wanted, other, *at in found.weights:
-        if missing and 2 * (given - unexpected) < given:
+        if found is None:
+            return
+        at = place_of(found.schedule.record) if found.schedule is not None else None
+        for model, given, missing, unexpected, wanted, other, path, line in found.weights:
+            at = LinePlace(path=path, line=line) if path and line else None
+            if missing and 2 * (given - unexpected) < given:
+                taken = given - unexpected
+                said = say(
+                    "load_state_dict(strict=False) of {model} took {taken} of {given} tensors: {wanted} is wanted, "
+                    "{other} is given.",
+                    model=model,
+                    taken=taken,
+                    given=given,
+                    wanted=wanted,
+                    other=other,
+                )
+                breaks = "" if taken else say("the weights of the file are not used")
+                yield told(self, patient, "weights", said, taken, at, breaks=breaks)
+        for part, begun in found.taken.items():
+            name, many = found.held.get(part, ("", 0))
+            if found.goes_on and many and not begun:
+                file = "/".join(name.split("/")[-2:])
+                said = say(
+                    "The {part} begins afresh: nothing loaded its state from {name}.", part=term(part), name=file
+                )
+                yield told(self, patient, part, said, many, at)
+        if found.into:
             said = say(
-                "load_state_dict(strict=False) of {model} took {taken} of {given} tensors: {wanted} is wanted, {other} "
-                "is given.",
-                model=model,
-                taken=given - unexpected,
-                given=given,
-                wanted=wanted,
-                other=other,
+                "The run before ended {into} steps into an epoch, and this one reads it from its start.",
+                into=found.into,
             )
-            yield "weights", said, given - unexpected, at
-    for part, taken in found.taken.items():
-        name, many = found.held.get(part, ("", 0))
-        if found.goes_on and many and not taken:
-            file = "/".join(name.split("/")[-2:])
-            said = say("The {part} begins afresh: nothing loaded its state from {name}.", part=term(part), name=file)
-            yield part, said, many, at
-    if found.into:
-        said = say(
-            "The run before ended {into} steps into an epoch, and this one reads it from its start.", into=found.into
-        )
-        yield "position", said, found.into, at
+            yield told(self, patient, "position", said, found.into, at, severity=Severity.NOTE)
