@@ -23,7 +23,6 @@ BUDGETS = {
             "gpudoctor/probe/training",
             "gpudoctor/analysis/run/training",
             "checks/gpudoctor_checks/training",
-            "rules/gpudoctor_rules/training.py",
         ],
     ),
     "model, text, lang, errors, testing": (

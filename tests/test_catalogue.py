@@ -15,6 +15,7 @@ from jobs import job_files
 from some import some
 
 from gpudoctor.analysis.preflight.named_nodes import NodesDetail
+from gpudoctor.analysis.run.training import How
 from gpudoctor.engine.registry import load_registry
 from gpudoctor.engine.selection import topic_of
 from gpudoctor.model import BadStepDetail, Detail, LeakDetail, Reads, Trait
@@ -196,6 +197,7 @@ SHARED_DETAILS = {
     "node": (NodesDetail,),
     "memory": (LeakDetail,),
     "numerics": (BadStepDetail,),
+    "training": (How,),
 }
 """Details that a topic's checks share."""
 EXTRA_PLACEHOLDERS = {"hardware": {"gpu"}, "node": {"spaced", "host"}}
@@ -206,7 +208,8 @@ def rows() -> Iterator[tuple[str, dict[str, Any], Advice]]:
     for folder in sorted(FOLDERS.values()):
         path = ROOT / "rules" / "gpudoctor_rules" / f"{folder}.toml"
         if path.is_file():
-            written = [row for rows in tomllib.loads(path.read_text(encoding="utf-8")).values() for row in rows]
+            table = tomllib.loads(path.read_text(encoding="utf-8")).values()
+            written = [row for rows in table for row in (rows if isinstance(rows, list) else [{}] * len(rows))]
             yield from ((folder, *pair) for pair in zip(written, advice(folder), strict=True))
 
 

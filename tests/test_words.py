@@ -118,7 +118,7 @@ _VERBS = """
     save scale see select send set shard share shorten shuffle size skip sort split start stop store swap switch
     synchronise take test time train try tune turn unfreeze unset update upgrade use verify wait warm watch wrap
     write zero average draw fill name normalise pack pick show sum tie track unpack seed hand tokenise
-    accumulate pair tell bring resubmit look search
+    accumulate pair tell bring resubmit look search mask permute shift subtract
 """
 VERBS = frozenset(_VERBS.split())
 """How a fix begins, if it is not code to paste."""

@@ -59,6 +59,7 @@ _IN_PAGES = re.compile(r'\b_\("([^"]+)"')
 """A text of a Jinja template."""
 _FIELD = re.compile(r"\{\w")
 _WORD = re.compile(r"[A-Za-z]{2,}")
+_CODE = re.compile(r"[A-Z]+\d+")
 _NUMBER = re.compile(r"\d+(?:[.,]\d+)*")
 _QUOTED = re.compile(r"`[^`]+`")
 _HALF_WIDTH = re.compile("[\u3400-\u9fff][,;:!?](?!\\w)|[\u3400-\u9fff]\\.(?:$| )")
@@ -85,7 +86,9 @@ def table(file: IO[bytes], _keywords: object, _tags: object, options: object) ->
     elif name.endswith("messages.toml"):
         yield from _extracted(_in_messages(tomllib.load(file)), 1)
     elif name.endswith(".toml"):
-        yield from _extracted(map(row_template, _in_table(tomllib.load(file), ("title", "steps"))), 1)
+        data = tomllib.load(file)
+        keys = {"title", "steps", *filter(_CODE.fullmatch, data)}
+        yield from _extracted(map(row_template, _in_table(data, keys)), 1)
 
 
 def page(file: IO[bytes], _keywords: object, _tags: object, options: object) -> _Extracted:  # noqa: ARG001
@@ -132,7 +135,7 @@ def _in_table(data: Any, keys: Collection[str], wanted: bool = False) -> Iterato
     """The texts under some keys, at any depth."""
     if isinstance(data, Mapping):
         for key, value in data.items():
-            yield from _in_table(value, keys, key in keys)
+            yield from _in_table(value, keys, wanted or key in keys)
     elif isinstance(data, list):
         for item in data:
             yield from _in_table(item, keys, wanted)

@@ -51,7 +51,8 @@ class Cures:
         """`seconds` is how long the baseline took."""
         self._bench = bench
         self._diagnose = diagnose
-        self._signs = [item for item in ranked if has_sign(item)]
+        self.signs = [item for item in ranked if has_sign(item)]
+        """What it looks for, the first finding first."""
         self._recording = recording
         self._limit = _SPARE + _SLOWER * seconds
         self._died = recording.end is not None and recording.end.failed
@@ -71,7 +72,7 @@ class Cures:
 
     def _judged(self, item: Ranked, arm: Arm, lap: TrialRun, wanted: int) -> Cure:
         """What a run of the arm shows of the finding; `wanted` steps show whether it is gone."""
-        codes = frozenset(str(sign.finding.code) for sign in self._signs)
+        codes = frozenset(str(sign.finding.code) for sign in self.signs)
         report = self._diagnose(Path(lap.recording.path), arm, codes)
         gone = {str(outcome.code) for outcome in report.outcomes if isinstance(outcome, Passed)} & codes
         there = {str(outcome.code) for outcome in report.outcomes if isinstance(outcome, Found)} & codes
@@ -88,7 +89,7 @@ class Cures:
             state = False
         shows = {str(each.code): each.judges for each in report.outcomes if isinstance(each, Passed | Found)}
         line = shows.get(code, "") if code.startswith(_CARD) else ""
-        number = changed(line, self._recording, lap.recording)
+        number = changed(line, item.finding, self._recording, lap.recording)
         made = steps_made(lap.recording)
         if state and lap.problem and made < wanted:
             state = None

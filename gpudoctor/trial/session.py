@@ -197,10 +197,17 @@ class TrialSession:
 
     def try_arms(self, arms: Sequence[tuple[str, Arm]]) -> None:
         """Try changes that the user named: titles and arms."""
+        cures = self.cures
         with self.stopping():
             self._plan(len(arms))
             for number, (title, arm) in enumerate(arms):
-                self.attempts.append(self.attempt(arm.name, title, arm, self.left / (len(arms) - number)))
+                until = time.monotonic() + self.left / (len(arms) - number)
+                # What the user varies may cure the first ailment, too; a moved loss is what it is for.
+                looked = cures.of(cures.signs[0], arm, until) if cures is not None and cures.signs else ""
+                attempt = self.attempt(arm.name, title, arm, until - time.monotonic())
+                if not isinstance(looked, str) and looked.gone:
+                    attempt.tried.cure, attempt.tried.safe = looked, False
+                self.attempts.append(attempt)
 
     def _plan(self, changes: int) -> None:
         """Say what is to come. Raises `BudgetSpent` where not even one comparison is left."""

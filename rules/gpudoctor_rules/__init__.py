@@ -15,7 +15,7 @@ from typing import Any
 from gpudoctor.model import Code, Finding, Remedy, Rule, rules_of
 
 _ANSWERS = re.compile(r"^@answers\(([^)]*)\)", re.MULTILINE)
-_ROW = re.compile(r"^\[\[([A-Z]+\d+)-", re.MULTILINE)
+_ROW = re.compile(r"^\[+([A-Z]+\d+)[-\]]", re.MULTILINE)
 
 
 @functools.cache

@@ -1,7 +1,7 @@
 """Advice whose texts are the same on every machine: the rows of each topic's TOML file."""
 
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -15,14 +15,23 @@ from gpudoctor.model import Advice, Applicability, Effort, Finding, Resource, ad
 from gpudoctor.model.log_message import LogDetail
 
 _EACH = frozenset({"applicability", "effort", "uses", "sets", "override", "references"})
-_CONDITIONS = frozenset({"when", "unless", "log", "asks"})
+_CONDITIONS = frozenset({"when", "unless", "log", "asks", "how"})
 
 
 @cache
 def advice(topic: str) -> tuple[Advice, ...]:
     """The rows of a topic, in the order of its file. Raises `ValueError` for a row with an unknown field."""
     table = tomllib.loads((Path(__file__).parent / f"{topic}.toml").read_text(encoding="utf-8"))
-    return tuple(_row(name, row) for name, rows in table.items() for row in rows)
+    return tuple(_row(id, row) for name, rows in table.items() for id, row in _rows(name, rows))
+
+
+def _rows(name: str, rows: Any) -> Iterator[tuple[str, Mapping[str, Any]]]:
+    """The rows of an id, or those of a code: of each kind of finding a title and steps."""
+    if isinstance(rows, list):
+        yield from ((name, row) for row in rows)
+    else:
+        for how, (title, *steps) in rows.items():
+            yield f"{name}-{how}", {"title": title, "steps": steps or [title], "how": how}
 
 
 def _row(name: str, row: Mapping[str, Any]) -> Advice:
@@ -51,6 +60,8 @@ def _fits(row: Mapping[str, Any], finding: Finding) -> bool:
         asks = "asks" not in row or "asks" in dict(detail.values)
         return asks and (kinds is True or detail.kind in kinds)
     if "log" in row or "asks" in row:
+        return False
+    if "how" in row and row["how"] not in (getattr(detail, "how", ""), *finding.subject.split()[:1]):
         return False
     must, must_not = row.get("when", {}), row.get("unless", {})
     return all(_is(detail, *item) for item in must.items()) and not any(_is(detail, *item) for item in must_not.items())

@@ -3,18 +3,17 @@
 from collections.abc import Iterator
 
 from gpudoctor.analysis import of_run
-from gpudoctor.analysis.observation import confirmed
-from gpudoctor.analysis.run.steady_run import demanded, spots
+from gpudoctor.analysis.run.steady_run import demanded
+from gpudoctor.analysis.run.training import told
 from gpudoctor.lang import say, template
-from gpudoctor.model import Check, Code, Detail, Finding, Patient, Reads, Severity, Threshold
-from gpudoctor.model.records import frozen
+from gpudoctor.model import Check, Code, Finding, Patient, Reads, Severity
 from gpudoctor.model.unavailable import Unavailable
 from gpudoctor.text import percent
 
 _LOOKS, _STEPS = 3, 30
 """Steps looked at, and made, that must be there."""
-_UNEVEN, _ALWAYS, _TIMES = 2.0, 0.95, 10
-"""Most targets by fewest that are told; a share of clipped steps and norm by limit that are."""
+_OFTEN, _UNEVEN, _ALWAYS, _TIMES = 0.9, 2.0, 0.95, 10
+"""Share of the looks that must show it; most targets by fewest; share of clipped steps, and norm by limit."""
 _WEIGHED = template(
     "{micro} micro batches are added up in a step, and the mean loss of each has a weight of {weight:.3g}. The "
     "gradient is {factor:.3g} times that of their mean."
@@ -34,14 +33,6 @@ _SAID = {
         "The gradients are clipped at {limit:g} in {share} of the steps; their median norm is {norm:.3g}."
     ),
 }
-
-
-@frozen
-class GradientsMisscaledDetail(Detail):
-    """What the rule reads."""
-
-    how: str
-    """`undivided`, `twice`, `again`, `uneven` or `clipped`."""
 
 
 class GradientsMisscaled(Check):
@@ -75,32 +66,18 @@ class GradientsMisscaled(Check):
     reads = frozenset({Reads.RECORDING})
     severity = Severity.WARNING
     judges = "gradients"
-    thresholds = (
-        Threshold(
-            name="share",
-            default=0.9,
-            unit="1",
-            source="convention: what a loop does, it does in each step",
-            meaning="At least this share of the steps looked at must show it.",
-        ),
-    )
 
     def examine(self, patient: Patient) -> Iterator[Finding]:
-        run = demanded(patient, _STEPS)
-        process = run.lead.process
+        process = demanded(patient, _STEPS).lead.process
         seen = of_run.newest_of(process, "gradients")
         if seen is None:
             raise Unavailable(say("no backward pass was looked at"))
-        looks = int(seen.get("looks") or 0)
+        looks, micro, uneven = (float(seen.get(name) or 0) for name in ("looks", "micro", "uneven"))
         if looks < _LOOKS:
             return
-        micro, uneven = int(seen.get("micro") or 1), float(seen.get("uneven") or 0.0)
         limit, share, norm = of_run.clipping(process) or (0.0, 0.0, 0.0)
-        found: dict[str, float] = {
-            how: often
-            for how in ("undivided", "twice", "again")
-            if (often := int(seen.get(how) or 0)) >= self.limit("share") * looks and (micro > 1 or how == "again")
-        }
+        often = {how: int(seen.get(how) or 0) for how in (("undivided", "twice", "again") if micro > 1 else ("again",))}
+        found: dict[str, float] = {how: size for how, size in often.items() if size >= _OFTEN * looks}
         found |= {"uneven": uneven} if uneven >= _UNEVEN else {}
         found |= {"clipped": share} if share >= _ALWAYS and norm >= _TIMES * limit else {}
         # A factor that nothing in the step undoes, and batches that are known to be one loader's.
@@ -111,19 +88,13 @@ class GradientsMisscaled(Check):
             message = say(
                 _SAID[how],
                 size=size,
-                looks=looks,
-                micro=micro,
+                looks=int(looks),
+                micro=int(micro),
                 factor=factor,
                 weight=factor / micro,
                 limit=limit,
                 share=percent(share),
                 norm=norm,
             )
-            yield confirmed(
-                self,
-                (),
-                message,
-                evidence=(*spots(patient, of_run.place_of(seen)), run.measured(how, size)),
-                severity=Severity.WARNING if how in sure else Severity.NOTE,
-                detail=GradientsMisscaledDetail(how=how),
-            )
+            level = Severity.WARNING if how in sure else Severity.NOTE
+            yield told(self, patient, how, message, size, of_run.place_of(seen), severity=level)

@@ -3,16 +3,14 @@
 from collections.abc import Iterator
 
 from gpudoctor.analysis import of_run
-from gpudoctor.analysis.observation import confirmed
-from gpudoctor.analysis.run.steady_run import demanded, spots
+from gpudoctor.analysis.run.steady_run import demanded
+from gpudoctor.analysis.run.training import told
 from gpudoctor.lang import say, template
-from gpudoctor.model import Check, Code, Cost, Detail, Finding, Patient, Reads, Severity
-from gpudoctor.model.records import frozen
+from gpudoctor.model import Check, Code, Finding, Patient, Reads, Severity
 from gpudoctor.text import joined, number
 
 _NAMED = 64
 """Parameters in no optimizer that a recording names."""
-_BREAKS = say("what is meant to be trained is not")
 _SAID = {
     "tokens": template(
         "The vocabulary was resized to {rows:,} rows, and {names} stayed frozen. {batches} batches had {size:,} new "
@@ -32,14 +30,6 @@ _SAID = {
 }
 _SURE = ("tokens", "replaced", "left")
 """Which are errors."""
-
-
-@frozen
-class ParametersUntrainedDetail(Detail):
-    """What the rule reads."""
-
-    how: str
-    """`tokens`, `replaced`, `adapter`, `base` or `left`."""
 
 
 class ParametersUntrained(Check):
@@ -74,8 +64,7 @@ class ParametersUntrained(Check):
     judges = "parameters"
 
     def examine(self, patient: Patient) -> Iterator[Finding]:
-        run = demanded(patient, 5)
-        process = run.lead.process
+        process = demanded(patient, 5).lead.process
         seen = of_run.newest_of(process, "parameters")
         if seen is None:
             return
@@ -105,13 +94,8 @@ class ParametersUntrained(Check):
                 names=joined({"tokens": tables, "left": left}.get(how, [""])[:3]),
                 batches=size("batches"),
             )
-            made = () if seen.get("line") and how in ("tokens", "replaced", "adapter") else process.of("optimizer")[-1:]
-            yield confirmed(
-                self,
-                (),
-                message,
-                evidence=(*spots(patient, of_run.place_of(next(iter(made), seen))), run.measured(how, found)),
-                severity=Severity.ERROR if how in _SURE else Severity.WARNING,
-                cost=Cost(breaks=_BREAKS if how in _SURE else None),
-                detail=ParametersUntrainedDetail(how=how),
-            )
+            loaded = seen.get("line") and how in ("tokens", "replaced", "adapter")
+            place = of_run.place_of(next(iter(() if loaded else process.of("optimizer")[-1:]), seen))
+            breaks = say("what is meant to be trained is not") if how in _SURE else ""
+            level = Severity.ERROR if breaks else Severity.WARNING
+            yield told(self, patient, how, message, found, place, severity=level, breaks=breaks)

@@ -1,17 +1,13 @@
 """TRAIN008: the schedule of the learning rate does not fit the steps that are made."""
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
-from gpudoctor.analysis.observation import confirmed
-from gpudoctor.analysis.run.steady_run import demanded, spots
+from gpudoctor.analysis import of_run
+from gpudoctor.analysis.run.steady_run import demanded
+from gpudoctor.analysis.run.training import told
 from gpudoctor.lang import say, template
 from gpudoctor.lang.message import concatenated
-from gpudoctor.model import Check, Code, Cost, Detail, Finding, Patient, Reads, Severity
-from gpudoctor.model.records import frozen
-
-if TYPE_CHECKING:
-    from gpudoctor.analysis.run.training.schedule import Scheduled
+from gpudoctor.model import Check, Code, Finding, Patient, Reads, Severity
 
 _SAID = {
     "early": template("The learning rate is {last:.2g} since step {since:,} of {steps:,}, after a peak of {peak:.2g}."),
@@ -23,18 +19,6 @@ _SAID = {
     ),
     "slow": template("{name} does not come to its end: the rate is {last:.2g} at step {steps:,}, its peak {peak:.2g}."),
 }
-
-
-@frozen
-class ScheduleMisfitDetail(Detail):
-    """What the rule reads."""
-
-    kind: str
-    """`early`, `rises`, `warm`, `slow`, `never`, `plateau`."""
-    calls: int
-    """Steps of the scheduler that the run makes."""
-    mode: str
-    """The other direction, for a metric that gets better by it."""
 
 
 class ScheduleMisfit(Check):
@@ -74,50 +58,31 @@ class ScheduleMisfit(Check):
 
     def examine(self, patient: Patient) -> Iterator[Finding]:
         """A finding for each scheduler."""
-        from gpudoctor.analysis.run.line_costs import place_of
-        from gpudoctor.analysis.run.training.schedule import misfits
-
-        run = demanded(patient, 1)
-        for kind, item, since in misfits(run.recording):
-            level = Severity.WARNING
-            calls, broken = round(item.reach), kind == "early" and not item.rates[-1][1]
-            if kind == "slow" and not item.unit:
-                level = Severity.NOTE  # a run may stop early on purpose
-            yield confirmed(
-                self,
-                (),
-                _said(kind, item, since, calls),
-                evidence=(*spots(patient, place_of(item.record)), run.measured("scheduler_steps", calls, "1")),
-                severity=Severity.ERROR if broken else level,
-                cost=Cost(breaks=say("the model learns nothing since step {since}", since=since) if broken else None),
-                detail=ScheduleMisfitDetail(
-                    kind=kind, calls=calls or item.steps, mode="max" if item.record.get("mode") == "min" else "min"
-                ),
+        for how, item, since in of_run.misfits(demanded(patient, 1).recording):
+            metrics, rates = item.record.get("metrics") or [0.0], [rate for _, rate in item.rates] or [0.0]
+            message = say(
+                _SAID[how],
+                name=str(item.record.get("name")),
+                mode=str(item.record.get("mode")),
+                first=metrics[0],
+                now=metrics[-1],
+                since=since,
+                steps=item.steps,
+                base=float(item.record.get("base") or 0),
+                last=rates[-1],
+                peak=max(rates),
             )
-
-
-def _said(kind: str, item: "Scheduled", since: int, calls: int) -> str:
-    """The numbers of a misfit."""
-    metrics, rates = item.record.get("metrics") or [0.0], [rate for _, rate in item.rates] or [0.0]
-    said = say(
-        _SAID[kind],
-        name=str(item.record.get("name")),
-        mode=str(item.record.get("mode")),
-        first=metrics[0],
-        now=metrics[-1],
-        since=since,
-        steps=item.steps,
-        base=float(item.record.get("base") or 0),
-        last=rates[-1],
-        peak=max(rates),
-    )
-    if not item.total:
-        return said
-    why = say(
-        " {name} is {total:,.0f}{unit}, and step() is called {calls:,} times.",
-        name=item.name,
-        total=item.total,
-        unit=say(" ({what})", what=item.unit) if item.unit else "",
-        calls=calls,
-    )
-    return concatenated("", [said, why])
+            why = say(
+                " {name} is {total:,.0f}{unit}, and the scheduler is stepped {calls:,} times.",
+                name=item.name,
+                total=item.total,
+                unit=say(" ({what})", what=item.unit) if item.unit else "",
+                calls=round(item.reach),
+            )
+            text = concatenated("", [message, why]) if item.total else message
+            breaks = say("the model learns nothing since step {since}", since=since)
+            broken = how == "early" and not rates[-1]
+            noted = how == "slow" and not item.unit  # a run may stop early on purpose
+            level = Severity.ERROR if broken else Severity.NOTE if noted else Severity.WARNING
+            place, calls = of_run.place_of(item.record), round(item.reach)
+            yield told(self, patient, how, text, calls, place, severity=level, breaks=breaks if broken else "")

@@ -3,14 +3,14 @@
 from collections.abc import Iterator
 
 from gpudoctor.analysis import of_run
-from gpudoctor.analysis.observation import confirmed
-from gpudoctor.analysis.run.steady_run import demanded, spots
+from gpudoctor.analysis.run.steady_run import demanded
+from gpudoctor.analysis.run.training import told
 from gpudoctor.lang import say
-from gpudoctor.model import Check, Code, Cost, Finding, Patient, Reads, Severity, Threshold
+from gpudoctor.model import Check, Code, Finding, Patient, Reads, Severity
 from gpudoctor.text import percent
 
-_STEPS, _NEARLY_ALL = 40, 0.9
-"""Steps in which a finer copy shows in the weights; share of unchanged elements that is an error."""
+_STEPS, _MOST, _NEARLY_ALL = 40, 0.5, 0.9
+"""Steps in which a finer copy shows in the weights; shares of unchanged elements that are a warning, and an error."""
 
 
 class UpdatesLost(Check):
@@ -39,38 +39,19 @@ class UpdatesLost(Check):
     reads = frozenset({Reads.RECORDING})
     severity = Severity.WARNING
     judges = "parameters"
-    thresholds = (
-        Threshold(
-            name="share",
-            default=0.5,
-            unit="1",
-            source="convention: most of the elements",
-            meaning="If this share of the elements does not move, it is a warning.",
-        ),
-    )
 
     def examine(self, patient: Patient) -> Iterator[Finding]:
-        run = demanded(patient, _STEPS)
-        process = run.lead.process
-        seen = of_run.stuck(process)
-        share = float(seen.get("stuck")) if seen is not None else 0.0
-        steps = int(seen.get("until")) - int(seen.get("since")) if seen is not None else 0
-        if steps < _STEPS or share < self.limit("share"):
+        process = demanded(patient, _STEPS).lead.process
+        share, steps = of_run.stuck(process) or (0.0, 0)
+        if steps < _STEPS or share < _MOST:
             return
-        much = share >= _NEARLY_ALL
-        yield confirmed(
-            self,
-            (),
-            say(
-                "After {steps} steps, {share} of the half-precision weights with a gradient are bit for bit what they "
-                "were. The steps are smaller than half of what lies between two such numbers.",
-                steps=steps,
-                share=percent(share),
-            ),
-            evidence=(
-                *spots(patient, *map(of_run.place_of, process.of("optimizer")[-1:])),
-                run.measured("weights_unchanged", share),
-            ),
-            severity=Severity.ERROR if much else Severity.WARNING,
-            cost=Cost(breaks=say("the weights hardly learn") if much else None),
+        text = say(
+            "After {steps} steps, {share} of the half-precision weights with a gradient are bit for bit what they "
+            "were. The steps are smaller than half of what lies between two such numbers.",
+            steps=steps,
+            share=percent(share),
         )
+        breaks = say("the weights hardly learn") if share >= _NEARLY_ALL else ""
+        level = Severity.ERROR if breaks else Severity.WARNING
+        places = map(of_run.place_of, process.of("optimizer")[-1:])
+        yield told(self, patient, "unchanged", text, share, *places, severity=level, breaks=breaks)

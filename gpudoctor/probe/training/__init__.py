@@ -46,6 +46,11 @@ class Look:
     def tell(self) -> None:
         """Write what is known by now; nothing, where each look is written down at once."""
 
+    def ended(self) -> None:
+        """A watched step has ended."""
+        if self.ripe():
+            self.tell()
+
     def due(self, number: int) -> bool:
         """Whether to take this look: the first ones, each power of two, and some more while they are cheap."""
         return number <= _FIRST or not number & (number - 1) or (not number & 15 and self._budget.due())

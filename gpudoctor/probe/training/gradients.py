@@ -8,18 +8,20 @@ of 4 where nobody divides, or of 1/4 where two do.
 from __future__ import annotations
 
 import weakref
-from time import perf_counter
+from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 from ..clock import EVALUATION
-from . import Look, both
+from . import SHARE, Look, both
 
 if TYPE_CHECKING:
     from ..probe import Probe
 
 HOOK = "gradients"
-_PASSED = frozenset({"ToCopyBackward0", "NegBackward0", "ViewBackward0", "SqueezeBackward0", "CloneBackward0"})
-"""Nodes that change nothing of a number's size."""
+_PASSED = frozenset(
+    {"ToCopyBackward0", "NegBackward0", "ViewBackward0", "SqueezeBackward0", "CloneBackward0", "AddBackward0"}
+)
+"""Nodes that change nothing of a part's size."""
 _MEAN, _DEPTH, _MOST = 1, 8, 64
 _NEAR, _NO_LIMIT = 0.01, 1e6
 """Part by which a weight may miss a number; a limit that clips nothing."""
@@ -32,9 +34,8 @@ class Step:
         self.forwards = forwards
         """Calls of models before it."""
         self.weights: list[float] = []
-        """Of the criterion in each, where it is a mean and its weight is known."""
         self.counts: list[float] = []
-        """Targets that each counts, as they become known."""
+        """Of the criterion in each, where it is a mean: its weight, and how many targets it counts."""
         self.draws: list[int] = []
         """The loader of each batch."""
         self.lines: set[Any] = set()
@@ -49,14 +50,13 @@ class Backwards(Look):
         super().again()
         self._open: Step | None = None
         """Of the first step nothing: no optimizer is known yet."""
-        self._spent = 0.0
         self._root: Any = None
         """Weak reference to the last loss."""
         self._left: tuple[int, int] | None = None
         """A gradient that its pass left, by its id and version."""
         self._place: dict[str, Any] = {}
         self._uneven: list[float] = []
-        self._micro: dict[int, int] = {}
+        self._micro: Counter[int] = Counter()
         self._tally = dict.fromkeys(("looks", "undivided", "twice", "again", "leaf"), 0)
         self._clips: dict[str, Any] = {}
 
@@ -72,20 +72,19 @@ class Backwards(Look):
         step = self._open
         if step is None or step.passes >= _MOST:
             return
-        began = perf_counter()
-        step.passes += 1
-        self._place = self.place()
-        step.lines.add(self._place["line"])
-        before = self._root() if self._root is not None else None
-        if root.grad_fn is None:
-            step.leaf += 1
-        else:
-            nodes = self._weigh(root.grad_fn, step)
-            # It contains the loss of the last pass; nothing has cleared what that left.
-            same = before is not None and before.grad_fn is not None and before.grad_fn in nodes
-            step.again += same and self._left is not None and self._left == self._gradient()
-        self._root, self._left = weakref.ref(root), None
-        self._spent += perf_counter() - began
+        with self.charged():
+            step.passes += 1
+            self._place = self.place()
+            step.lines.add(self._place["line"])
+            before = self._root() if self._root is not None else None
+            if root.grad_fn is None:
+                step.leaf += 1
+            else:
+                nodes = self._weigh(root.grad_fn, step)
+                # It contains the loss of the last pass; nothing has cleared what that left.
+                same = before is not None and before.grad_fn is not None and before.grad_fn in nodes
+                step.again += same and self._left is not None and self._left == self._gradient()
+            self._root, self._left = weakref.ref(root), None
 
     def passed(self) -> None:
         """It has ended."""
@@ -94,12 +93,9 @@ class Backwards(Look):
 
     def _gradient(self) -> tuple[int, int] | None:
         """The first gradient of the first optimizer."""
-        for optimizer in self._probe.models.optimizers()[:1]:
-            for group in optimizer.param_groups:
-                for parameter in group["params"][:8]:
-                    if parameter.grad is not None:
-                        return id(parameter.grad), parameter.grad._version
-        return None
+        groups = (group for optimizer in self._probe.models.optimizers()[:1] for group in optimizer.param_groups)
+        every = (parameter.grad for group in groups for parameter in group["params"][:8])
+        return next(((id(gradient), gradient._version) for gradient in every if gradient is not None), None)
 
     def _weigh(self, top: Any, step: Step) -> list[Any]:
         """The largest weight of a criterion that is a mean, and how many targets it counts; the nodes on the way."""
@@ -115,7 +111,7 @@ class Backwards(Look):
                     found.append((weight, node))
                 elif name in ("DivBackward0", "MulBackward0"):
                     below.append((node.next_functions[0][0], weight * self._factor(node, name)))
-                elif name in _PASSED or name == "AddBackward0":
+                elif name in _PASSED:
                     below += [(link[0], weight) for link in node.next_functions]
             level = [(node, weight) for node, weight in below if node is not None][:8]
         weight, node = max(found, key=lambda item: item[0], default=(0.0, None))
@@ -138,60 +134,49 @@ class Backwards(Look):
 
     def ended(self) -> None:
         """A step has ended."""
-        step, self._open = self._open, None
+        step, self._open, tally = self._open, None, self._tally
         if step is not None and step.passes:
             self._fold(step)
-            self._budget.charge(self._spent)
-            self._spent = 0.0
-            if self._tally["looks"] & (self._tally["looks"] - 1) == 0:
+            if not tally["looks"] & (tally["looks"] - 1):
                 self.tell()
-        if self._budget.count < 3 or self._budget.due():
+        cheap = self._budget.due() and self._budget.spent <= SHARE * self._probe.clock.now()
+        if cheap or tally["looks"] < 3:
             self._open = Step(self._probe.models.forwards)
 
     def _fold(self, step: Step) -> None:
         tally, count = self._tally, step.passes
-        tally["looks"] += 1
-        tally["again"] += step.again > 0
-        tally["leaf"] += step.leaf == count
         # Micro batches: of one loader, else one call of a model for each.
         batches = len(step.draws) or self._probe.models.forwards - step.forwards
         accumulates = len(step.lines) == 1 and batches >= count > 1 >= len(set(step.draws)) and not step.again
-        micro = count if accumulates else 1
-        self._micro[micro] = self._micro.get(micro, 0) + 1
-        if accumulates and len(step.weights) == count and min(step.weights) >= (1 - _NEAR) * max(step.weights):
-            whole = sum(step.weights)
-            tally["undivided"] += abs(whole / count - 1) < _NEAR
-            tally["twice"] += abs(whole * count - 1) < _NEAR
-            if len(step.counts) == count and min(step.counts) > 0 and len(self._uneven) < 256:
-                self._uneven.append(max(step.counts) / min(step.counts))
+        micro, whole = count if accumulates else 1, sum(step.weights)
+        self._micro[micro] += 1
+        even = accumulates and len(step.weights) == count and min(step.weights) >= (1 - _NEAR) * max(step.weights)
+        tally["looks"] += 1
+        tally["again"] += step.again > 0
+        tally["leaf"] += step.leaf == count
+        tally["undivided"] += even and abs(whole / count - 1) < _NEAR
+        tally["twice"] += even and abs(whole * count - 1) < _NEAR
+        if even and len(step.counts) == count and min(step.counts) > 0 and len(self._uneven) < 256:
+            self._uneven.append(max(step.counts) / min(step.counts))
 
     # -- clips
 
     def clips(self, args: Any, kwargs: Any) -> None:
         """Gradients are about to be clipped by their norm."""
-        limit, seen = kwargs.get("max_norm", args[1] if len(args) > 1 else None), self._clips
-        numerics = self._probe.numerics
+        limit, numerics = kwargs.get("max_norm", args[1] if len(args) > 1 else None), self._probe.numerics
         if isinstance(limit, (int, float)) and 0 < limit < _NO_LIMIT:
-            if not seen:
-                seen |= {"clips": 0, "scaled": 0, **self.place()}
-            scaled = numerics.carries_scale and limit < numerics.known_scale
-            seen |= {"clips": seen["clips"] + 1, "scaled": seen["scaled"] + scaled, "limit": float(limit)}
-            seen["scale"] = numerics.known_scale or None
-
-    # -- telling
+            seen = self._clips or {"clips": 0, "scaled": 0, **self.place()}
+            scaled = seen["scaled"] + (numerics.carries_scale and limit < numerics.known_scale)
+            scale = numerics.known_scale or None
+            self._clips = {**seen, "clips": seen["clips"] + 1, "scaled": scaled, "limit": float(limit), "scale": scale}
 
     def tell(self) -> None:
         """Write what is known by now."""
-        spread = sorted(self._uneven)
-        passes = {
-            **self._tally,
-            "micro": max(self._micro, key=lambda count: self._micro[count], default=None),
-            "uneven": spread[len(spread) // 2] if spread else None,
-            **self._place,
-        }
-        for kind, facts, some in (("gradients", passes, self._micro), ("clips", self._clips, self._clips)):
-            if some:
-                self.write(kind, facts)
+        for micro, _ in self._micro.most_common(1):
+            uneven = sorted(self._uneven)[len(self._uneven) // 2] if self._uneven else None
+            self.write("gradients", {**self._tally, "micro": micro, "uneven": uneven, **self._place})
+        if self._clips:
+            self.write("clips", self._clips)
 
 
 def install(probe: Probe) -> None:

@@ -38,11 +38,6 @@ class Trained(Look):
         self.made: dict[str, Any] = {}
         """Where that was."""
 
-    def stepped(self) -> None:
-        """A step has ended."""
-        if self.ripe():
-            self.tell()
-
     def tell(self) -> None:
         """Write down what is so now, if it is news."""
         inside = {key for optimizer in self._probe.models.optimizers() for key in held_by(optimizer)}
@@ -80,18 +75,16 @@ class Trained(Look):
 
     def _frozen_tables(self, model: Any, own: Mapping[str, Any]) -> list[str]:
         """Embeddings and heads over the vocabulary of which nothing is trained."""
-        names = {id(p): name for name, p in own.items() if p.dim() == 2 and ".lora_" not in name}
-        tables: dict[str, tuple[int, bool]] = {}
-        for part in parts(model).values():
-            name = names.get(id(part._parameters.get("weight")))
-            if name is not None:
-                tables.setdefault(name, (int(own[name].shape[0]), "Embedding" in type(part).__name__))
-        looked_up = [size for size, embeds in tables.values() if embeds]
-        rows = self.grown[1] if self.grown else max(looked_up, default=0)
-        stems = [_WRAPPED.split(name)[0].removesuffix(".weight") for name, (size, _) in tables.items() if size == rows]
-        return [
-            stem for stem in stems if not any(p.requires_grad for name, p in own.items() if name.startswith(f"{stem}."))
-        ]
+        rows = self.grown[1] if self.grown else 0
+        if not rows:
+            embeds = [part for part in parts(model).values() if "Embedding" in type(part).__name__]
+            rows = max(
+                (int(p.shape[0]) for part in embeds for p in part._parameters.values() if p is not None), default=0
+            )
+        whole = [name for name, p in own.items() if p.dim() == 2 and p.shape[0] == rows and ".lora_" not in name]
+        stems = dict.fromkeys(_WRAPPED.split(name)[0].removesuffix(".weight") for name in whole)
+        trained = [name for name, p in own.items() if p.requires_grad]
+        return [stem for stem in stems if not any(name.startswith(f"{stem}.") for name in trained)]
 
     def drawn(self, batch: Any) -> None:
         """A batch was drawn: does it have any of the new tokens?"""
@@ -116,7 +109,7 @@ def install(probe: Probe) -> None:
     """Look when steps are over, when a vocabulary is resized and when an adapter is loaded."""
     trained = Trained(probe)
     guard = probe.guard
-    probe.steps.after.append(guard.reading(HOOK, trained.stepped, subclasses=True))
+    probe.steps.after.append(guard.reading(HOOK, trained.ended, subclasses=True))
     probe.training[HOOK] = trained
     probe.drawn = both(probe.drawn, guard.reading(HOOK, trained.drawn))
 

@@ -46,22 +46,26 @@ class Schedules(Look):
 
     def ended(self) -> None:
         """A watched step has ended."""
-        self._look()
+        self._look(before=True)
         if self.ripe():
-            self.tell()
+            self._write()
 
-    def _look(self) -> None:
-        """Where each stands: it may be gone when all is told."""
+    def tell(self) -> None:
+        """Write what is known by now."""
+        self._look(before=False)
+        self._write()
+
+    def _look(self, before: bool) -> None:
+        """Where each stands, `before` it is stepped or after: it may be gone when all is told."""
         index = self._probe.steps.index
         for known, fields in self._known:
             scheduler = known()
             if scheduler is not None:
-                fields.update(position=_position(scheduler), step=index)
+                fields.update(position=_position(scheduler), step=index, before=before)
                 fields.setdefault("first", [index, fields["position"]])
 
-    def tell(self) -> None:
-        """Write what is known by now, but of no scheduler that another one steps."""
-        self._look()
+    def _write(self) -> None:
+        """All but what another scheduler steps."""
         alive = [scheduler for known, _ in self._known if (scheduler := known()) is not None]
         inner = {id(item) for scheduler in alive for item in vars(scheduler).get("_schedulers") or ()}
         for known, fields in self._known:

@@ -15,7 +15,7 @@ from gpudoctor_checks.training.evaluation_overlap import EvaluationOverlap
 from gpudoctor_checks.training.inputs_unlike import InputsUnlike
 from gpudoctor_checks.training.labels_misplaced import LabelsMisplaced
 from gpudoctor_checks.training.labels_untrained import LabelsUntrained
-from gpudoctor_rules.training import by_how
+from gpudoctor_rules.advice import advice
 
 _runs = {}
 
@@ -107,7 +107,7 @@ def test_inputs(tmp_path_factory, case):
     found = examine(InputsUnlike, seen)
     assert {item.subject.split()[0]: item.severity for item in found} == CASES[case][1]
     for item in found:
-        assert item.span.line and prescribe(by_how, item, seen)
+        assert item.span.line and prescribe(advice("training"), item, seen)
 
 
 @pytest.mark.parametrize(("case", "said"), [("leaks", 1), ("both", 0), ("apart", 0)])
@@ -119,7 +119,7 @@ def test_evaluations(tmp_path_factory, case, said):
     assert line.facts["every"] == 8 and line.facts["samples"] == {"leaks": 48, "both": 112, "apart": 64}[case]
     assert bool(line.facts["common"]) is bool(said)
     for item in found:
-        assert prescribe(by_how, item, seen)
+        assert prescribe(advice("training"), item, seen)
 
 
 def inputs(*records):
@@ -282,7 +282,7 @@ def test_labels_that_are_missing(tmp_path_factory, case, how):
     assert [item.subject.split()[0] for item in found] == ([how] if how else [])
     for item in found:
         assert item.severity is Severity.WARNING and item.span.line, "the line of the collate function"
-        assert prescribe(by_how, item, seen)
+        assert prescribe(advice("training"), item, seen)
 
 
 @pytest.mark.parametrize(
@@ -296,7 +296,7 @@ def test_labels_at_a_wrong_place(tmp_path_factory, case, how):
     assert [item.subject.split()[0] for item in found] == ([how] if how else [])
     for item in found:
         assert (item.severity is Severity.ERROR) is (how == "twice")
-        assert prescribe(by_how, item, seen)
+        assert prescribe(advice("training"), item, seen)
 
 
 def test_the_card_says_what_is_trained(tmp_path_factory):

@@ -3,7 +3,7 @@ from recordings import make_process, make_recording, make_steps, record
 from gpudoctor.model import Severity
 from gpudoctor.testing import examine, make_patient, prescribe
 from gpudoctor_checks.training.gradients_misscaled import GradientsMisscaled
-from gpudoctor_rules.training import by_how
+from gpudoctor_rules.advice import advice
 
 
 def seen(optimizer="SGD", clips=None, norm=1.0, loader=True, **fields):
@@ -17,7 +17,7 @@ def seen(optimizer="SGD", clips=None, norm=1.0, loader=True, **fields):
     steps = make_steps(60, grad_norm=lambda step: norm)
     patient = make_patient(recording=make_recording(make_process(steps, records=records)))
     found = examine(GradientsMisscaled, patient)
-    assert all(prescribe(by_how, item, patient) for item in found)
+    assert all(prescribe(advice("training"), item, patient) for item in found)
     return found
 
 

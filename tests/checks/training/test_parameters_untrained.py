@@ -3,7 +3,7 @@ from recordings import make_process, make_recording, make_steps, record
 from gpudoctor.model import Severity
 from gpudoctor.testing import examine, make_patient, prescribe
 from gpudoctor_checks.training.parameters_untrained import ParametersUntrained
-from gpudoctor_rules.training import by_how
+from gpudoctor_rules.advice import advice
 
 
 def seen(steps=40, missing=(), **fields):
@@ -14,7 +14,7 @@ def seen(steps=40, missing=(), **fields):
     ]
     patient = make_patient(recording=make_recording(make_process(make_steps(steps), records=records)))
     found = examine(ParametersUntrained, patient)
-    assert all(prescribe(by_how, item, patient) for item in found)
+    assert all(prescribe(advice("training"), item, patient) for item in found)
     return found
 
 

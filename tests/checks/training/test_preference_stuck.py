@@ -7,10 +7,10 @@ from recordings import NAN, make_process, make_recording, make_steps, record
 from gpudoctor.analysis.run.training.card import changed, training_card
 from gpudoctor.model import Severity, Unavailable
 from gpudoctor_checks.training.preference_stuck import PreferenceStuck
-from gpudoctor_rules import training
+from gpudoctor_rules.advice import advice
 
 look = look_of(PreferenceStuck)
-remedies = remedies_of(training.by_how)
+remedies = remedies_of(advice("training"))
 LN2 = 0.6931
 
 
@@ -75,5 +75,6 @@ def test_the_card_says_what_is_logged_and_a_trial_what_changed():
     assert line.text == "loss 2.5 to 0.5, spread of the rewards 0 to 0 until step 30, by Trainer.log"
     assert line.facts["loss_last"] == 0.5
     after = make_recording(logs(loss=[2.5, 1.0, 0.25], reward_std=[0.0, 0.0, 0.3]))
-    assert changed(PreferenceStuck.judges, before, after) == "logged, loss last: 0.5, 0.25 with it"
-    assert changed(PreferenceStuck.judges, before, before) == changed("", before, after) == ""
+    [finding] = look(logs(reward_std=[0.0, 0.0, 0.0, 0.0, 0.0]))
+    assert changed("logged", finding, before, after) == "logged, spread of the rewards last: 0, 0.3 with it"
+    assert changed("logged", finding, before, before) == changed("", finding, before, after) == ""

@@ -71,7 +71,7 @@ def test_sick_schedules(tmp_path, made, how, kind, said):
     recording, line = recorded(tmp_path, made, **how)
     patient = make_patient(recording=recording)
     (finding,) = examine(ScheduleMisfit, patient)
-    assert finding.detail.kind == kind and said in finding.message and finding.span.line in (line, 24)
+    assert finding.detail.how == kind and said in finding.message and finding.span.line in (line, 24)
     assert finding.severity is (Severity.ERROR if "is 0 since" in finding.message else Severity.WARNING)
     assert prescribe(advice("training"), finding, patient)
     # Stopped by us it shows nothing of its end, and what has happened still.

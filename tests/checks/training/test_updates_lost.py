@@ -32,9 +32,5 @@ def test_healthy_a_copy_in_float32_moves_the_weights_after_some_steps():
     assert seen(stuck=0.2, until=390) == []
 
 
-def test_healthy_too_early():
-    assert seen(stuck=0.98, until=12) == []
-
-
-def test_healthy_weights_in_float32():
-    assert seen() == []
+def test_healthy_too_early_or_weights_in_float32():
+    assert seen(stuck=0.98, until=12) == seen() == []

@@ -14,6 +14,9 @@ from gpudoctor.analysis.run.training.ranks import ranks
 from gpudoctor.analysis.run.training.resumed import states
 from gpudoctor.analysis.run.training.schedule import schedule
 from gpudoctor.lang import say, template, term
+from gpudoctor.lang.message import Message
+from gpudoctor.model.evidence import Measurement
+from gpudoctor.model.finding import Finding
 from gpudoctor.model.run import CardLine
 from gpudoctor.model.signs.recording import Recording
 from gpudoctor.text import joined, number, percent
@@ -59,8 +62,9 @@ def shown_batch(recording: Recording) -> Mapping[str, Any]:
     }
 
 
-# What a verdict says of it.
+# What a verdict and a trial say of it.
 
+_SHARES = ("share", "unchanged", "clipped")
 _MUST = (template("batch"), template("labels"), template("parameters"), template("schedule"))
 """Lines that every training has: without one of them it was not seen."""
 _MAY = (template("gradients"), template("evaluation"))
@@ -80,17 +84,25 @@ def examined(training: Sequence[CardLine]) -> str:
     return say(" gpudoctor examined its {areas}.", areas=joined(names)) if names else ""
 
 
-def changed(line: str, before: Recording, after: Recording) -> str:
-    """The first number of a line that two runs tell apart; "" where there is none.
+def changed(line: str, finding: Finding, before: Recording, after: Recording) -> str:
+    """The number of a line that two runs tell apart, one that the finding says before others; "" where there is none.
 
     `labels, share: 0 %, 12 % with it`.
     """
     old, new = ({item.name: item.facts for item in training_card(run)}.get(line, {}) for run in (before, after))
-    for name, value in old.items():
-        now: Any = new.get(name)
-        if all(isinstance(each, int | float) and not isinstance(each, bool) for each in (value, now)) and now != value:
-            text = template("{line}, {fact}: {before}, {after} with it")
-            shown = percent if "share" in name else number
-            fact = name.replace("_", " ")
-            return say(text, line=term(line), fact=fact, before=shown(value), after=shown(now))
-    return ""
+    said = [item.value for item in finding.evidence if isinstance(item, Measurement)] + _numbers(finding.message)
+    near = {round(value, 6): -place for place, value in enumerate(reversed(said)) if isinstance(value, int | float)}
+    apart = [name for name in old if {type(old[name]), type(new.get(name))} <= {int, float} and old[name] != new[name]]
+    name = min(apart, key=lambda name: near.get(round(old[name], 6), 1), default="")
+    if not name:
+        return ""
+    text, shown = template("{line}, {fact}: {before}, {after} with it"), percent if name in _SHARES else number
+    fact = name.replace("_", " ")
+    return say(text, line=term(line), fact=fact, before=shown(old[name]), after=shown(new[name]))
+
+
+def _numbers(part: object) -> list[Any]:
+    """What is said in a message, in its order."""
+    return (
+        [value for inner in part.parts.values() for value in _numbers(inner)] if isinstance(part, Message) else [part]
+    )

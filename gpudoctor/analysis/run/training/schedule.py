@@ -32,19 +32,22 @@ class Scheduled:
     epochs: float
     began: float
     """Where it stood when it was first stepped: above 0 where it was loaded."""
-    calls: float
     each: float
-    """Steps of the scheduler, and of one step of the training."""
+    """Its steps in one of the training."""
     reach: float
     """Where it stands at the end."""
     ended: bool
-    """Whether the run came to its own end."""
     name: str
     total: float
     """What it believes the run to be, with the name of that number; 0 for a schedule without an end."""
     unit: str
     """What of the run the total counts, where that is no number of calls."""
     rates: tuple[tuple[int, float], ...]
+
+    @property
+    def calls(self) -> float:
+        """How often it was stepped."""
+        return self.reach - self.began
 
 
 def ended(recording: Recording) -> bool:
@@ -65,28 +68,26 @@ def scheduled(recording: Recording) -> tuple[Scheduled, ...]:
 def _scheduled(recording: Recording, process: Process, item: Record) -> Scheduled:
     steps, (at, position), (name, total) = made_steps(process), item.get("first"), item.get("total") or ("", 0)
     made, step, stands = int(item.get("made") or 0), int(item.get("step") or 0), float(item.get("position") or 0)
-    each = (stands - position) / max(1, step - at)
-    began = max(0, round(position - each * (at - max(0, made) - 1)))  # it is looked at before it is stepped
-    before = abs(each - round(each)) < 1e-9  # so it was at the last look, too
+    before = bool(item.get("before"))  # at the last look it was not yet stepped
+    each = (stands - position) / max(1, step - at + (not before))
     reach = stands + (each * (steps - step + before) if each >= _OFTEN else 0)
     epochs, batches = (
         math.fsum(value for value in process.steps.column(name) if math.isfinite(value))
         for name in ("starts", "batches")
     )
-    units = (
-        (reach, ""),
-        (batches, say("all batches")),
-        (steps, say("all steps")),
-        (batches / max(1.0, epochs), say("the batches of an epoch")),
-        (epochs, say("the epochs")),
-    )
-    fits = (unit for value, unit in units if abs(value - total) <= max(1.0, 0.01 * total))
+    units = {
+        "": reach,
+        say("all batches"): batches,
+        say("all steps"): steps,
+        say("the batches of an epoch"): batches / max(1.0, epochs),
+        say("the epochs"): epochs,
+    }
+    fits = (unit for unit, value in units.items() if abs(value - total) <= max(1.0, 0.01 * total))
     return Scheduled(
         record=item,
         steps=steps,
         epochs=epochs,
-        began=began,
-        calls=reach - began,
+        began=max(0, round(position - each * (at - max(0, made) - 1))),  # it is looked at before it is stepped
         each=each,
         reach=reach,
         ended=ended(recording),
@@ -117,33 +118,28 @@ def misfits(recording: Recording) -> tuple[Unfit, ...]:
 
 
 def _misfits(item: Scheduled) -> Iterator[Unfit]:
-    rates = [rate for _, rate in item.rates]
+    rates, values = item.rates, [rate for _, rate in item.rates]
     if "metrics" in item.record.fields:
         yield from _plateau(item)
     elif not item.calls:
         if item.ended and item.epochs >= 2:
             yield "never", item, 0
     elif len(rates) >= _LEAST:
-        yield from _by_rates(item, rates)
+        peak, base = max(values), float(item.record.get("base") or 0.0)
+        since = _since(rates, _LOW * peak)
+        if since > 1 and rates[-1][0] - since + 1 >= _EARLY * rates[-1][0]:  # a rate that never was has its own check
+            yield "early", item, since
+        top = next(place for place, rate in enumerate(values) if rate >= 0.9 * peak)
+        low = next((place for place in range(top, len(values)) if values[place] <= 0.05 * peak), len(values))
+        while low < len(values) - 1 and values[low + 1] <= values[low]:
+            low += 1
+        over = item.reach > _OVERDONE * item.total > 0 and (item.unit or item.reach < _CYCLES * item.total)
+        if over and max(values[low:], default=0.0) >= 0.1 * peak:
+            yield "rises", item, rates[low][0]
+        if item.ended and peak < 0.95 * base and values[-1] == peak > 1.02 * values[len(values) // 2]:
+            yield "warm", item, 0
         if item.ended and item.reach <= _UNDONE * item.total:
             yield "slow", item, 0
-
-
-def _by_rates(item: Scheduled, values: list[float]) -> Iterator[Unfit]:
-    """What the rates show that were used."""
-    rates, peak = item.rates, max(values)
-    since = _since(rates, _LOW * peak)
-    if since > 1 and rates[-1][0] - since + 1 >= _EARLY * rates[-1][0]:  # a rate that never was has its own check
-        yield "early", item, since
-    low = next((place for place, rate in enumerate(values) if rate <= 0.05 * peak and values[0] > rate), -1)
-    while 0 <= low < len(values) - 1 and values[low + 1] <= values[low]:
-        low += 1
-    over = item.reach > _OVERDONE * item.total > 0 and (item.unit or item.reach < _CYCLES * item.total)
-    if over and low >= 0 and max(values[low:]) >= 0.1 * peak:
-        yield "rises", item, rates[low][0]
-    base = float(item.record.get("base") or 0.0)
-    if item.ended and peak < 0.95 * base and values[-1] == peak > 1.02 * values[len(values) // 2]:
-        yield "warm", item, 0
 
 
 def _since(rates: tuple[tuple[int, float], ...], limit: float) -> int:
@@ -170,7 +166,7 @@ def _plateau(item: Scheduled) -> Iterator[Unfit]:
 
 def schedule(recording: Recording) -> CardLine | None:
     """Peak and end of the rate, what the scheduler counts, and how often it was stepped."""
-    found, rates = scheduled(recording)[:1], rates_of(recording.ranks[0]) if recording.ranks else ()
+    rates = rates_of(recording.ranks[0]) if recording.ranks else ()
     if not rates:
         return None
     (step, peak), (at, last) = max(rates, key=lambda item: item[1]), rates[-1]
@@ -180,13 +176,11 @@ def schedule(recording: Recording) -> CardLine | None:
     if peak - low <= 1e-6 * peak:
         parts = [say("rate {rate:.3g} in all {steps:,} steps", rate=peak, steps=steps)]
     else:
-        parts = [
-            say("peak {peak:.3g} at step {step:,}", peak=peak, step=step),
-            say("0 from step {since:,} of {steps:,}", since=since, steps=steps)
-            if 0 < since < steps
-            else say("{last:.2g} at step {at:,}", last=last, at=at),
-        ]
-    for item in found:
+        end = say("0 from step {since:,} of {steps:,}", since=since, steps=steps)
+        if not 0 < since < steps:
+            end = say("{last:.2g} at step {at:,}", last=last, at=at)
+        parts = [say("peak {peak:.3g} at step {step:,}", peak=peak, step=step), end]
+    for item in scheduled(recording)[:1]:
         parts += [say("{name} {total:,.0f}", name=item.name, total=item.total)] if item.total else []
         often = item.each >= _OFTEN  # else it may be gone before its last step, as the function that made it is
         said = template("stepped {calls:,.0f} times") if often else template("stepped at least {calls:,.0f} times")
