@@ -26,7 +26,7 @@ BUDGETS = {
         ],
     ),
     "model, text, lang, errors, testing": (
-        7189,
+        7192,
         [
             "gpudoctor/model",
             "gpudoctor/text.py",
@@ -52,14 +52,14 @@ BUDGETS = {
     "recordings and live": (7504, ["gpudoctor/analysis/run", "gpudoctor/analysis/live", "gpudoctor/vitals/recording"]),
     "preflight": (4579, ["gpudoctor/preflight", "gpudoctor/analysis/preflight"]),
     "probe, recorder, hooks": (11371, ["gpudoctor/probe", "gpudoctor/recorder", "gpudoctor/hooks"]),
-    "trial": (3510, ["gpudoctor/trial"]),
+    "trial": (3518, ["gpudoctor/trial"]),
     "estimate": (6093, ["gpudoctor/estimate"]),
     "report, ui, cli, watch, agents": (
         13358,
         ["gpudoctor/report", "gpudoctor/ui", "gpudoctor/cli", "gpudoctor/watch", "gpudoctor/agents"],
     ),
     "checks": (23546, ["checks"]),
-    "rules": (5301, ["rules"]),
+    "rules": (5312, ["rules"]),
     "the rest of vitals and analysis": (11760, ["gpudoctor"]),
     "tests": (54332, ["tests"]),
     "benchmarks": (7877, ["benchmarks"]),
