@@ -18,12 +18,8 @@ ROOT = Path(__file__).parents[1]
 BUDGETS = {
     # Issue 40 gives it 3,500 lines: it is still to be trimmed. What it takes here, other folders give.
     "training card": (
-        3797,
-        [
-            "gpudoctor/probe/training",
-            "gpudoctor/analysis/run/training",
-            "checks/gpudoctor_checks/training",
-        ],
+        3552,
+        ["gpudoctor/probe/training", "gpudoctor/analysis/run/training", "checks/gpudoctor_checks/training"],
     ),
     "model, text, lang, errors, testing": (
         7192,
@@ -61,7 +57,7 @@ BUDGETS = {
     "checks": (23546, ["checks"]),
     "rules": (5312, ["rules"]),
     "the rest of vitals and analysis": (11760, ["gpudoctor"]),
-    "tests": (54332, ["tests"]),
+    "tests": (54331, ["tests"]),
     "benchmarks": (7877, ["benchmarks"]),
 }
 """Group: lines, folders or files. A file belongs to the first group that names it or a folder above it."""
