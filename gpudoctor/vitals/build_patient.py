@@ -115,7 +115,7 @@ def admit(admission: PatientRequest) -> Patient:
         kernel_log=_limited("the kernel log", readers.kernel_log),
         packages=_limited("the packages", readers.packages.take),
         torch=_limited("torch", readers.torch),
-        reader_answers=Sign("the libraries' answers", lambda: _answers(patient)),
+        reader_answers=Sign("the libraries' answers", lambda: _answers(patient, admission)),
         project_versions=_limited("the project's versions", readers.project_versions),
         job=readers.job,
         source=readers.source,
@@ -149,7 +149,9 @@ def _memory(patient: Patient, admission: PatientRequest) -> "tuple[JobMemory, ..
     return read_memory(patient, admission.gpu, admission.gpus)
 
 
-def _answers(patient: Patient) -> "tuple[ReaderAnswer, ...]":
+def _answers(patient: Patient, admission: PatientRequest) -> "tuple[ReaderAnswer, ...]":
+    if admission.command:
+        raise Unavailable("the command itself gave them to the libraries")
     from gpudoctor.vitals.configs.ask_libraries import read_answers
 
     return read_answers(patient)
