@@ -84,4 +84,5 @@ def main() -> None:
     os._exit(0)  # without what the libraries do at the end
 
 
-main()
+if __name__ == "__main__":
+    main()
