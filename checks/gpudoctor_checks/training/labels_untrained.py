@@ -89,6 +89,6 @@ class LabelsUntrained(Check):
             padded=say(", also the padding,") if pads else "",
             rows=untrained,
         )
-        breaks, severity = say("generated text does not end by itself"), Severity.WARNING
-        how = "pad" if pads else "end"
-        yield data.shown(self, patient, how, message, untrained / rows, breaks=breaks, severity=severity)
+        breaks = say("generated text does not end by itself")
+        how, share = "pad" if pads else "end", untrained / rows
+        yield data.shown(self, patient, how, message, share, breaks=breaks, severity=Severity.WARNING)

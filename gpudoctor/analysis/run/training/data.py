@@ -77,8 +77,7 @@ def calls(recording: Recording) -> Mapping[str, tuple[Record, ...]]:
     """What the model with most calls was called with, by kind, on the first rank."""
     found = [item for process in recording.ranks[:1] for item in process.of("call")]
     names = [item.get("model") for item in found]
-    name = max(names, key=names.count, default=None)
-    mine = [item for item in found if item.get("model") == name]
+    mine = [item for item in found if item.get("model") == max(names, key=names.count)]
     return {kind: tuple(item for item in mine if item.get("kind") == kind) for kind in ("ids", "layer", "targets")}
 
 
@@ -172,8 +171,9 @@ def _padding(recording: Recording, found: Looks, facts: dict[str, Any]) -> Itera
         facts["padding"] = counted
         yield say("{share} padding", share=percent(counted))
     elif found.records[-1].get("masked") or found.records[-1].get("pad") is not None:
-        facts["padding"] = share = found.total("padding") / max(1, found.total("tokens"))
-        yield say("{share} padding in {batches} batches looked at", share=percent(share), batches=len(found.records))
+        known = found.holding("pad") or found  # only a model's config may say it, from its first call on
+        facts["padding"] = share = known.total("padding") / max(1, known.total("tokens"))
+        yield say("{share} padding in {batches} batches looked at", share=percent(share), batches=len(known.records))
     rows, widest = found.total("rows"), max(int(item.get("width") or 0) for item in found.records)
     cut = sum(int(item.get("cut") or 0) for item in found.records if item.get("width") == widest)
     if cut and found.total("full") < _PACKED * rows:
@@ -200,8 +200,8 @@ def labels(recording: Recording) -> CardLine | None:
         classes = int(seen[-1].get("classes") or 0) if seen else 0
         text = say("one of {classes} classes a sample", classes=classes)
         return CardLine(name="labels", text=text, facts={"classes": classes}) if classes else None
-    rows, none, trained = found.total("rows"), found.total("unlabelled"), found.total("labels")
-    share = trained / max(1, found.total("tokens") - found.total("padding"))
+    rows, none = found.total("rows"), found.total("unlabelled")
+    share = found.total("labels") / max(1, found.total("tokens") - found.total("padding"))
     ends = sorted({end for item in found.records for end in item.get("eos") or ()})
     parts = [say("{share} of the tokens looked at are trained", share=percent(min(1.0, share)))]
     if none:
