@@ -26,7 +26,7 @@ _FAR, _MORE = 10.0, 1.2
 """A KL of the first, and so many times that at the beginning, has run away if it still grows by the second."""
 _SAID = {
     "chance": template(
-        "The loss is ln 2 = 0.693 in each of {times:,} readings: the policy never differs from the reference, or both "
+        "The loss is ln 2 = 0.693 in each of {times:,} readings. The policy never differs from the reference, or both "
         "answers of a pair are equal."
     ),
     "spread": template(
@@ -53,7 +53,7 @@ class PreferenceStuck(Check):
         The loss looks usual and nothing raises. The policy gets no signal, or leaves the reference and speaks
         nonsense that the reward likes.
     How it knows:
-        From a recording: the loss of each step, and each number that a tracker is given, else those that are printed.
+        From a recording: the loss of each step, and what a tracker is given, else what is printed.
     False alarms:
         A tiny learning rate keeps a DPO loss near 0.693, but not at it. A task that is solved has equal rewards in
         the end, but not from the first log on. The KL of a model without rewards is not judged.

@@ -67,8 +67,7 @@ class RanksMisfit(Check):
         at = next(map(place_of, loaders), None)
         if rows is not None and rows.unsplit and same_losses(run) < _BY_LOSSES:
             said = say(
-                "Several ranks read {common} of {rows} samples of one epoch that were looked at: the data is not split "
-                "by rank.",
+                "Several ranks read {common} of {rows} samples of an epoch looked at: the data is not split by rank.",
                 common=rows.common,
                 rows=rows.rows,
             )

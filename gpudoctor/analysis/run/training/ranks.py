@@ -92,12 +92,11 @@ def split(recording: Recording) -> Split | None:
 @once
 def by_data(recording: Recording) -> bool:
     """Whether each rank is a copy of the same model, so that it is to have data of its own."""
-    sizes = {str(item.get("world_size") or len(recording.ranks)) for rank in recording.ranks for item in rank.of("ddp")}
-    return sizes <= {str(len(recording.ranks))} and all(
-        any(item.get("wrapped") == "DDP" for item in rank.of("model"))
-        or any(item.get("ddp") for item in rank.of("ranks"))
-        for rank in recording.ranks
-    )
+    ranks = recording.ranks
+    sizes = {str(item.get("world_size") or len(ranks)) for rank in ranks for item in rank.of("ddp")}
+    models = all(any(item.get("wrapped") == "DDP" for item in rank.of("model")) for rank in ranks)
+    made = all(any(item.get("ddp") for item in rank.of("ranks")) for rank in ranks)
+    return sizes <= {str(len(ranks))} and (models or made)
 
 
 @once
