@@ -107,8 +107,7 @@ def _size(some: Any) -> int:
 
 def install(probe: Probe) -> None:
     """Look when steps are over, when a vocabulary is resized and when an adapter is loaded."""
-    trained = Trained(probe)
-    guard = probe.guard
+    trained, guard = Trained(probe), probe.guard
     probe.steps.after.append(guard.reading(HOOK, trained.ended, subclasses=True))
     probe.training[HOOK] = trained
     probe.drawn = both(probe.drawn, guard.reading(HOOK, trained.drawn))

@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Iterator
-from itertools import pairwise
+from itertools import islice, pairwise
 from typing import Any, TypeAlias
 
 from gpudoctor.analysis.memo import once
@@ -113,8 +113,7 @@ def misfits(recording: Recording) -> tuple[Unfit, ...]:
     """What of the schedules of a single training does not fit, one misfit a scheduler, the surest."""
     items = [item for item in scheduled(recording) if item.steps >= _LEAST]
     single = all(int(item.record.get("made") or 0) <= 0 for item in items)
-    found = (next(_misfits(item), None) for item in items if single)
-    return tuple(item for item in found if item is not None)
+    return tuple(unfit for item in items if single for unfit in islice(_misfits(item), 1))
 
 
 def _misfits(item: Scheduled) -> Iterator[Unfit]:
