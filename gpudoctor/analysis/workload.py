@@ -112,12 +112,10 @@ def read_threads(patient: Patient) -> Threads:
 
 
 def _declared_threads(patient: Patient, source: Source | None, calls: list[Call]) -> Threads:
-    environment = optional(lambda: patient.environment)
-    own = assigned(source, "OMP_NUM_THREADS")
+    environment, own = optional(lambda: patient.environment), assigned(source, "OMP_NUM_THREADS")
     outside = environment.get("OMP_NUM_THREADS") if environment is not None else None
-    if own is not None and not (own.default and outside):
-        outside = own.value
-    text = (outside or "").split(",")[0].strip()
+    text = (outside or "") if own is None or (own.default and outside) else own.value or ""
+    text = text.split(",")[0].strip()
     for call in calls:
         value = call.argument("", 0)
         if isinstance(value, Known) and isinstance(value.value, int) and value.value > 0:
@@ -177,6 +175,8 @@ def runs_here(patient: Patient) -> bool:
     """
     job = optional(lambda: patient.job)
     environment = optional(lambda: patient.environment)
+    if job is not None and job.profile is Profile.KUBERNETES and job.script_path:
+        return False  # a pod that is looked at from another one
     if job is None or environment is None or in_allocation(environment):
         return True
     if job.profile in {Profile.SLURM, Profile.KUBERNETES}:
@@ -184,7 +184,7 @@ def runs_here(patient: Patient) -> bool:
     survey, source = optional(lambda: patient.gpu_survey), optional(lambda: patient.source)
     if job.script_path is None or survey is None or not without_gpus(survey):
         return True
-    cards = job.gpus_granted or any(launch.grants.gpus_granted for launch in job.launches)
+    cards = job.gpus_granted or any(row.grants.gpus_granted or row.launcher == "deepspeed" for row in job.launches)
     return not (cards or (source is not None and training_target(source) is Target.CUDA))
 
 

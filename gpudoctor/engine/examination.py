@@ -46,7 +46,6 @@ class Request:
     preview: bool = False
     """Whether suspicions of checks that are often wrong are shown, too."""
     signs_first: tuple[str, ...] = ()
-    """Signs to take at the same time before the first check."""
 
 
 def examine(patient: Patient, request: Request, problems: Iterable[str] = ()) -> Report:
@@ -341,11 +340,12 @@ def describe(patient: Patient) -> Subject:
     details: list[tuple[str, str]] = []
     if survey and survey.gpus and not isinstance(survey.driver_version, Absent):
         details.append(("driver", survey.driver_version))
-    if torch:
-        details.append(("torch", torch.version))
-    if host:
-        details.append(("CPUs", f"{host.cpu_budget:g}"))
-        details.append(("memory", f"{(host.memory_limit or host.memory_total) / (1 << 30):.0f} GiB"))
+    details += [("torch", torch.version)] if torch else []
+    from gpudoctor.analysis.workload import runs_here  # not what a log's patient needs
+
+    if host and (patient.kind is not PatientKind.SCRIPT or runs_here(patient)):
+        memory = f"{(host.memory_limit or host.memory_total) / (1 << 30):.0f} GiB"
+        details += [("CPUs", f"{host.cpu_budget:g}"), ("memory", memory)]
     gpus = tuple(gpu.name for gpu in survey.gpus) if survey else ()
     if measured is not None:
         gpus = tuple(unit.name for unit in measured.units if unit.device == "cuda")

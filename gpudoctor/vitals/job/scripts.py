@@ -30,7 +30,6 @@ _ELSEWHERE = frozenset({"", "ssh", "ray", "sky", "Job"})
 _OF_A_TASK = ("SLURM_PROCID", "SLURM_LOCALID", "SLURM_NODEID")
 """0 in the batch script itself, whatever a task will have."""
 _AGAIN = 8
-"""Times that one script is followed."""
 _DEEPEST = 3
 """Shell scripts that call shell scripts, followed so far."""
 
@@ -181,7 +180,7 @@ class JobScript:
             self.take(inner, str(script) if script else path, depth, found)
 
     def _row(self, found: FoundLaunch, line: ShellCommand, path: str, given: dict[str, str]) -> Launch:
-        """The launch with all that the scheduler and its container leave to it."""
+        """The launch with what the scheduler and its container leave to it."""
         grants, job = found.grants.over(self.grants), self.grants
         rows = [(name, _known(name, value)) for name, value in (self._variables | given).items() if value is not None]
         variables = {name: mask_value(name, value) for name, value in rows if value is not None}
@@ -198,6 +197,7 @@ class JobScript:
         cards = min((one for one in (slots, visible) if one is not None), default=None)
         if slots:
             told["gpus"] = str(slots)
+        self.grants = job.over(Grants(shared_memory_granted=grants.shared_memory_granted))
         launcher, starter, tasks = found.launcher, found.starter, found.tasks
         nodes = found.on_nodes or (job.nodes if starter in {"srun", "mpirun"} else None) or meant
         if not starter and job.nodes and self.profile is Profile.SLURM and launcher in {"torchrun", "accelerate"}:

@@ -37,8 +37,10 @@ def shm_too_small(finding: Finding, patient: Patient) -> Iterator[Remedy]:
     if finding.detail_of(ShmTooSmallDetail).full:
         return
     gib = _shm_size(finding, patient) // _GIB
-    host = optional(lambda: patient.host)
+    host, job = optional(lambda: patient.host), optional(lambda: patient.job)
     kind = host.container if host is not None else None
+    if job is not None and job.shared_memory_granted:
+        kind = "kubernetes" if job.profile is Profile.KUBERNETES else "docker"
     steps, effort, reference = _shm_lines(kind, gib)
     yield remedy(
         "ENV006-size",
@@ -79,14 +81,8 @@ def _shm_lines(kind: str | None, gib: int) -> tuple[tuple[str, ...], Effort, str
             _KUBERNETES,
         )
     if kind in {"docker", "podman"}:
-        return (
-            (
-                say("{kind} run --shm-size={gib}g ...", kind=kind, gib=gib),
-                say("in a compose file: shm_size: {gib}gb", gib=gib),
-            ),
-            Effort.SETTING,
-            _DOCKER,
-        )
+        run = say("{kind} run --shm-size={gib}g ...", kind=kind, gib=gib)
+        return (run, say("in a compose file: shm_size: {gib}gb", gib=gib)), Effort.SETTING, _DOCKER
     if kind is not None:
         return (
             (
