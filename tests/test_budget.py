@@ -55,7 +55,7 @@ BUDGETS = {
         ["gpudoctor/report", "gpudoctor/ui", "gpudoctor/cli", "gpudoctor/watch", "gpudoctor/agents"],
     ),
     "checks": (23546, ["checks"]),
-    "rules": (5312, ["rules"]),
+    "rules": (5308, ["rules"]),
     "the rest of vitals and analysis": (11763, ["gpudoctor"]),
     "tests": (54327, ["tests"]),
     "benchmarks": (7877, ["benchmarks"]),
