@@ -98,7 +98,9 @@ class Batches(Look):
         codes += [_code(getattr(loader, "dataset", None), "__getitem__")]
         mine = (code for code in codes if code is not None and self._probe.places.is_user(code))
         path, line = next(((code.co_filename, code.co_firstlineno) for code in mine), place)
-        samples = length(getattr(loader, "sampler", None))
+        sampler = getattr(loader, "sampler", None)
+        whole = (getattr(sampler, "__dict__", None) or {}).get("total_size")  # that of all ranks
+        samples = whole if type(whole) is int else length(sampler)
         return {"loader": entry.number, "samples": samples, "path": path, "line": line}
 
     # -- text

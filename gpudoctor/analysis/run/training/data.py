@@ -149,8 +149,7 @@ def batch(recording: Recording) -> CardLine | None:
         text = say("{batch} x {accumulated} accumulated", batch=text, accumulated=accumulated)
     if ranks > 1:
         text = say("{batch} x {ranks} ranks", batch=text, ranks=ranks)
-    total = say(about, number=number(a_step))
-    whole = say("{batch} = {total} {kind} a step", batch=text, total=total, kind=kind)
+    whole = say("{batch} = {total} {kind} a step", batch=text, total=say(about, number=number(a_step)), kind=kind)
     parts = [whole if a_step != shape[0] else say("{batch} a step", batch=text)]
     if found is not None and tokens:
         parts += _padding(recording, found, facts)

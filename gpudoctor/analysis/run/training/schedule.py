@@ -183,6 +183,6 @@ def schedule(recording: Recording) -> CardLine | None:
         parts += [say("{name} {total:,.0f}", name=item.name, total=item.total)] if item.total else []
         often = item.each >= _OFTEN  # else it may be gone before its last step, as the function that made it is
         said = template("stepped {calls:,.0f} times") if often else template("stepped at least {calls:,.0f} times")
-        parts.append(say(said, calls=item.calls))
+        parts += [say(said, calls=item.calls)] if item.calls else []
         facts.update(total=item.total or None, calls=round(item.calls), each=round(item.each, 3))
     return CardLine(name="schedule", text=concatenated(", ", parts), facts=facts)
