@@ -82,9 +82,7 @@ class Batches(Look):
         )
 
     def _facts(self, entry: Any) -> dict[str, Any]:
-        """How many samples a loader gives, and where the program makes its batches: its collate function, else its data
-        set, else the loader; the tokenizer is looked for on the way.
-        """
+        """How many samples a loader gives, and where its batches are made; the tokenizer is looked for on the way."""
         loader, place = entry.made(), (entry.facts["path"], entry.facts["line"])
         owners = [getattr(loader, "collate_fn", None)]
         for owner in islice(owners, 8):
