@@ -17,7 +17,7 @@ from gpudoctor.analysis.memo import once
 from gpudoctor.analysis.source.config_links import links
 from gpudoctor.analysis.source.control_flow import switched_off
 from gpudoctor.analysis.source.declared_settings import Setup, Tool, Written, base_name, from_entry, from_keyword
-from gpudoctor.analysis.source.pretrained_models import trainers
+from gpudoctor.analysis.source.pretrained_models import trained_models, trainers
 from gpudoctor.analysis.source.training_arguments import deepspeed_configs, in_a_test, training_arguments
 from gpudoctor.lang import say
 from gpudoctor.model import Check, Finding, Patient, Severity
@@ -80,7 +80,7 @@ def _holds(case: Case, side: str, keys: str, must: str, *words: str) -> "Written
     if must == "unset":
         left = item is None or (item.known and (item.off or value in {"", "0", *words}))
         return (item or False) if left else None
-    if item is None or not (item.known or must == "set"):
+    if item is None or not (item.known or must in {"set", "word"}):
         return None
     holds = _foreign(case, item) if must == "foreign" else _TESTS[must](item, value, words)
     return item if holds else None
@@ -90,6 +90,7 @@ _TESTS: Mapping[str, Callable[[Written, str, Sequence[str]], bool]] = {
     "on": lambda item, _, __: item.on,
     "set": lambda item, value, _: not item.known or not (item.off or value in {"", "()"}),
     "=": lambda _, value, words: value in words,
+    "word": lambda item, _, words: item.sure and item.word in words,
     "not": lambda _, value, words: value not in {"", *words},
     "has": lambda _, value, words: any(word in value for word in words),
     "textual": lambda item, _, __: item.file is not None and item.file.format == "yaml" and _textual(item),
@@ -150,6 +151,8 @@ def _cases(patient: Patient) -> list[Case]:
         trained = [_call(script, call) for home, call in trainers(source) if home is script]
         if len(building) == len(trained) == 1:
             found.append({"A": building[0], "T": trained[0]})
+    built = [one for one in arguments if one.call is not None]
+    found += [{"A": built[0], "M": _call(script, load)} for script, load in trained_models(source) if len(built) == 1]
     for model in models:
         found += [{"E": link.deepspeed, "M": model} for link in joined if link.arguments.script in (None, model.script)]
         found += [{"F": section, "M": model} for section in sections]

@@ -1,40 +1,12 @@
 """CFG001: mixed precision is declared twice, and the two disagree."""
 
 from collections.abc import Iterator
-from typing import NamedTuple
 
 from gpudoctor.analysis.source.config_links import links
-from gpudoctor.analysis.source.declared_settings import from_keyword
-from gpudoctor.analysis.source.pretrained_models import trained_models
-from gpudoctor.analysis.source.training_arguments import argument_calls
 from gpudoctor.lang import say, template
 from gpudoctor.model import Check, Code, Finding, Patient, Reads, Severity
-from gpudoctor.model.signs.source import Source
 from gpudoctor_checks.config.conflicts import conflicts
 from gpudoctor_checks.config.disagreement import PRECISION, REFUSED, Mismatch, mismatches, sentence, settings_finding
-
-HALF = {"float16": "fp16", "half": "fp16", "fp16": "fp16", "bfloat16": "bf16", "bf16": "bf16"}
-"""A dtype's names and the switch of the training arguments that it goes with."""
-
-
-class _Row(NamedTuple):
-    """What is said of a model and the switch that it is trained with."""
-
-    text: str
-    cure: str
-    hurt: str = ""
-
-
-_SCALED = template("The model is loaded in {word} and trained with fp16=True, whose scaler {hurt}.")
-MODELS: dict[tuple[str | None, str], _Row] = {
-    ("fp16", "fp16"): _Row(_SCALED, "load", hurt=say("cannot unscale fp16 gradients")),
-    ("bf16", "fp16"): _Row(_SCALED, "none", hurt=say("scales gradients without need in bf16")),
-    ("fp16", "bf16"): _Row(
-        template("The model is loaded in {word} and trained with bf16=True: its gradients are fp16, without a scaler."),
-        "load-bf16",
-    ),
-}
-"""A model's dtype and the switch that it is trained with."""
 
 
 class PrecisionConflict(Check):
@@ -68,7 +40,6 @@ class PrecisionConflict(Check):
     severity = Severity.ERROR
 
     def examine(self, patient: Patient) -> Iterator[Finding]:
-        source, _ = patient.source_and_configs
         yield from conflicts(self, patient)
         for link in links(patient):
             if link.arguments.on("fp16") and link.arguments.on("bf16"):
@@ -76,7 +47,6 @@ class PrecisionConflict(Check):
             both = list(mismatches(link, PRECISION))
             if both:
                 yield self._between(both)
-        yield from self._models(source)
 
     def _between(self, both: list[Mismatch]) -> Finding:
         """One finding for a pair of files: fp16 here and bf16 there is one conflict."""
@@ -93,16 +63,3 @@ class PrecisionConflict(Check):
             certain = certain and other.sure
         items = [part for item in both for part in (item.engine, other or item.argument)]
         return settings_finding(self, text, *items, breaks=REFUSED, certain=certain, cure="auto")
-
-    def _models(self, source: Source) -> Iterator[Finding]:
-        """A model loaded in one half precision and trained in the other, or in fp16 with fp16's scaler."""
-        calls = list(argument_calls(source))
-        for owner, load in trained_models(source) if len(calls) == 1 else ():
-            dtype = from_keyword(owner, load, "torch_dtype") or from_keyword(owner, load, "dtype")
-            loaded = HALF.get(dtype.word) if dtype is not None and dtype.sure else None
-            switches = [from_keyword(*calls[0], name) for name in ("fp16", "bf16")]
-            trained = next((item for item in switches if item is not None and item.on and item.sure), None)
-            row = MODELS.get((loaded, trained.key)) if trained is not None else None
-            if dtype is not None and row is not None:
-                text = sentence(row.text, "", dtype, word=dtype.word, hurt=row.hurt)
-                yield settings_finding(self, text, dtype, trained, cure=row.cure)

@@ -165,7 +165,8 @@ def _values(question: _Question) -> dict[str, Any] | None:
     for name, item in question.items.items():
         *outer, last = name.split(".")
         value = _value(item)
-        if name.partition(".")[0] in left or (value is _UNKNOWN and (name in free or item.file is not None)):
+        auto = item.entry is not None and item.entry.value == "auto"
+        if name.partition(".")[0] in left or (value is _UNKNOWN and (name in free or auto)):
             continue
         if value is _UNKNOWN:
             return None
