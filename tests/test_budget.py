@@ -54,7 +54,7 @@ BUDGETS = {
         13358,
         ["gpudoctor/report", "gpudoctor/ui", "gpudoctor/cli", "gpudoctor/watch", "gpudoctor/agents"],
     ),
-    "checks": (23546, ["checks"]),
+    "checks": (23506, ["checks"]),
     "rules": (5308, ["rules"]),
     "the rest of vitals and analysis": (11764, ["gpudoctor"]),
     "tests": (54327, ["tests"]),
