@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import islice
 from statistics import median
 
 from gpudoctor.analysis import of_run
@@ -94,9 +95,7 @@ class PreferenceStuck(Check):
 def _signs(known: Mapping[str, Sequence[float]]) -> Iterator[tuple[str, Sequence[float]]]:
     """What is wrong, and the numbers that show it."""
     still = (found for what in (_LOSS, logged.MARGIN) if (found := known.get(what)))
-    found = next((values for values in still if max(map(abs, values)) < _NOTHING), ())
-    if found:
-        yield "chance", found
+    yield from islice((("chance", values) for values in still if max(map(abs, values)) < _NOTHING), 1)
     same, spread = known.get(logged.SAME) or [0.0], known.get(logged.SPREAD) or [1.0]
     if min(same) >= _ALL or max(spread) < _NOTHING:
         yield "spread", same if min(same) >= _ALL else spread
