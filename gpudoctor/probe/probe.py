@@ -115,10 +115,10 @@ class Probe:
     # -- modules that are imported later
 
     def when_imported(self, module: str, install: Any) -> None:
-        """Call `install(module)` when a module has been imported, now if it already is."""
+        """Call `install(module)` when a module has been imported, now if it is; not where torch comes in its midst."""
         install = self.guard.safely(module, install)
-        if module in sys.modules:
-            install(sys.modules[module])
+        if (found := sys.modules.get(module)) is not None and not getattr(found.__spec__, "_initializing", False):
+            install(found)
             return
         self.late.setdefault(module, []).append(install)
         self.waiting.wanted.add(module)
