@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 from gpudoctor.analysis.source.config_links import Link, links, world_size
 from gpudoctor.analysis.source.declared_settings import Setup, Written
-from gpudoctor.analysis.source.training_arguments import deepspeed_configs
+from gpudoctor.analysis.source.training_arguments import deepspeed_configs, training_arguments
 from gpudoctor.analysis.workload import optional
 from gpudoctor.lang import say, template
 from gpudoctor.model import Check, Code, Finding, Measurement, Patient, Provenance, Reads, Severity, Unavailable
@@ -20,6 +20,7 @@ class BatchMismatch(Check):
         - A DeepSpeed config whose `train_batch_size` is not micro-batch x accumulation x ranks. The number of
           ranks is the launch line's, or any.
         - A DeepSpeed config and training arguments with different micro-batches or accumulation.
+        - GRPO's completions of a step that are not whole groups of `num_generations`.
     Why it hurts:
         DeepSpeed and transformers compare them when the run starts, and stop if they differ.
     How it knows:
@@ -48,6 +49,8 @@ class BatchMismatch(Check):
         world = world_size(patient)
         for setup in deepspeed_configs(patient):
             yield from self._itself(setup, world)
+        for setup in training_arguments(patient):
+            yield from self._generations(setup, world)
         for link in links(patient):
             for mismatch in mismatches(link, BATCH):
                 text = say("{sentence}.", sentence=mismatch.sentence)
@@ -80,6 +83,22 @@ class BatchMismatch(Check):
         whole = sentence(template("{config} says {key}={value}, and {mismatch}."), setup.title, total, mismatch=text)
         breaks = say("DeepSpeed refuses the batch sizes when the run starts")
         yield self._found(whole, total, micro, steps, breaks=breaks, certain=certain, cure="drop")
+
+    def _generations(self, setup: Setup, world: int | None) -> Iterator[Finding]:
+        """TRL's own arithmetic: the completions of a step are whole groups of num_generations."""
+        group, micro = setup.get("num_generations"), setup.get("per_device_train_batch_size")
+        steps = setup.get("steps_per_generation", STEPS)
+        given = [item for item in (group, micro, steps) if item is not None]
+        if group is None or setup.get("generation_batch_size") or not all(item.number for item in given):
+            return
+        total = ((micro.number if micro else 8) or 8) * ((steps.number if steps else 1) or 1) * (world or 1)
+        if total % (group.number or 1):
+            whole = template("{config} says {key}={value}, and {total:g} completions of a step are not whole groups.")
+            text = sentence(whole, setup.title, group, total=total)
+            breaks, unsure = say("TRL refuses the batch when the run starts"), Severity.NOTE  # for one process
+            yield settings_finding(
+                self, text, *given, breaks=breaks, certain=bool(world), severity=unsure, cure="group"
+            )
 
     def _product(self, link: Link, world: int | None) -> Iterator[Finding]:
         """DeepSpeed's train_batch_size against the training arguments."""

@@ -89,11 +89,8 @@ class CpuBudget(Check):
         """CPUs of the whole job on this node, and what says so."""
         job = optional(lambda: patient.job)
         granted = job.cpus_granted if job is not None else None
-        if granted is None and job is not None and job.cpus_per_task:
-            granted = float(job.cpus_per_task * (job.ranks_per_node or 1))
         if granted and job is not None and not runs_here(patient):
-            name = "cpus_granted"
-            return granted, (Measurement(name, granted, "{CPUs}", provenance=Provenance.DECLARED),)
+            return granted, (Measurement("cpus_granted", granted, "{CPUs}", provenance=Provenance.DECLARED),)
         if not runs_here(patient):
             raise Unavailable(say("the job script does not set a number of CPUs, and it runs on another machine"))
         host = patient.host
@@ -101,8 +98,7 @@ class CpuBudget(Check):
         shown: list[Evidence] = [
             Measurement("cpu_budget", cpus, "{CPUs}", reproduce="nproc; cat /sys/fs/cgroup/cpu.max")
         ]
-        if host.cpu_quota is not None:
-            shown.append(Measurement("cpu_quota", host.cpu_quota, "{CPUs}"))
+        shown += [Measurement("cpu_quota", host.cpu_quota, "{CPUs}")] if host.cpu_quota is not None else []
         return cpus, tuple(shown)
 
     def _exceeds(self, patient: Patient, cpus: float, ranks: int, workers: Workers, threads: Threads) -> bool:
@@ -117,18 +113,18 @@ class CpuBudget(Check):
         self, cpus: float, evidence: tuple[Evidence, ...], ranks: int, workers: Workers, threads: Threads
     ) -> Finding:
         each, limit = workers.count or 0, self.limit("oversubscription")
+        numbers: dict[str, object] = {
+            "ranks": count(ranks, "rank"),
+            "workers": count(each, "worker"),
+            "origin": threads.origin,
+        }
+        numbers |= {"threads": count(threads.count, "thread"), "total": ranks * (each + threads.count), "cpus": cpus}
         pool_alone = ranks * (each + 1) <= limit * cpus and threads.by_default
-        kind = "threads" if pool_alone else "both"
         return self.finding(
             say(
                 "{ranks} x ({workers} + {threads}; {origin}) make {total} on {cpus:g} CPUs, more than {limit:g} times "
                 "as many.",
-                ranks=count(ranks, "rank"),
-                workers=count(each, "worker"),
-                threads=count(threads.count, "thread"),
-                origin=threads.origin,
-                total=ranks * (each + threads.count),
-                cpus=cpus,
+                **numbers,
                 limit=limit,
             ),
             evidence=(*((threads.call.span,) if threads.call is not None else ()), *evidence, *workers.evidence),
@@ -136,5 +132,7 @@ class CpuBudget(Check):
             severity=Severity.NOTE if pool_alone else Severity.WARNING,
             subject="CPUs",
             scarce=frozenset({Resource.CPU}),
-            detail=CpuBudgetDetail(kind=kind, cpus=cpus, ranks=ranks, workers=each, threads=threads.count),
+            detail=CpuBudgetDetail(
+                kind="threads" if pool_alone else "both", cpus=cpus, ranks=ranks, workers=each, threads=threads.count
+            ),
         )

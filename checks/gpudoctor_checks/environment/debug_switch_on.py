@@ -77,14 +77,11 @@ class DebugSwitchOn(Check):
         for place in placed:
             for row in _table():
                 if row["name"] == place.name and place.value is not None and _is_on(row["on"], place.value):
-                    message = say(
-                        "The script sets {variable}={value}: {cost}.",
-                        variable=place.name,
-                        value=place.value,
-                        cost=row["cost"],
+                    told = {"variable": place.name, "value": place.value, "cost": row["cost"]}
+                    message = say("The script sets {variable}={value}: {cost}.", **told)
+                    yield self._found(
+                        row, message, place.span, Confidence.SUSPECTED, f"{place.span.path}:{place.span.line}"
                     )
-                    where = f"{place.span.path}:{place.span.line}"
-                    yield self._found(row, message, place.span, Confidence.SUSPECTED, where)
         for row in _table() if environment is not None else ():
             name = row["name"]
             value = environment.get(name) if environment is not None else None

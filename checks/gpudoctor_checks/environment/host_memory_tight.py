@@ -73,8 +73,7 @@ class HostMemoryTight(Check):
         available = patient.host.memory_available if runs_here(patient) else None
         room = min((value for value in (granted, available) if value is not None), default=None)
         ranks, workers = ranks_here(patient), read_workers(patient)
-        each = self.limit("rank_memory") + (workers.count or 0) * self.limit("worker_memory")
-        need = int(ranks * each)
+        need = int(ranks * (self.limit("rank_memory") + (workers.count or 0) * self.limit("worker_memory")))
         if room is None or room >= need:
             return
         by_grant = granted is not None and room == granted
@@ -108,13 +107,13 @@ class HostMemoryTight(Check):
         host = patient.host
         if host.swap_used <= 0 or isinstance(host.swap_rate, Absent) or host.swap_rate < self.limit("swap_rate"):
             return
+        sizes = {"swap_rate": size(host.swap_rate), "swap_used": size(host.swap_used)}
+        sizes["memory_available"] = size(host.memory_available)
         yield self.finding(
             say(
                 "The machine swaps {swap_rate} a second, with {swap_used} of swap in use "
                 "and {memory_available} of memory free.",
-                swap_rate=size(host.swap_rate),
-                swap_used=size(host.swap_used),
-                memory_available=size(host.memory_available),
+                **sizes,
             ),
             evidence=(
                 Measurement("swap_rate", round(host.swap_rate), "B/s", reproduce="vmstat 1 5"),

@@ -34,7 +34,6 @@ class LaunchFault(NamedTuple):
     breaks: str
     place: Setting
     gpus: int = 0
-    """GPUs that a node of the launch has."""
 
 
 def launch_faults(job: Job, source: Source | None) -> Iterator[LaunchFault]:
@@ -66,14 +65,13 @@ def _kinds(row: Launch, job: Job, source: Source | None, fields: dict[str, objec
     gpus, total, world = int(told.get("gpus", 0)), here * nodes, row.world or 0
     fields |= {"devices": told.get("devices"), "highest": max(listed, default=0), "gpus": count(gpus, "GPU")}
     fields |= {"idle": count(cards - here, "GPU"), "total": total}
-    programs = {one.script or one.module for one in job.launches}
     own_card = any("set_device(" in text and "DistributedDataParallel" in text for text in texts)
     one_each = row.launcher in {"torchrun", "accelerate", "deepspeed"} or (own_card and row.launcher != "python")
     if listed and gpus and max(listed) >= gpus:
         yield "index"
     elif here > max(cards, 1) and cards:
         yield "ranks"
-    elif 0 < here < cards and len(programs) == 1 and one_each:
+    elif 0 < here < cards and one_each and len({one.script or one.module for one in job.launches}) == 1:
         yield "idle"
     if row.launcher in {"torchrun", "accelerate"} and here and re.fullmatch(r"\d*", told.get("nodes", "")):
         if total < world:

@@ -16,14 +16,12 @@ from gpudoctor_checks.config.known_keys import meant
 from gpudoctor_checks.environment.variables import environment_and_source
 
 OURS = re.compile(r"(?:NCCL|TORCH_NCCL|TORCH_FR)_[A-Z0-9_]+\Z")
-"""The names that are judged."""
 
 _NUMBER = re.compile(r"\s*[-+]?(?:0x[0-9a-fA-F]+|\d+)\s*\Z")
 _READ = re.compile(r"""(?:\b(?:get|getenv|pop)\(|\benviron\[(?=["']\w+["']\](?! ?=[^=])))["'](\w+)["']""")
 """A variable that a script reads: asked for, or a value of `os.environ` that is not set there."""
 _LEADING = re.compile(r"\s*([-+]?\d+)")
 _FLAGS = frozenset({"y", "yes", "1", "t", "true", "n", "no", "0", "f", "false"})
-"""What torch takes for a flag (`getCvarBool`)."""
 
 
 _PLACES = ("_HOME", "_ROOT", "_LOCATION", "_PREFIX", "_BIN")
@@ -37,11 +35,9 @@ class VariableTable:
     since: frozenset[str]
     """What the newest NCCL reads."""
     numbers: frozenset[str]
-    """NCCL reads them with `strtoll`."""
     torch_flags: frozenset[str]
     torch_numbers: frozenset[str]
     torch_names: frozenset[str]
-    """All that torch reads."""
     values: Mapping[str, Mapping[str, Any]]
     """The values that one can have: `range`, or `words` with what is said of them (`_refused`)."""
     elsewhere: frozenset[str]
@@ -186,14 +182,8 @@ class NcclVariableUnknown(Check):
             return
         placed = assignments(source) if source is not None else ()
         rows: list[tuple[str, str | None, Evidence, Confidence, str]] = [
-            (
-                place.name,
-                place.value,
-                place.span,
-                Confidence.SUSPECTED,
-                f"{place.span.path}:{place.span.line} {place.name}",
-            )
-            for place in placed
+            (item.name, item.value, item.span, Confidence.SUSPECTED, f"{item.span.path}:{item.span.line} {item.name}")
+            for item in placed
         ]
         written = {place.name for place in placed if not place.default}
         if environment is not None:

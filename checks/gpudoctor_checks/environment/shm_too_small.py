@@ -133,13 +133,12 @@ class ShmTooSmall(Check):
         )
 
     def _full(self, room: _Room) -> Finding:
+        sizes = {"room_total": size(room.total), "free": size(room.free), "limit": size(self.limit("shared_memory"))}
         return self.finding(
             say(
                 "Of the {room_total} of /dev/shm only {free} is free, below "
                 "{limit}: another job or left-over files use the rest.",
-                room_total=size(room.total),
-                free=size(room.free),
-                limit=size(self.limit("shared_memory")),
+                **sizes,
             ),
             evidence=(Measurement("shm_free", room.free, "B", reproduce="df -B1 /dev/shm; ls -la /dev/shm"),),
             confidence=Confidence.CONFIRMED,

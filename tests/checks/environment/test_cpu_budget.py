@@ -78,9 +78,7 @@ def test_sick_threads_that_a_run_has_shown():
         script(4, host=cpus(32), job=torchrun(4), environment={"OMP_NUM_THREADS": "4"}),  # fits
         script(7, host=cpus(64), job=torchrun(8), environment={}),  # torchrun and workers that fill the CPUs
         script(24, host=cpus(8), environment={}),  # one loader is DATA003's
-        make_patient(host=cpus(64), environment={}),  # no job
         make_patient(host=cpus(64, quota=2.0), environment={}),  # no purpose
-        make_patient(host=cpus(8), gpus=[make_gpu()], environment={}),  # a workstation
         make_patient(host=cpus(64), job=torchrun(4), environment={"OMP_NUM_THREADS": "1"}),  # the user's own 1
     ],
 )
