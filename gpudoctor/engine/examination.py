@@ -151,6 +151,8 @@ def _remarks(patient: Patient) -> Iterator[str]:
     if saved and (log := _or_none(patient.signs.kernel_log.take)):
         yield from log.problems
     configs = _or_none(patient.signs.configs.take)
+    if configs and patient.signs.reader_answers.unread:
+        yield patient.signs.reader_answers.unread
     for file in configs.files if configs else ():
         yield from (say("{path}: {note}", path=file.path, note=note) for note in file.notes)
         for twice in file.duplicates:

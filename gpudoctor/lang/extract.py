@@ -35,7 +35,7 @@ _TEXTS = {"Remedy": ("title", "steps"), "Cost": ("breaks",), "Threshold": ("mean
 """Arguments by name whose constants are texts without parts."""
 _ERRORS = """
 Absent BadValue CannotMend Damaged Expired IncompleteError NoRoomError NotSupported RefusedFile
-Unavailable Undeclared UnknownCards UnreadConfig UsageError _Unreadable add_argument_group note_and_warning
+Unavailable Undeclared UnknownCards Unread UnreadConfig UsageError _Unreadable add_argument_group note_and_warning
 """
 _PLACED = dict.fromkeys(_ERRORS.split(), 1) | {"ReadLimit": 3, "_no": 2, "missing": 2}
 """How many positional arguments of a call are texts; templates where arguments with names fill them."""

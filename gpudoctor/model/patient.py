@@ -14,7 +14,7 @@ from gpudoctor.model.signs.job import Environment, Job
 from gpudoctor.model.signs.packages import Packages, ReaderAnswer, TorchBuild
 from gpudoctor.model.signs.project import ProjectVersions
 from gpudoctor.model.signs.source import Source
-from gpudoctor.model.unavailable import ReaderCrashed, Unavailable, optional
+from gpudoctor.model.unavailable import ReaderCrashed, Unavailable, Unread, optional
 
 if TYPE_CHECKING:
     from gpudoctor.model.signs.flight_recorder import FlightRecords
@@ -70,6 +70,11 @@ class Sign(Generic[T]):
     def being_taken(self) -> bool:
         """Whether a reader is at work on it now; for progress lines only."""
         return self._lock.locked()
+
+    @property
+    def unread(self) -> str:
+        """Why what the user named could not be read; "" where it could, or where nobody asked."""
+        return str(self._error) if isinstance(self._error, Unread) else ""
 
     def take(self) -> T:
         """The value; raises `Unavailable` or `ReaderCrashed`, the same one each time."""

@@ -19,11 +19,11 @@ from gpudoctor.analysis.source.config_links import world_size
 from gpudoctor.analysis.source.declared_settings import Setup, Written, base_name, from_entry, from_keyword
 from gpudoctor.analysis.source.training_arguments import in_a_test, of_arguments, read_by, training_arguments
 from gpudoctor.lang import say
-from gpudoctor.model import Patient, Unavailable
+from gpudoctor.model import Patient
 from gpudoctor.model.records import frozen
 from gpudoctor.model.signs.configs import ConfigFile, ConfigKind
 from gpudoctor.model.signs.packages import ReaderAnswer
-from gpudoctor.model.unavailable import optional
+from gpudoctor.model.unavailable import Unread, optional
 from gpudoctor.vitals.configs.config_text import key_tables
 from gpudoctor.vitals.packages import normalise
 
@@ -49,16 +49,20 @@ class _Question:
 
 
 def read_answers(patient: Patient) -> tuple[ReaderAnswer, ...]:
-    """What the libraries say; raises `Unavailable` where nothing is to be read by an installed one."""
+    """What the libraries say; raises `Unread` where none that is to read settings is installed."""
     asked = [(question, values) for question in _questions(patient) if (values := _values(question)) is not None]
     if not asked:
-        raise Unavailable("no settings that a library's own class will read are written out")
+        return ()
     packages, world = patient.packages, world_size(patient)
     versions = {item.reader: packages.version(normalise(item.reader.partition(".")[0])) for item, _ in asked}
     there = [(question, values) for question, values in asked if versions[question.reader]]
     if not there:
         absent = say(", ".join(sorted({reader.partition(".")[0] for reader in versions})))
-        raise Unavailable("not installed in {prefix}: {libraries}", libraries=absent, prefix=packages.prefix)
+        raise Unread(
+            "not installed in {prefix}: {libraries}; gpudoctor compared their settings with tables alone",
+            libraries=absent,
+            prefix=packages.prefix,
+        )
     ranks = (world,) if world else _RANKS
     said = _ask(
         packages.executable,
