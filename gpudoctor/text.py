@@ -14,8 +14,6 @@ from gpudoctor.lang.message import CAPITALISED, capital, row
 _BYTE_STEPS = ((1 << 40, "TiB"), (1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB"))
 _RATE_STEPS = ((1e15, "P"), (1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k"))
 _RATES = frozenset({"B/s", "FLOP/s", "Hz"})
-_ANYTHING = 1000
-"""Bound of an interval from which on its value says nothing."""
 _SPOKEN_UNITS = {"Cel": "°C", "count": ""}
 
 
@@ -78,10 +76,8 @@ def quantity(value: float | int | str | bool, unit: str) -> str:
 
 
 def interval(low: float, high: float) -> str:
-    """An interval of ratios: `1.31 to 1.37`; runs that a busy machine tears apart leave room for anything."""
-    if high < _ANYTHING:
-        return say("{low:.2f} to {high:.2f}", low=low, high=high)
-    return say("{low:.2f} to over {most:,}", low=low, most=_ANYTHING)
+    """An interval of ratios: `1.31 to 1.37`."""
+    return say("{low:.2f} to {high:.2f}", low=low, high=high)
 
 
 def count(number: int, noun: str) -> str:

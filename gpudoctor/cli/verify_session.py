@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from gpudoctor.cli.run_common import examine_recorded, recorded_patient, write_line
 from gpudoctor.cli.time_limited import Expired, limited
 from gpudoctor.errors import UsageError
-from gpudoctor.lang import say
+from gpudoctor.lang import say, template
 from gpudoctor.lang.message import concatenated
 from gpudoctor.model.records import frozen, replace
 
@@ -292,10 +292,18 @@ def plan_text(session: "TrialSession") -> str:
     from gpudoctor.trial.decision import LOOKS
 
     lap = session.lap_seconds
-    least = min(session.left, 2 * LOOKS[0] * lap * session.changes)
+    least = 2 * LOOKS[0] * lap * session.changes
     return say(
-        "gpudoctor: {changes} to try in pairs of runs of {lap}, {looks} to {most} pairs each: "
-        "{least} or more, at most {left}",
+        template(
+            "gpudoctor: {changes} to try in pairs of runs of {lap}, {looks} to {most} pairs each: "
+            "{least} or more, at most {left}"
+        )
+        if least < session.left
+        else template(
+            "gpudoctor: {changes} to try in pairs of runs of {lap}, the first ones alone in the {left} that are left; "
+            "--budget {enough} is enough for {looks} pairs each"
+        ),
+        enough=session.enough_for(LOOKS[0]),
         changes=count(session.changes, "change"),
         lap=duration(round(lap, 1)),
         looks=LOOKS[0],

@@ -14,10 +14,10 @@ def template_object(text: str) -> dict[str, Any] | None:
     if not isinstance(text, Message):
         return None
     shape = {"form": text.form} if text.form else {}
-    parts = {
-        name: template_object(part) if isinstance(part, Message) else _finite(part) for name, part in text.parts.items()
-    }
-    return {"id": template_id(text.template), "text": text.template, "parts": parts, **shape}
+    # As JSON has them: null where a number is not finite.
+    numbers = {name: None for name, part in text.parts.items() if isinstance(part, float) and not math.isfinite(part)}
+    parts = {name: template_object(part) if isinstance(part, Message) else part for name, part in text.parts.items()}
+    return {"id": template_id(text.template), "text": text.template, "parts": {**parts, **numbers}, **shape}
 
 
 def message_of(text: str, data: object) -> str:
@@ -34,8 +34,3 @@ def _part(data: object) -> Part:
     if isinstance(data, str | int | float):
         return data
     return message_of(str(data.get("text", "")), data) if isinstance(data, Mapping) else "?"
-
-
-def _finite(part: Part) -> Part | None:
-    """A part as JSON has it: null where a number is not finite."""
-    return None if isinstance(part, float) and not math.isfinite(part) else part

@@ -110,6 +110,8 @@ class BadStepDetail(Detail):
         return self.replay.place if self.replay is not None else None
 
 
+_ANYTHING = 10.0
+"""Bounds of an interval that are so many times apart say nothing."""
 TIME_RAN_OUT = say("the time ran out; give more with --budget")
 """Why a change that could be tried was not."""
 
@@ -183,6 +185,11 @@ class Proof:
     """What the seconds are of: `step`, or `sample` where the batches differ in size."""
     cure: Cure | None = None
     """Of a remedy of something else than speed: whether that is gone with it."""
+
+    @property
+    def undecided(self) -> bool:
+        """Whether its runs differ so much that their ratio says nothing: a busy machine tears them apart."""
+        return self.verdict == "no clear difference" and self.high >= _ANYTHING * self.low
 
 
 @frozen

@@ -239,6 +239,8 @@ def remedy_gain(remedy: Remedy) -> list[str]:
         measured = {"ratio": proof.ratio, "interval": interval(proof.low, proof.high)}
         if proof.loss == "moved":
             parts.append(tr("trial: the loss moved, {ratio:.2f}x measured ({interval})", **measured))
+        elif proof.undecided:
+            parts.append(tr("trial: undecided, its runs differ too much"))
         elif proof.verdict == "no clear difference":
             parts.append(tr("trial: no clear difference, {ratio:.2f}x measured ({interval})", **measured))
         elif proof.verdict == "slower":

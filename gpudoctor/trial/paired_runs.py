@@ -33,17 +33,13 @@ def judge_losses(baselines: Sequence[Mapping[int, float]], candidates: Sequence[
     pairs = [(a, b) for a in baselines for b in candidates if len(a.keys() & b.keys()) >= FEWEST]
     if not pairs:
         return "unknown"
-    if all(_same(a, b) for a, b in pairs):
+    steps = ((a[step], b[step]) for a, b in pairs for step in a.keys() & b.keys())
+    if all(one == two or (one != one and two != two) for one, two in steps):
         return "identical"
     repeats = [_distance(a, b) for i, a in enumerate(baselines) for b in baselines[:i]]
     allowed = max([TOLERANCE, *(SPREAD_FACTOR * value for value in repeats if value == value)])
     worst = max(_distance(a, b) for a, b in pairs)
     return "within tolerance" if worst <= allowed else "moved"
-
-
-def _same(a: Mapping[int, float], b: Mapping[int, float]) -> bool:
-    common = a.keys() & b.keys()
-    return all(a[step] == b[step] or (a[step] != a[step] and b[step] != b[step]) for step in common)
 
 
 def _distance(a: Mapping[int, float], b: Mapping[int, float]) -> float:

@@ -82,7 +82,9 @@ class RunProtection:
         if sys.platform != "linux":
             raise NoProtectionError(say("verify can protect your files on Linux only; run it on a Linux machine"))
         self._places = CoveredPlaces(scratch, command)
-        self.level = self._choose(level or _asked())
+        named = os.environ.get(_VARIABLE, "")
+        asked = next((each for each in Level if each.value == named), None)
+        self.level = self._choose(level or asked)
         """The level of all runs."""
         if self.level is Level.COPY:
             self._variables = linked_caches(self._caches)
@@ -241,12 +243,6 @@ class RunProtection:
             for path in self._copied:
                 if not os.path.lexists(place / "copy" / path):
                     yield os.path.join(self._project, path)
-
-
-def _asked() -> Level | None:
-    """The level that the environment names; an unknown one is none."""
-    name = os.environ.get(_VARIABLE, "")
-    return next((level for level in Level if level.value == name), None)
 
 
 def _offline(place: Path) -> dict[str, str]:

@@ -185,8 +185,9 @@ class TrialSession:
         with self.stopping():
             self._plan(len(wanted) if timed else 0)
             for number, item in enumerate(wanted):
-                together = 1 if len(wanted) > 1 else 0
-                share = self.left / (len(wanted) - number + together)
+                # The most valuable one first, with what a first look takes; what is proven is tried together.
+                share = self.left / (len(wanted) - number + bool(self.proven))
+                share = min(self.left, max(share, 2 * LOOKS[0] * self.lap_seconds))
                 self.attempts.append(
                     self.attempt(item.remedy.id, item.remedy.title, item.arm, share, item, gated=True, timed=timed)
                 )
@@ -216,18 +217,20 @@ class TrialSession:
             return
         needed = 2 * LEAST_PAIRS * self.lap_seconds
         if self.left < needed:
-            spent = self.budget - self.left
-            enough = spent + 2 * LOOKS[1] * self.lap_seconds * changes
             raise BudgetSpent(
                 say(
                     "one comparison takes {needed} and {left} of the budget are left, so none was started; use "
                     "--budget {budget_flag}",
                     needed=duration(float(math.ceil(needed))),
                     left=duration(float(round(self.left))),
-                    budget_flag=budget_flag(enough),
+                    budget_flag=self.enough_for(LOOKS[1]),
                 )
             )
         self.planned()
+
+    def enough_for(self, pairs: int) -> str:
+        """The value of `--budget` that is enough for so many pairs of runs of each change."""
+        return budget_flag(self.budget - self.left + 2 * pairs * self.lap_seconds * self.changes)
 
     def attempt(
         self, name: str, title: str, arm: Arm, seconds: float, candidate: Candidate | None = None,
@@ -248,7 +251,7 @@ class TrialSession:
                 tried.cure = found
                 tried.gated = tried.gated and tried.safe
             timed = timed and tried.ended is None and (tried.cure is None or tried.cure.gone is not False)
-        if timed:
+        if timed and deadline - time.monotonic() >= 2 * LEAST_PAIRS * self.lap_seconds:
             self.current = tried
             try_arm(self.bench, tried, deadline=deadline, looks=LOOKS if tried.cure is None else LOOKS[:1])
         return Attempt(name=name, title=title, tried=tried, candidate=candidate)

@@ -112,6 +112,11 @@ def verdict_words(trial: TrialSummary, diagnosis: str, stopped: str = "", *, pro
     changes = count(len(tried), "change")
     signs = any(row.proof is not None and row.proof.cure is not None for row in tried)
     helps = say("cures it or makes it clearly faster") if signs else say("makes it clearly faster")
+    if all(row.conclusion is Conclusion.UNCLEAR and row.proof and row.proof.undecided for row in tried):
+        torn = say(
+            "Undecided: the runs of a trial differ too much ({changes} tried); try an idle machine.", changes=changes
+        )
+        return concatenated(" ", (torn, (found or diagnosis) + early))
     vain = say(
         "Nothing that was tried {helps} ({changes} tried{measured_words}).",
         helps=helps,
@@ -126,7 +131,7 @@ def _measured_words(tried: Sequence[TrialRow]) -> str:
     ratios = [
         (row.proof.ratio, row.title)
         for row in tried
-        if row.conclusion in _IN_VAIN and row.proof and math.isfinite(row.proof.ratio)
+        if row.conclusion in _IN_VAIN and row.proof and math.isfinite(row.proof.ratio) and not row.proof.undecided
     ]
     if not ratios:
         return ""
@@ -208,12 +213,14 @@ def summarise_trials(session: TrialSession) -> TrialSummary:
         for item in session.untried
     ]
     every = session.attempts + ([session.together] if session.together else [])
+    ratios = {row.name: row.proof.ratio for row in rows if row.proof and math.isfinite(row.proof.ratio)}
+    rows.sort(key=lambda row: (_ORDER.index(row.conclusion), -ratios.get(row.name, 0.0)))
     windows = [window.seconds for item in every for window in item.tried.baseline]
     return TrialSummary(
         step_seconds=median(windows) if windows else None,
         warm_up_steps=session.bench.skip,
         steps=max(0, (session.bench.steps or 0) - session.bench.skip),
-        rows=(*sorted(rows, key=_order), *session.searched),
+        rows=(*rows, *session.searched),
         together=_row(session.together) if session.together else None,
         seconds=time.monotonic() - session.began,
         budget=session.budget,
@@ -261,8 +268,3 @@ def reason_of(tried: Tried, conclusion: Conclusion) -> str:
     if conclusion is Conclusion.UNCLEAR and open_ and not spent:
         return say("the time ran out after {pairs} pairs", pairs=len(tried.pairs))
     return TIME_RAN_OUT if conclusion is Conclusion.NOT_TRIED else ""
-
-
-def _order(row: TrialRow) -> tuple[int, float]:
-    ratio = row.proof.ratio if row.proof else 0.0
-    return _ORDER.index(row.conclusion), 0.0 if math.isnan(ratio) else -ratio

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from gpudoctor.estimate.answer import Answer, label
 from gpudoctor.estimate.fit import step_of
-from gpudoctor.estimate.result import Estimate, Instant, Line, Verdict
+from gpudoctor.estimate.result import Estimate, Line, Verdict
 from gpudoctor.lang import term, tr, word
 from gpudoctor.lang.message import concatenated
 from gpudoctor.lang.message import row as in_a_row
@@ -126,16 +126,11 @@ def _breakdown(page: Canvas, answer: Answer) -> None:
         indent=2,
         hang=2,
     )
-    page.paragraph(
-        tr("instants: {list}", list=in_a_row(", ", (_instant(each, shown) for each in shown.instants))),
-        indent=2,
-        hang=2,
-    )
-
-
-def _instant(instant: Instant, shown: Estimate) -> str:
-    peak = tr(" (the peak)") if instant is shown.peak else ""
-    return f"{word(instant.name)} {size(instant.bytes).removesuffix(' GiB')}{peak}"
+    instants = [
+        f"{word(each.name)} {size(each.bytes).removesuffix(' GiB')}{tr(' (the peak)') if each is shown.peak else ''}"
+        for each in shown.instants
+    ]
+    page.paragraph(tr("instants: {list}", list=in_a_row(", ", instants)), indent=2, hang=2)
 
 
 def _against(shown: Estimate, width: int) -> str:

@@ -8,6 +8,7 @@ from gpudoctor.lang import rendered, tr, word
 from gpudoctor.model.signs.process import GpuWindow, ProcessWindow
 from gpudoctor.model.watch import FoundJob, Tick
 from gpudoctor.report.printable import one_line, printable
+from gpudoctor.text import duration
 from gpudoctor.ui.console.canvas import Canvas
 from gpudoctor.ui.watch.marks import View, shown_gpus
 
@@ -22,7 +23,8 @@ def render_jobs(jobs: Sequence[FoundJob], *, width: int, colour: bool) -> str:
         return canvas.text()
     rows = [("PID", "RANKS", "GPU", "USER", "TIME", "COMMAND")]
     rows += [
-        (str(job.pid), str(len(job.ranks)), _gpus(job.gpus), job.user, _clock(job.seconds), job.command) for job in jobs
+        (str(job.pid), str(len(job.ranks)), _gpus(job.gpus), job.user, duration(float(round(job.seconds))), job.command)
+        for job in jobs
     ]
     widths = [max(len(row[column]) for row in rows) for column in range(5)]
     for row in rows:
@@ -37,11 +39,6 @@ def _gpus(indices: tuple[int, ...] | None) -> str:
     if indices is None:
         return "?"
     return ",".join(str(index) for index in indices) or "-"
-
-
-def _clock(seconds: float) -> str:
-    minutes = int(seconds) // 60
-    return f"{minutes // 60}h{minutes % 60:02d}m" if minutes >= 60 else f"{minutes}m{int(seconds) % 60:02d}s"
 
 
 # A watch without a screen: one line a tick, for logs of 80 columns and for ssh without a terminal.

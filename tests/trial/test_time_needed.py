@@ -32,6 +32,5 @@ def test_the_plan_and_the_live_line_say_where_it_is_and_how_long_it_takes():
     session.doing, session.current = "X-1", SimpleNamespace(pairs=[1], arm=SimpleNamespace(name="X-1"))
     text = _status(session, "X-1")
     assert text == "gpudoctor · X-1 (1 of 2) · pair 2 · with it · at most 10 min in all"
-    session.current = None
-    session.doing = ""
+    session.current, session.doing = None, ""
     assert "the command as it is" in _status(session, "baseline")

@@ -97,7 +97,7 @@ def _baseline(trial: TrialSummary) -> str:
         measured=trial.steps,
     )
     return tr(
-        "baseline  {step_seconds} a step ({window}; {spent})",
+        "without a change  {step_seconds} a step in the pairs ({window}; {spent})",
         step_seconds=duration(trial.step_seconds),
         window=window,
         spent=spent,
@@ -141,7 +141,7 @@ def _cells(row: TrialRow) -> tuple[str, ...]:
         loss = ""  # the last column says it
     ratio = (
         ""
-        if math.isnan(proof.ratio)
+        if math.isnan(proof.ratio) or proof.undecided
         else tr("{ratio} ({span})", ratio=f"{proof.ratio:.2f}x", span=interval(proof.low, proof.high))
     )
     stalled = tr(", {pairs} excluded", pairs=count(proof.aside, "stalled pair")) if proof.aside else ""
