@@ -22,7 +22,7 @@ BUDGETS = {
         ["gpudoctor/probe/training", "gpudoctor/analysis/run/training", "checks/gpudoctor_checks/training"],
     ),
     "model, text, lang, errors, testing": (
-        7197,
+        7195,
         [
             "gpudoctor/model",
             "gpudoctor/text.py",
@@ -48,7 +48,7 @@ BUDGETS = {
     "recordings and live": (7504, ["gpudoctor/analysis/run", "gpudoctor/analysis/live", "gpudoctor/vitals/recording"]),
     "preflight": (4579, ["gpudoctor/preflight", "gpudoctor/analysis/preflight"]),
     "probe, recorder, hooks": (11371, ["gpudoctor/probe", "gpudoctor/recorder", "gpudoctor/hooks"]),
-    "trial": (3518, ["gpudoctor/trial"]),
+    "trial": (3515, ["gpudoctor/trial"]),
     "estimate": (6093, ["gpudoctor/estimate"]),
     "report, ui, cli, watch, agents": (
         13358,
