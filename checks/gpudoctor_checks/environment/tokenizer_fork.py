@@ -59,7 +59,7 @@ class TokenizerFork(Check):
             yield self.finding(
                 say(
                     "The tokenizer is used in the main process (line {line}) before {loader} forks "
-                    "{workers} workers, and {variable} is not set: every worker prints a warning and uses one thread.",
+                    "{workers} workers, and {variable} is not set. Every worker uses one thread.",
                     line=use.span.line,
                     loader=loader.label,
                     workers=loader.workers.value if isinstance(loader.workers, Known) else 0,
