@@ -11,7 +11,7 @@ from gpudoctor.text import number, percent
 
 _IMAGE, _SMALL, _BRIGHT = (1, 3, 4), 8, 100.0
 """Channels of an image, pixels of a side at least, the greatest value of raw pixels at least."""
-_SOME, _LEAST, _CONSTANT, _REPEATED, _SEEN = 8, 32, 0.95, 0.2, 0.05
+_SOME, _LEAST, _CONSTANT, _REPEATED, _SEEN = 8, 32, 0.95, 0.1, 0.05
 """Rows of a batch and samples that are compared at least; share of numbers that are the same in all of them: borders of
 MNIST are a third; share of samples that come again; share of padding in sight.
 """

@@ -166,8 +166,8 @@ def test_sick_and_healthy_inputs_of_the_first_layer():
 
 
 def test_limits_of_samples():
-    assert inputs(*drawn(hashes=[*range(52), *range(12)])) == []
-    assert inputs(*drawn(hashes=[*range(51), *range(13)])) == [("repeated", Severity.NOTE)]
+    assert inputs(*drawn(hashes=[*range(58), *range(6)])) == []
+    assert inputs(*drawn(hashes=[*range(57), *range(7)])) == [("repeated", Severity.NOTE)]
     assert inputs(*drawn(hashes=[0] * 31)) == [] and inputs(*drawn(hashes=[0] * 64, width=7)) == []
     with pytest.raises(Unavailable):
         inputs()
