@@ -26,7 +26,7 @@ from gpudoctor.model import (
     SourceSpan,
 )
 from gpudoctor.model.proof import Proof, Replay, TrialRow
-from gpudoctor.model.run import RunSummary
+from gpudoctor.model.run import MemoryRow, RunSummary
 from gpudoctor.model.signs.preflight import Preflight
 from gpudoctor.report import keyed_data
 from gpudoctor.report.units import assert_never
@@ -86,8 +86,6 @@ def as_object(report: Report) -> JsonObject:
     names = {str(item.code): item.name for item in report.checks}
     verdict = report.summary.verdict
     synthetic = report.synthetic
-    rows = synthetic.memory if synthetic else ()
-    memory = [{**_keyed(row), "ratio": round(row.ratio, 5) if row.measured else None} for row in rows]
     return {
         "schema": SCHEMA,
         "gpudoctor": report.version,
@@ -112,7 +110,7 @@ def as_object(report: Report) -> JsonObject:
         }
         if report.trial
         else None,
-        "synthetic": {**_keyed(synthetic), "memory": memory} if synthetic else None,
+        "synthetic": {**_keyed(synthetic), "memory": [_memory(row) for row in synthetic.memory]} if synthetic else None,
         "estimate": finite(dict(synthetic.estimate)) if synthetic else None,
         "preflight": preflight_object(report.preflight) if report.preflight else None,
     }
@@ -132,6 +130,10 @@ def run_object(run: RunSummary) -> JsonObject:
 def preflight_object(preflight: Preflight) -> JsonObject:
     """Every figure that was measured; keys are the fields of `gpudoctor.model.signs.preflight`."""
     return {key: value for key, value in _keyed(preflight).items() if key != "before"}
+
+
+def _memory(row: MemoryRow) -> JsonObject:
+    return {**_keyed(row), "ratio": round(row.ratio, 5) if row.measured else None}
 
 
 def _row(row: TrialRow) -> JsonObject:

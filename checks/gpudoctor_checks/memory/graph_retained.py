@@ -263,8 +263,9 @@ def _resets(event: Event) -> Iterator[str]:
             for part in target.elts if isinstance(target, ast.Tuple | ast.List) else [target]:
                 name = ast.unparse(part)
                 if not _grows(node.value, name):
+                    # `losses` for `losses[:]`
                     sliced = isinstance(part, ast.Subscript) and isinstance(part.slice, ast.Slice)
-                    yield ast.unparse(part.value if sliced else part)  # `losses` for `losses[:]`
+                    yield name.rpartition("[")[0] if sliced else name
     elif isinstance(node, ast.AnnAssign) and node.value is not None:
         yield ast.unparse(node.target)
     elif isinstance(node, ast.Delete):

@@ -57,7 +57,7 @@ def coverage(state: Steady, pattern: str) -> Coverage | None:
     indices = [int(value) for value in state.values("index")]
     last = indices[-1]
     killed = state.process.last("end") is None
-    ends = [last if (killed and item.get("on")) or item.get("end") is None else int(item["end"]) for item in found]
+    ends = [last if (killed and item.get("on")) or item.get("end") is None else int(item.get("end")) for item in found]
     spans = [(int(item.get("begin") or 0), end) for item, end in zip(found, ends, strict=True)]
     if _lost(state, len(found)):
         spans.append((spans[-1][0], last))

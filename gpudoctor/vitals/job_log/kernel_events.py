@@ -57,7 +57,8 @@ def with_kernel_logs(log: JobLog, paths: Sequence[str], messages: Iterable[tuple
         if (event.path, event.line) not in claimed and not (event.kind == _BY_KERNEL and event.path in killing)
     ]
     known = _Death(log, rest, frozenset(paths))
-    named = {pid: item.rank for item in (*rest, *log.last_words) for pid in _TEXT_PID.findall(item.text)}
+    told = [(item.text, item.rank) for item in rest] + [(item.text, item.rank) for item in log.last_words]
+    named = {pid: rank for text, rank in told for pid in _TEXT_PID.findall(text)}
     before: list[LogEvent] = []
     behind: list[LogEvent] = []
     for event in kernel:
