@@ -57,7 +57,7 @@ class LoggingTooOften(Check):
 
     What it finds:
         Logging calls that run on each pass of a training loop, or more often than every ten passes.
-        - trackers (wandb, TensorBoard, mlflow, comet, neptune, accelerate...)
+        - trackers (`wandb.log`, TensorBoard, mlflow, comet, neptune, accelerate...)
         - `print`, loggers, `tqdm.write` and writes to files
 
         Images, figures and embeddings at such a period cost more: they are a warning.
