@@ -1,17 +1,15 @@
 """Settings that do not go together: rows of conflicts.json, asked of every place where settings are written.
 
-A row's conditions each name a side, a key (or some, with |) and what it must be. The sides are those of one case:
-A training arguments, E a DeepSpeed config, F a section of a config file, C a call, T a Trainer, M a model that is
-loaded (or a file, Y), J the cards, D deepspeed.initialize; L and E are arguments
-and the DeepSpeed config that they run with.
+A row's conditions each name a side, a key (or some, with |) and what it must be. The sides are those of one case, as
+letters in the table and as words here.
 """
 
 import json
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from functools import cache
 from importlib.resources import files
-from typing import Any
+from typing import Any, Final, NamedTuple
 
 from gpudoctor.analysis.memo import once
 from gpudoctor.analysis.source.config_links import links
@@ -27,7 +25,31 @@ from gpudoctor.model.signs.source import Call, Script
 from gpudoctor.model.unavailable import optional
 from gpudoctor_checks.config.disagreement import sentence, settings_finding
 
+ARGUMENTS: Final = "A"
+"""Training arguments: a call of the class, or what is mapped to them."""
+ENGINE: Final = "E"
+"""A DeepSpeed config."""
+LINKED: Final = "L"
+"""Training arguments together with the DeepSpeed config (the engine of the case) that they run with."""
+SECTION: Final = "F"
+"""A section of a config file, or all of the file."""
+CALL: Final = "C"
+"""A call of one of `CLASSES`."""
+TRAINER: Final = "T"
+"""The Trainer that gets the arguments."""
+MODEL: Final = "M"
+"""A model that is loaded, or the section of a file that names one."""
+CARDS: Final = "J"
+"""The cards of the job."""
+INITIALIZE: Final = "D"
+"""deepspeed.initialize, beside the config that it gets."""
+YAML_READER: Final = "Y"
+"""The call of PyYAML that reads a file."""
+
 Case = dict[str, Setup]
+"""Side to the settings that stand there."""
+Match = Written | bool | None
+"""The setting that fulfils a condition, False for one that need not be written, None where it does not hold."""
 CLASSES = ("BitsAndBytesConfig",)
 
 
@@ -37,65 +59,122 @@ def _table() -> dict[str, Any]:
     return raw
 
 
+class _Condition(NamedTuple):
+    """One of a row's: `F eval_strategy|evaluation_strategy = steps`."""
+
+    side: str
+    keys: list[str]
+    """Names of one setting: the first that is written counts."""
+    must: str
+    words: list[str]
+
+
+def _condition(text: str) -> _Condition:
+    side, keys, must, *words = text.split()
+    return _Condition(side, keys.split("|"), must, words)
+
+
 def conflicts(check: Check, patient: Patient, code: str = "") -> Iterator[Finding]:
     """A check's findings: its rows, or another one's, in every case that has their sides."""
-    said = set()
+    said: set[tuple[object, ...]] = set()
     for row in _table()["rows"]:
-        when = [condition.split() for condition in row["when"]] if row["code"] == (code or check.code) else []
-        for case in _cases(patient) if when else ():
-            first = case[when[0][0]] if case.keys() == {side for side, *_ in when} else None
-            kind = "" if first is None else first.kind.value if first.kind else first.class_name.rpartition(".")[2]
-            if first is None or kind not in row.get("of", kind).split(" ") or kind in row.get("but", "").split():
+        if row["code"] != (code or check.code):
+            continue
+        conditions = [_condition(text) for text in row["when"]]
+        sides = {condition.side for condition in conditions}
+        for case in _cases(patient):
+            if case.keys() != sides or not _concerns(row, case[conditions[0].side]):
                 continue
-            matched = [_holds(case, *condition) for condition in when]
-            items = [item for item in matched if isinstance(item, Written)]
-            places = (row["say"], *(item.place for item in items))
-            if None in matched or places in said:
+            matched = [_holds(case, condition) for condition in conditions]
+            if None in matched:
                 continue
-            said.add(places)
-            left = [case[side] for (side, *_), item in zip(when, matched, strict=True) if item is False]
-            yield settings_finding(
-                check,
-                sentence(row["say"], first.title, *items[:2], other=case[when[-1][0]].title),
-                *items,
-                breaks=say(row.get("breaks", "")),
-                certain=all(item.sure for item in items) and all(map(_complete, left)),
-                severity=Severity[row.get("severity", "WARNING")],
-                cure=row.get("cure", ""),
-                subject=f" {items[0].key}",
-            )
+            places = (row["say"], *(item.place for item in matched if isinstance(item, Written)))
+            if places not in said:
+                said.add(places)
+                yield _finding(check, row, case, conditions, matched)
+
+
+def _concerns(row: dict[str, Any], first: Setup) -> bool:
+    """Whether the row speaks of this kind of file, or of this class."""
+    kind = first.kind.value if first.kind else first.class_name.rpartition(".")[2]
+    if "of" in row and kind not in row["of"].split(" "):
+        return False
+    return kind not in row.get("but", "").split()
+
+
+def _finding(
+    check: Check, row: dict[str, Any], case: Case, conditions: Sequence[_Condition], matched: Sequence[Match]
+) -> Finding:
+    items = [item for item in matched if isinstance(item, Written)]
+    unwritten = [case[condition.side] for condition, item in zip(conditions, matched, strict=True) if item is False]
+    certain = all(item.sure for item in items) and all(_complete(setup) for setup in unwritten)
+    other = case[conditions[-1].side]
+    return settings_finding(
+        check,
+        sentence(row["say"], case[conditions[0].side].title, *items[:2], other=other.title),
+        *items,
+        breaks=say(row.get("breaks", "")),
+        certain=certain,
+        severity=Severity[row.get("severity", "WARNING")],
+        cure=row.get("cure", ""),
+        subject=f" {items[0].key}",
+    )
 
 
 def _complete(setup: Setup) -> bool:
     """Whether a setting that is not written has its default: no other place can set it."""
+    if setup.whole or setup.file is not None:
+        return True
     call = setup.call
-    plain = call is not None and not call.open_ended and call.name == setup.class_name
-    return plain or setup.whole or setup.file is not None
+    return call is not None and not call.open_ended and call.name == setup.class_name
 
 
-def _holds(case: Case, side: str, keys: str, must: str, *words: str) -> "Written | bool | None":
-    """The setting that fulfils a condition, False for one that need not be written, None where it does not hold."""
-    item = (case[side].on if must == "on" else case[side].get)(*keys.split("|"))
-    value = "" if item is None or item.value is None else str(item.value).lower()
-    if must == "unset":
-        left = item is None or (item.known and (item.off or value in {"", "0", *words}))
-        return (item or False) if left else None
-    if item is None or not (item.known or must in {"set", "word"}):
+def _holds(case: Case, condition: _Condition) -> Match:
+    setup = case[condition.side]
+    item = setup.on(*condition.keys) if condition.must == "on" else setup.get(*condition.keys)
+    if condition.must == "unset":
+        if item is None:
+            return False
+        return item if _unset(item, condition.words) else None
+    if item is None:
         return None
-    holds = _foreign(case, item) if must == "foreign" else _TESTS[must](item, value, words)
+    if not item.known and condition.must not in {"set", "word"}:
+        return None
+    if condition.must == "foreign":
+        holds = _foreign(case, item)
+    else:
+        holds = _fulfils(item, condition.must, condition.words)
     return item if holds else None
 
 
-_TESTS: Mapping[str, Callable[[Written, str, Sequence[str]], bool]] = {
-    "on": lambda item, _, __: item.on,
-    "set": lambda item, value, _: not item.known or not (item.off or value in {"", "()"}),
-    "=": lambda _, value, words: value in words,
-    "word": lambda item, _, words: item.sure and item.word in words,
-    "not": lambda _, value, words: value not in {"", *words},
-    "has": lambda _, value, words: any(word in value for word in words),
-    "textual": lambda item, _, __: item.file is not None and item.file.format == "yaml" and _textual(item),
-    "above": lambda item, _, words: item.number is not None and item.number > float(words[0]),
-}
+def _lower(item: Written) -> str:
+    return "" if item.value is None else str(item.value).lower()
+
+
+def _unset(item: Written, words: Sequence[str]) -> bool:
+    """Whether a setting is written as if it were not: switched off, nought, or one of `words`."""
+    return item.known and (item.off or _lower(item) in {"", "0", *words})
+
+
+def _fulfils(item: Written, must: str, words: Sequence[str]) -> bool:
+    value = _lower(item)
+    if must == "on":
+        return item.on
+    if must == "set":
+        return not item.known or not (item.off or value in {"", "()"})
+    if must == "=":
+        return value in words
+    if must == "word":
+        return item.sure and item.word in words
+    if must == "not":
+        return value not in {"", *words}
+    if must == "has":
+        return any(word in value for word in words)
+    if must == "textual":
+        return item.file is not None and item.file.format == "yaml" and _textual(item)
+    if must == "above":
+        return item.number is not None and item.number > float(words[0])
+    raise ValueError(f"conflicts.json: no condition is called {must}")
 
 
 def _textual(item: Written) -> bool:
@@ -105,10 +184,11 @@ def _textual(item: Written) -> bool:
 
 def _foreign(case: Case, item: Written) -> bool:
     """Whether a class of layers is that of another architecture than the model's."""
-    model = case["M"].get("model")
+    model = case[MODEL].get("model")
     name = str(model.value).rstrip("/").rpartition("/")[2].lower() if model is not None else ""
-    own = next((block for pattern, block in _table()["blocks"] if re.search(pattern, name)), item.value)
-    return own != item.value and any(item.value == block for _, block in _table()["blocks"])
+    blocks = _table()["blocks"]
+    own = next((block for pattern, block in blocks if re.search(pattern, name)), item.value)
+    return own != item.value and any(item.value == block for _, block in blocks)
 
 
 _CASTS = ("float(", "type=float", "eval(", "set_defaults", "add_implicit_resolver", "pydantic", "OmegaConf")
@@ -117,66 +197,136 @@ _CASTS = ("float(", "type=float", "eval(", "set_defaults", "add_implicit_resolve
 
 @once
 def _cases(patient: Patient) -> list[Case]:
-    source, configs = patient.source_and_configs
-    arguments, engines, joined = training_arguments(patient), deepspeed_configs(patient), links(patient)
-    found: list[Case] = [{"A": one} for one in arguments] + [{"E": one} for one in engines]
-    found += [{"L": link.arguments, "E": link.deepspeed} for link in joined if link.sure]
-    read = [file for file in configs.files if file.kind.trains]
-    sections = [section for file in read for section in _sections(file)]
-    found += [{"F": section} for section in sections]
-    card = optional(lambda: patient.job.card) or " ".join(str(gpu.name) for gpu in optional(lambda: patient.gpus) or ())
-    if card:
-        place = Setting(key="card", value=card, origin="--gpu")
-        item = Written(key="card", value=card, known=True, sure=True, place=place)
-        cards = Setup(tool=Tool.TRANSFORMERS, kind=None, path="", line=1, title=card, items={"card": item})
-        found += [{"A": one, "J": cards} for one in arguments]
-    models = [section for section in sections if section.get("model") is not None]
-    for script in source.scripts:
-        calls = [call for call in script.calls if not in_a_test(call) and not switched_off(source, call)]
+    return list(_Places(patient).cases())
+
+
+class _Places:
+    """All places where settings are written, and the cases that they make."""
+
+    def __init__(self, patient: Patient) -> None:
+        self.source, configs = patient.source_and_configs
+        self.arguments = training_arguments(patient)
+        self.engines = deepspeed_configs(patient)
+        self.links = links(patient)
+        self.cards = _cards(patient)
+        self.calls = [(script, self._calls(script)) for script in self.source.scripts]
+        trains = [file for file in configs.files if file.kind.trains]
+        self.sections = [section for file in trains for section in _sections(file)]
+        texts = [script.text for script in self.source.scripts]
+        self.casts = any(word in text for text in texts for word in _CASTS)
+
+    def cases(self) -> Iterator[Case]:
+        """In the order in which they are told."""
+        for arguments in self.arguments:
+            yield {ARGUMENTS: arguments}
+        for engine in self.engines:
+            yield {ENGINE: engine}
+        for link in self.links:
+            if link.sure:
+                yield {LINKED: link.arguments, ENGINE: link.deepspeed}
+        for section in self.sections:
+            yield {SECTION: section}
+        if self.cards is not None:
+            for arguments in self.arguments:
+                yield {ARGUMENTS: arguments, CARDS: self.cards}
+        for script, calls in self.calls:
+            yield from self._of_script(script, calls)
+        yield from self._of_models()
+
+    def _calls(self, script: Script) -> list[Call]:
+        """Those that training may come to."""
+        return [call for call in script.calls if not in_a_test(call) and not switched_off(self.source, call)]
+
+    def _of_script(self, script: Script, calls: list[Call]) -> Iterator[Case]:
         starts = list(script.calls_to("deepspeed.initialize"))
-        found += [
-            {"E": one, "D": _call(script, starts[0])}
-            for one in engines
-            if one.call in starts or len(starts) == len(engines) == 1
-        ]
-        made = [_call(script, call) for call in calls if call.method in CLASSES and call.name[:1] != "?"]
-        found += [{"C": one} for one in made]
-        found += [{"C": one, "F": section} for one in made for section in sections]
-        reads = [_call(script, call, "stream") for call in script.calls_to("yaml.safe_load", "yaml.load")]
-        casts = any(word in other.text for other in source.scripts for word in _CASTS)
-        found += [{"F": section, "Y": one} for one in reads if not casts for section in sections]
-        loads = [call for call in calls if call.method == "from_pretrained" and "Model" in call.name]
-        models += [_call(script, call, "pretrained_model_name_or_path") for call in loads]
-        building = [one for one in arguments if one.script is script]
-        trained = [_call(script, call) for home, call in trainers(source) if home is script]
-        if len(building) == len(trained) == 1:
-            found.append({"A": building[0], "T": trained[0]})
-    built = [one for one in arguments if one.call is not None]
-    found += [{"A": built[0], "M": _call(script, load)} for script, load in trained_models(source) if len(built) == 1]
-    for model in models:
-        found += [{"E": link.deepspeed, "M": model} for link in joined if link.arguments.script in (None, model.script)]
-        found += [{"F": section, "M": model} for section in sections]
-    return found
+        only = len(starts) == len(self.engines) == 1
+        for engine in self.engines:
+            if engine.call in starts or only:
+                yield {ENGINE: engine, INITIALIZE: _call(script, starts[0])}
+        of_classes = [call for call in calls if call.method in CLASSES and not call.name.startswith("?")]
+        made = [_call(script, call) for call in of_classes]
+        for one in made:
+            yield {CALL: one}
+        for one in made:
+            for section in self.sections:
+                yield {CALL: one, SECTION: section}
+        if not self.casts:
+            for call in script.calls_to("yaml.safe_load", "yaml.load"):
+                reader = _call(script, call, "stream")
+                for section in self.sections:
+                    yield {SECTION: section, YAML_READER: reader}
+        arguments = [one for one in self.arguments if one.script is script]
+        trained = [call for home, call in trainers(self.source) if home is script]
+        if len(arguments) == len(trained) == 1:
+            yield {ARGUMENTS: arguments[0], TRAINER: _call(script, trained[0])}
+
+    def _of_models(self) -> Iterator[Case]:
+        built = [one for one in self.arguments if one.call is not None]
+        if len(built) == 1:
+            for script, load in trained_models(self.source):
+                yield {ARGUMENTS: built[0], MODEL: _call(script, load)}
+        for model in self._models():
+            for link in self.links:
+                if link.arguments.script in (None, model.script):
+                    yield {ENGINE: link.deepspeed, MODEL: model}
+            for section in self.sections:
+                yield {SECTION: section, MODEL: model}
+
+    def _models(self) -> Iterator[Setup]:
+        """Sections that name a model, and calls that load one."""
+        for section in self.sections:
+            if section.get("model") is not None:
+                yield section
+        for script, calls in self.calls:
+            for call in calls:
+                if call.method == "from_pretrained" and "Model" in call.name:
+                    yield _call(script, call, "pretrained_model_name_or_path")
+
+
+def _cards(patient: Patient) -> Setup | None:
+    """The cards of the job, else those of this machine, as if their name were a setting."""
+    card = optional(lambda: patient.job.card)
+    if not card:
+        card = " ".join(str(gpu.name) for gpu in optional(lambda: patient.gpus) or ())
+    if not card:
+        return None
+    place = Setting(key="card", value=card, origin="--gpu")
+    item = Written(key="card", value=card, known=True, sure=True, place=place)
+    return Setup(tool=Tool.TRANSFORMERS, kind=None, path="", line=1, title=card, items={"card": item})
 
 
 def _sections(file: ConfigFile) -> Iterator[Setup]:
+    """All of a file (its section ""), and each mapping in it that is no item of a list."""
     for section in ("", *(key for key in file.sections if "[" not in key)):
-        under = file.under(section) if section else file.entries.values()
+        entries = file.under(section) if section else file.entries.values()
         start = len(section) + 1 if section else 0
-        items = {entry.key[start:]: from_entry(file, entry) for entry in under}
+        items = {entry.key[start:]: from_entry(file, entry) for entry in entries}
         if "base_model" in items or "model_name_or_path" in items:
             items["model"] = items.get("base_model") or items["model_name_or_path"]
-        yield Setup.of_file(Tool.TRANSFORMERS, file, items, section, whole=file.kind is ConfigKind.LLAMA_FACTORY)
+        whole = file.kind is ConfigKind.LLAMA_FACTORY
+        yield Setup.of_file(Tool.TRANSFORMERS, file, items, section, whole=whole)
 
 
 def _call(script: Script, call: Call, first: str = "") -> Setup:
-    items = {name: item for name in call.keywords if (item := from_keyword(script, call, name)) is not None}
+    """A call's keywords as settings; its first argument, which is called `first`, is the setting `model`."""
+    items: dict[str, Written] = {}
+    for name in call.keywords:
+        item = from_keyword(script, call, name)
+        if item is not None:
+            items[name] = item
     given = call.argument(first, 0) if first else None
     if given is not None:
         value = getattr(given, "value", None)
         known = isinstance(value, str)
         items["model"] = Written(key=first, value=str(value), known=known, sure=True, place=call.span)
     return Setup(
-        tool=Tool.TRANSFORMERS, kind=None, path=script.path, line=call.span.line, items=items, script=script,
-        title=f"{base_name(script.path)}:{call.span.line}", call=call, class_name=call.name,
-    )  # fmt: skip
+        tool=Tool.TRANSFORMERS,
+        kind=None,
+        path=script.path,
+        line=call.span.line,
+        title=f"{base_name(script.path)}:{call.span.line}",
+        items=items,
+        script=script,
+        call=call,
+        class_name=call.name,
+    )

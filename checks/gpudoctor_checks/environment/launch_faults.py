@@ -12,10 +12,12 @@ from gpudoctor.analysis.workload import launch_words
 from gpudoctor.lang import say, term
 from gpudoctor.model import Setting
 from gpudoctor.model.signs.job import Job, Launch
-from gpudoctor.model.signs.source import Known, Source
+from gpudoctor.model.signs.source import Call, Known, Source
 from gpudoctor.text import count
 
 _LOCAL = re.compile(r"(localhost|127\.\d+\.\d+\.\d+|\[?::1\]?)(:\d*)?")
+_RENDEZVOUS = frozenset({"torchrun", "accelerate"})
+"""Launchers that are told the number of all processes, and wait for them."""
 _TRAINERS = ("lightning.Trainer", "pytorch_lightning.Trainer", "lightning.pytorch.Trainer")
 
 
@@ -34,6 +36,7 @@ class LaunchFault(NamedTuple):
     breaks: str
     place: Setting
     gpus: int = 0
+    """GPUs that a node of the launch has, 0 where nothing says so."""
 
 
 def launch_faults(job: Job, source: Source | None) -> Iterator[LaunchFault]:
@@ -41,59 +44,138 @@ def launch_faults(job: Job, source: Source | None) -> Iterator[LaunchFault]:
     path = job.script_path
     for line, text in job.ignored:
         place = Setting(key="#SBATCH", value=text, origin=path or "", path=path, line=line)
-        yield _fault("no-gpu" if "gpu" in text or "gres" in text else "ignored", {"text": text}, place)
+        kind = "no-gpu" if "gpu" in text or "gres" in text else "ignored"
+        yield _fault(kind, {"text": text}, place)
     for row in job.launches:
-        place = Setting(key="launch", value=row.text, origin=row.path or "", path=row.path, line=row.line)
-        who = say("{starter} and {launcher}", starter=row.starter, launcher=row.launcher)
-        fields: dict[str, object] = {"row": launch_words(row), "who": who if row.starter else row.launcher}
-        fields |= {"launcher": row.launcher, "world": row.world, "nodes": row.nodes}
-        for kind in _kinds(row, job, source, fields) if row.path else ():
-            yield _fault(kind, fields, place, row.grants.gpus_granted or 0)
+        if not row.path:
+            continue
+        place = Setting(key="launch", value=row.text, origin=row.path, path=row.path, line=row.line)
+        read = _Row(row, job, source)
+        for kind in read.kinds():
+            yield _fault(kind, read.fields, place, read.cards)
 
 
 def _fault(kind: str, fields: dict[str, object], place: Setting, gpus: int = 0) -> LaunchFault:
     row = fault_rows()[kind]
     named = {name: fields[name] for _, name, _, _ in Formatter().parse(row["say"]) if name}
-    return LaunchFault(kind, say(row["say"], **named), term(row["breaks"]) if row["breaks"] else "", place, gpus)
+    breaks = term(row["breaks"]) if row["breaks"] else ""
+    return LaunchFault(kind, say(row["say"], **named), breaks, place, gpus)
 
 
-def _kinds(row: Launch, job: Job, source: Source | None, fields: dict[str, object]) -> Iterator[str]:
-    """The kinds of faults of a launch; `fields` gets what their sentences name."""
-    here, cards, nodes, told = row.here or 0, row.grants.gpus_granted or 0, row.nodes or 1, row.told
-    texts = [script.text for script in (source.scripts if source is not None else ())]
-    listed = [int(item) for item in told.get("devices", "").split(",") if item.strip().isdigit()]
-    gpus, total, world = int(told.get("gpus", 0)), here * nodes, row.world or 0
-    fields |= {"devices": told.get("devices"), "highest": max(listed, default=0), "gpus": count(gpus, "GPU")}
-    fields |= {"idle": count(cards - here, "GPU"), "total": total}
-    own_card = any("set_device(" in text and "DistributedDataParallel" in text for text in texts)
-    one_each = row.launcher in {"torchrun", "accelerate", "deepspeed"} or (own_card and row.launcher != "python")
-    if listed and gpus and max(listed) >= gpus:
-        yield "index"
-    elif here > max(cards, 1) and cards:
-        yield "ranks"
-    elif 0 < here < cards and one_each and len({one.script or one.module for one in job.launches}) == 1:
-        yield "idle"
-    if row.launcher in {"torchrun", "accelerate"} and here and re.fullmatch(r"\d*", told.get("nodes", "")):
-        if total < world:
+class _Row:
+    """A launch, and what does not fit in it."""
+
+    def __init__(self, row: Launch, job: Job, source: Source | None) -> None:
+        self.row = row
+        self.job = job
+        scripts = source.scripts if source is not None else ()
+        self.texts = [script.text for script in scripts]
+        self.calls = [call for script in scripts for call in script.calls]
+        self.cards = row.grants.gpus_granted or 0
+        """GPUs on a node."""
+        self.here = row.here or 0
+        """Processes on a node."""
+        self.nodes = row.nodes or 1
+        self.total = self.here * self.nodes
+        both = say("{starter} and {launcher}", starter=row.starter, launcher=row.launcher)
+        self.fields: dict[str, object] = {
+            "row": launch_words(row),
+            "who": both if row.starter else row.launcher,
+            "launcher": row.launcher,
+            "world": row.world,
+            "nodes": row.nodes,
+            "total": self.total,
+            "idle": count(self.cards - self.here, "GPU"),
+            "meets": row.told.get("meets"),
+        }
+        """What the sentences name."""
+
+    def kinds(self) -> Iterator[str]:
+        """Of its faults, each with its `fields`."""
+        yield from self._gpus()
+        yield from self._world()
+        yield from self._ranks()
+        yield from self._task_gpu()
+        if self.row.launcher == "srun":
+            for call in self.calls:
+                yield from self._trainer(call)
+
+    def _gpus(self) -> Iterator[str]:
+        told = self.row.told
+        words = told.get("devices", "").split(",")
+        listed = [int(word) for word in words if word.strip().isdigit()]
+        highest = max(listed, default=0)
+        gpus = int(told.get("gpus", 0))
+        self.fields |= {"devices": told.get("devices"), "highest": highest, "gpus": count(gpus, "GPU")}
+        programs = {launch.script or launch.module for launch in self.job.launches}
+        if listed and gpus and highest >= gpus:
+            yield "index"
+        elif self.cards and self.here > self.cards:
+            yield "ranks"
+        elif 0 < self.here < self.cards and self._takes_one_gpu() and len(programs) == 1:
+            yield "idle"
+
+    def _takes_one_gpu(self) -> bool:
+        """Whether each process takes one GPU, so that others stay idle; a plain python may use several."""
+        launcher = self.row.launcher
+        if launcher in {"torchrun", "accelerate", "deepspeed"}:
+            return True
+        own = any("set_device(" in text and "DistributedDataParallel" in text for text in self.texts)
+        return own and launcher != "python"
+
+    def _world(self) -> Iterator[str]:
+        """Processes that are started, beside those that the launcher is told of."""
+        fixed = re.fullmatch(r"\d*", self.row.told.get("nodes", ""))  # not elastic: `--nnodes=1:4`
+        if self.row.launcher not in _RENDEZVOUS or not self.here or not fixed:
+            return
+        world = self.row.world or 0
+        if self.total < world:
             yield "missing"
-        elif total > world > 0 and not 0 < cards < here:
+        elif self.total > world > 0 and not 0 < self.cards < self.here:
             yield "apart"
-    own_rank = not texts or any("SLURM_PROCID" in text for text in texts)
-    rank = told.get("node_rank", "" if own_rank or row.launcher != "srun" else row.variables.get("RANK", ""))
-    fields |= {"rank": rank, "meets": told.get("meets")}
-    tasks = total if row.launcher == "srun" else nodes * (row.tasks or 1) if row.starter == "srun" else 1
-    if tasks > 1 and rank.isdigit() and told.get("backend", "static") == "static":
-        yield "same-rank"
-    if nodes > 1 and _LOCAL.fullmatch(told.get("meets", "")):
-        yield "meets"
-    by_place = [text for text in texts if "SLURM_LOCALID" in text and "set_device(" in text]
-    if row.grants.gpus_per_task == 1 and here > 1 and by_place and "device_count" not in "".join(by_place):
-        yield "one-gpu"
-    calls = [call for script in (source.scripts if source is not None else ()) for call in script.calls]
-    for call in calls if row.launcher == "srun" else ():
-        for keyword, number in (("devices", row.ranks_per_node), ("num_nodes", row.nodes)):
-            value = call.keywords.get(keyword) if call.name in _TRAINERS else None
-            wanted = value.value if isinstance(value, Known) and type(value.value) is int else 0
-            if number and wanted > 0 and wanted != number:
-                fields |= {"keyword": keyword, "wanted": wanted}
+
+    def _tasks(self) -> int:
+        """Times that the line is run, on all nodes together."""
+        if self.row.launcher == "srun":
+            return self.total
+        return self.nodes * (self.row.tasks or 1) if self.row.starter == "srun" else 1
+
+    def _rank(self) -> str:
+        """The rank that the line gives to every task, "" where each task finds its own."""
+        told = self.row.told
+        if "node_rank" in told:
+            return told["node_rank"]
+        own = not self.texts or any("SLURM_PROCID" in text for text in self.texts)
+        return self.row.variables.get("RANK", "") if self.row.launcher == "srun" and not own else ""
+
+    def _ranks(self) -> Iterator[str]:
+        told = self.row.told
+        rank = self._rank()
+        self.fields["rank"] = rank
+        static = told.get("backend", "static") == "static"  # others, as c10d, number the nodes themselves
+        if self._tasks() > 1 and rank.isdigit() and static:
+            yield "same-rank"
+        if self.nodes > 1 and _LOCAL.fullmatch(told.get("meets", "")):
+            yield "meets"
+
+    def _task_gpu(self) -> Iterator[str]:
+        """A program that takes the GPU of its local rank, where each task sees one, number 0."""
+        if self.row.grants.gpus_per_task != 1 or self.here <= 1:
+            return
+        by_place = [text for text in self.texts if "SLURM_LOCALID" in text and "set_device(" in text]
+        if by_place and not any("device_count" in text for text in by_place):
+            yield "one-gpu"
+
+    def _trainer(self, call: Call) -> Iterator[str]:
+        """Lightning's Trainer, which is to have as many devices and nodes as srun starts."""
+        if call.name not in _TRAINERS:
+            return
+        started = {"devices": self.row.ranks_per_node, "num_nodes": self.row.nodes}
+        for keyword, number in started.items():
+            value = call.keywords.get(keyword)
+            wanted = value.value if isinstance(value, Known) else None
+            if type(wanted) is not int or wanted <= 0:  # True is none
+                continue
+            if number and wanted != number:
+                self.fields |= {"keyword": keyword, "wanted": wanted}
                 yield "trainer"
