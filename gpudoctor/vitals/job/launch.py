@@ -52,38 +52,53 @@ def inside(outer: FoundLaunch, found: FoundLaunch) -> FoundLaunch:
     return replace(started, on_nodes=outer.on_nodes, grants=grants, told={**outer.told, **found.told})
 
 
+_STARTING = re.compile(r"(?:run|sub|exec|launch|submit)$", re.MULTILINE)
+"""How launchers, and the verbs after their names, end."""
+
+
 def unknown_launcher(words: Sequence[str]) -> str:
     """The name of a launcher that nothing here knows and that is given a Python to start, else ""."""
-    name, verb, *rest = [*(PurePosixPath(word).name for word in words), "", ""]
-    known = name in _LAUNCHERS or name in launcher_tables()["wrappers"] or is_python(name)
-    starts = any(is_python(word) or word in _LAUNCHERS for word in (verb, *rest))
-    verbs = re.search(r"(?:run|sub|exec|launch|submit)$", f"{name}\n{verb}", re.MULTILINE)
-    return name if starts and not known and verbs else ""
+    names = [PurePosixPath(word).name for word in words]
+    if not names:
+        return ""
+    name, *rest = names
+    if name in _LAUNCHERS or name in launcher_tables()["wrappers"] or is_python(name):
+        return ""
+    named_so = any(_STARTING.search(word) for word in names[:2])  # `flux run`, `bsub`
+    starts = any(is_python(word) or word in _LAUNCHERS for word in rest)
+    return name if named_so and starts else ""
+
+
+_DEEPEST = 12
+"""Wrappers in wrappers that are peeled off."""
+_PYTHON_VARIABLES = frozenset({"$PYTHON", "${PYTHON}", "$PYTHON_BIN", "${PYTHON_BIN}", "$PY"})
+"""Variables that scripts keep their Python in, where nothing sets them."""
 
 
 def find_launch(words: Sequence[str], depth: int = 0) -> FoundLaunch | None:
     """The launch that these words start, or None when they start none."""
-    words = list(words)
-    if not words or depth > 12:
+    if not words or depth > _DEEPEST:
         return None
-    name = PurePosixPath(words[0]).name
-    if name in {"$PYTHON", "${PYTHON}", "$PYTHON_BIN", "${PYTHON_BIN}", "$PY"}:
-        name = "python"
-    if is_python(name):
-        return _python(words[1:], depth)
+    first, *rest = words
+    name = PurePosixPath(first).name
+    if is_python(name) or name in _PYTHON_VARIABLES:
+        return _python(rest, depth)
     if name in {"bash", "sh", "zsh", "dash", "ksh"}:
-        return _shell(words[1:])
+        return _shell(rest)
     if name in _LAUNCHERS:
-        return _LAUNCHERS[name](words[1:], depth)
-    if (wrapper := launcher_tables()["wrappers"].get(name)) is not None:
-        found = find_launch(_peeled(wrapper, words[1:]), depth + 1)
-        return replace(found, starter=name) if found and wrapper.get("starts") and not found.starter else found
-    if depth and len(words) == 1 and " " in words[0]:  # ssh hands its words to a shell
-        return FoundLaunch(launcher="bash", shell=words[0])
-    if name.endswith(".py") and (depth or "/" in words[0]):
-        return FoundLaunch(launcher="python", script=words[0], arguments=tuple(words[1:]))
-    if name.endswith((".sh", ".bash", ".sbatch")) and "/" in words[0]:
-        return FoundLaunch(launcher="bash", shell_script=words[0], arguments=tuple(words[1:]))
+        return _LAUNCHERS[name](rest, depth)
+    wrapper = launcher_tables()["wrappers"].get(name)
+    if wrapper is not None:
+        found = find_launch(_peeled(wrapper, rest), depth + 1)
+        if found and wrapper.get("starts") and not found.starter:
+            return replace(found, starter=name)
+        return found
+    if depth and not rest and " " in first:  # ssh hands its words to a shell
+        return FoundLaunch(launcher="bash", shell=first)
+    if name.endswith(".py") and (depth or "/" in first):
+        return FoundLaunch(launcher="python", script=first, arguments=tuple(rest))
+    if name.endswith((".sh", ".bash", ".sbatch")) and "/" in first:
+        return FoundLaunch(launcher="bash", shell_script=first, arguments=tuple(rest))
     return None
 
 
@@ -93,7 +108,8 @@ def _python(words: list[str], depth: int) -> FoundLaunch | None:
         module = options.get("m") or ""
         if module in _MODULE_LAUNCHERS:
             return _MODULE_LAUNCHERS[module](options.rest, depth)
-        if not module or {module, module.split(".")[0]} & set(launcher_tables()["not_training"].split()):
+        other = launcher_tables()["not_training"].split()
+        if not module or module in other or module.split(".")[0] in other:
             return None
         return FoundLaunch(launcher="python", module=module, arguments=tuple(options.rest))
     if options.given("c") or not options.rest:
@@ -108,17 +124,19 @@ def _target(launcher: str, options: Options, rest: Sequence[str], **facts: objec
     """What a launcher starts: `-m module`, a script, or a command of its own."""
     found: FoundLaunch | None
     module = options.get("m", "module")
-    if module is not None and (module or rest):
-        name, words = (module, rest) if module else (rest[0], rest[1:])
-        found = FoundLaunch(launcher=launcher, module=name, arguments=tuple(words))
+    if module:
+        found = FoundLaunch(module=module, arguments=tuple(rest))
     elif not rest:
         return None
+    elif module is not None:  # a flag, and the module's name is the first word
+        found = FoundLaunch(module=rest[0], arguments=tuple(rest[1:]))
     elif is_python(PurePosixPath(rest[0]).name):
-        found = _python(list(rest[1:]), 9)
-        found = replace(found, launcher=launcher) if found else None
+        found = _python(list(rest[1:]), depth=9)
     else:
-        found = FoundLaunch(launcher=launcher, script=rest[0], arguments=tuple(rest[1:]))
-    return replace(found, **facts) if found else None  # type: ignore[arg-type]  # fields of Found by name
+        found = FoundLaunch(script=rest[0], arguments=tuple(rest[1:]))
+    if found is None:
+        return None
+    return replace(found, launcher=launcher, **facts)  # type: ignore[arg-type]  # fields of Found by name
 
 
 def _torchrun(words: list[str], _depth: int) -> FoundLaunch | None:
@@ -146,13 +164,15 @@ def _accelerate(words: list[str], _depth: int) -> FoundLaunch | None:
 
 def _accelerate_launch(words: list[str], _depth: int) -> FoundLaunch | None:
     options = Options(words, "accelerate", "m")
-    total, nodes = options.number("num-processes"), options.number("num-machines")
+    total = options.number("num-processes")
+    nodes = options.number("num-machines")
+    on_one_node = nodes in {None, 0, 1} and not options.given("config-file")
     return _target(
         "accelerate",
         options,
         options.rest,
         nodes=nodes,
-        ranks=total if total is not None and (nodes or 1) == 1 and not options.given("config-file") else None,
+        ranks=total if on_one_node else None,
         total_ranks=total,
         hosts=options.get("config-file") or "",
         told=options.told(),
@@ -161,12 +181,18 @@ def _accelerate_launch(words: list[str], _depth: int) -> FoundLaunch | None:
 
 def _deepspeed(words: list[str], _depth: int) -> FoundLaunch | None:
     options = Options(words, "deepspeed", "module")
-    ranks, nodes = options.number("num-gpus"), options.number("num-nodes")
-    include, hosts = options.get("i", "include"), options.get("H", "hostfile") or ""
-    slots = include.split("@")[0].partition(":")[2] if include else ""
-    if ranks is None and include:
-        ranks = len([item for item in slots.split(",") if item]) or None
-        nodes = nodes or len(include.split("@"))
+    ranks = options.number("num-gpus")
+    nodes = options.number("num-nodes")
+    hosts = options.get("H", "hostfile") or ""
+    told = options.told()
+    include = options.get("i", "include")
+    if include:  # `worker-0:0,1@worker-1:0,1`
+        each = include.split("@")
+        _, _, slots = each[0].partition(":")
+        told["devices"] = slots
+        if ranks is None:
+            ranks = len([slot for slot in slots.split(",") if slot]) or None
+            nodes = nodes or len(each)
     return _target(
         "deepspeed",
         options,
@@ -175,7 +201,7 @@ def _deepspeed(words: list[str], _depth: int) -> FoundLaunch | None:
         nodes=nodes,
         every_gpu=ranks is None and not hosts,
         hosts=hosts,
-        told=options.told() | ({"devices": slots} if include else {}),
+        told=told,
     )
 
 
@@ -200,12 +226,14 @@ def _mpirun(words: list[str], depth: int) -> FoundLaunch | None:
     mca = {"--mca", "-mca", "--gmca", "-gmca"}  # they take two words, which a plain option does not
     plain = [word for at, word in enumerate(words) if not mca.intersection(words[max(0, at - 2) : at + 1])]
     options = Options(plain, "mpirun", "genvall")
-    mapped = re.match(r"ppr:(\d+):node", options.get("map-by") or "")
-    per_node = options.number("npernode", "ppn", "N") or (int(mapped[1]) if mapped else None)
     hosts = (options.get("H", "host", "hosts") or "").split(",")
-    slots = [whole(host.partition(":")[2]) for host in hosts if host]
-    if per_node is None and slots and slots[0]:
-        per_node = slots[0]
+    slots = [whole(host.partition(":")[2]) for host in hosts if host]  # `node1:4,node2:4`
+    mapped = re.match(r"ppr:(\d+):node", options.get("map-by") or "")
+    per_node = options.number("npernode", "ppn", "N") or None
+    if per_node is None and mapped:
+        per_node = int(mapped[1])
+    if per_node is None and slots:
+        per_node = slots[0] or None
     found = find_launch(options.rest, depth + 1)
     mpirun = FoundLaunch(
         launcher="mpirun",
@@ -221,17 +249,22 @@ def _mpirun(words: list[str], depth: int) -> FoundLaunch | None:
 def _docker(words: list[str], depth: int) -> FoundLaunch | None:
     """What runs in a container, with what the container is given; its /dev/shm has 64 MiB unless somebody says more."""
     verb = next((at for at, word in enumerate(words) if word in {"run", "exec"}), None)
-    options = Options(words[verb + 1 :] if verb is not None else [], "docker", stop=False)
-    found = find_launch(options.rest[1:], depth + 1)
-    if found is None or verb is None or words[verb] == "exec":
+    if verb is None:
+        return None
+    options = Options(words[verb + 1 :], "docker", stop=False)
+    _image, *command = options.rest or [""]
+    found = find_launch(command, depth + 1)
+    if found is None or words[verb] == "exec":
         return found
-    shared = options.get("ipc") in {"host", "shareable"} or any("/dev/shm" in word for word in words)
     listed = re.fullmatch(r"\W*device=([\d,]+)\W*", options.get("gpus") or "")
+    gpus = len(listed[1].split(",")) if listed else options.number("gpus")
+    of_host = options.get("ipc") in {"host", "shareable"} or any("/dev/shm" in word for word in words)
+    shared_memory = None if of_host else byte_count(options.get("shm-size") or "64m", binary=True)
     given = Grants(
-        gpus_granted=len(listed[1].split(",")) if listed else options.number("gpus"),
+        gpus_granted=gpus,
         cpus_granted=options.number("cpus"),
         memory_granted=byte_count(options.get("m", "memory") or "", binary=True),
-        shared_memory_granted=None if shared else byte_count(options.get("shm-size") or "64m", binary=True),
+        shared_memory_granted=shared_memory,
     )
     return replace(found, grants=found.grants.over(given))
 
@@ -241,7 +274,8 @@ def _shell(words: list[str]) -> FoundLaunch | None:
     at = 0
     while at < len(words) and words[at].startswith("-"):
         if re.fullmatch(r"-[a-zA-Z]*c", words[at]):
-            return FoundLaunch(launcher="bash", shell=words[at + 1]) if at + 1 < len(words) else None
+            text = words[at + 1 :]
+            return FoundLaunch(launcher="bash", shell=text[0]) if text else None
         at += 2 if words[at] in {"-o", "-O"} else 1
     if at < len(words):
         return FoundLaunch(launcher="bash", shell_script=words[at], arguments=tuple(words[at + 1 :]))
@@ -251,8 +285,9 @@ def _shell(words: list[str]) -> FoundLaunch | None:
 def _peeled(wrapper: Mapping[str, Any], words: list[str]) -> list[str]:
     """The command that a wrapper runs."""
     verbs = wrapper.get("after", "").split()
-    start = next((at + 1 for at, word in enumerate(words) if word in verbs), None if verbs else 0)
-    rest = [] if start is None else Options(words[start:], wrapper.get("valued", ""), stop=False).rest
+    if verbs:  # `conda run python`, `uv run python`: nothing else that they do starts a program
+        words = list(dropwhile(lambda word: word not in verbs, words))[1:]
+    rest = Options(words, wrapper.get("valued", ""), stop=False).rest
     rest = rest[wrapper.get("operands", 0) :]
     return list(dropwhile(re.compile(r"[A-Za-z_]\w*=").match, rest))  # `env A=1 python`
 

@@ -45,62 +45,92 @@ def read_manifest(text: str, path: str) -> list[Container]:
         raise Unavailable("{path}: {error}", path=path, error=error) from error
     found: list[Container] = []
     for document in documents:
-        found += _sky(document, path) if _pair(document, "run") else _services(document)
-        nodes, ranks = _replicas(document)
-        kind = _said(_pair(document, "kind"))
-        base = Grants(nodes=nodes)
-        pods = (node for node in _nodes(document) if _items(node, "containers"))
-        found += [
-            _container(item, pod, path, base, ranks, kind if kind in _OPERATORS else "")
-            for pod in pods
-            for item in _items(pod, "containers")
-            if item.pairs is not None
-        ]
+        if _pair(document, "run"):
+            found.append(_sky(document, path))
+        else:
+            found += _services(document)
+        found += _pods(document, path)
     return found
 
 
-def _sky(document: ConfigNode, path: str) -> Iterator[Container]:
+def _pods(document: ConfigNode, path: str) -> Iterator[Container]:
+    """Containers of Kubernetes: whatever has a list of them is a pod, or a template of pods."""
+    nodes, ranks = _replicas(document)
+    base = Grants(nodes=nodes, ranks_per_node=ranks)
+    kind = _said(_pair(document, "kind"))
+    starter = kind if kind in _OPERATORS else ""
+    for node in _nodes(document):
+        for item in _items(node, "containers"):
+            if item.pairs is not None:
+                yield _container(item, node, path, base, starter)
+
+
+def _sky(document: ConfigNode, path: str) -> Container:
     """SkyPilot's task: its commands run on each node."""
-    run, nodes = _pair(document, "run"), _whole(_pair(document, "num_nodes")) or 1
+    run = _pair(document, "run")
+    nodes = _whole(_pair(document, "num_nodes")) or 1
     card = _pair(document, "resources", "accelerators")
-    name = card.node.pairs[0].name if card and card.node.pairs else _said(card)
+    if card is not None and card.node.pairs:  # `{A100: 8}`
+        name = card.node.pairs[0].name
+    else:  # `A100:8`
+        name = _said(card)
     gpus = (gres_gpus(name) or 1) if name else None
     origin = say("accelerators: {name} in {path}", name=name, path=path) if gpus else ""
     line = run.line if run else 1
     own = (("SKYPILOT_NUM_NODES", str(nodes), line), ("SKYPILOT_NUM_GPUS_PER_NODE", str(gpus or 0), line))
-    grants = Grants(gpus_granted=gpus, gpus_origin=origin, nodes=nodes)
-    words = ("bash", "-c", _said(run))
-    yield Container(words=words, line=line, grants=grants, variables=_variables(document, "envs") + own, starter="sky")
+    return Container(
+        words=("bash", "-c", _said(run)),
+        line=line,
+        grants=Grants(gpus_granted=gpus, gpus_origin=origin, nodes=nodes),
+        variables=_variables(document, "envs") + own,
+        starter="sky",
+    )
+
+
+_DOCKER_OPTIONS = {"shm-size": "shm_size", "ipc": "ipc", "memory": "mem_limit"}
+"""Option of `docker run` to the key of a compose file that means the same."""
 
 
 def _services(document: ConfigNode) -> Iterator[Container]:
     """Services of a compose file, as `docker run` would start them."""
     for service in _pairs(document, "services"):
-        item, command = service.node, _pair(service.node, "command")
-        reserved = _pair(item, "deploy", "resources", "reservations", "devices")
-        device = reserved.node.items[0] if reserved and reserved.node.items else None
-        listed = len(_items(device, "device_ids")) if device else 0
-        options = {"shm-size": "shm_size", "ipc": "ipc", "memory": "mem_limit"}
-        said = {option: _said(_pair(item, key)) for option, key in options.items()}
-        said["gpus"] = _said(_pair(device, "count")) or str(listed or "")
-        words = [f"--{option}={value}" for option, value in said.items() if value]
+        item = service.node
+        options = {option: _said(_pair(item, key)) for option, key in _DOCKER_OPTIONS.items()}
+        options["gpus"] = _reserved_gpus(item)
+        words = [f"--{option}={value}" for option, value in options.items() if value]
         words += [f"--volume={_said(mount)}" for mount in _items(item, "volumes")]
-        run = [_said(word) for word in command.node.items or [command.node]] if command else []
+        command = _pair(item, "command")
+        run = _words(command)
+        if len(run) == 1:
+            run = ["bash", "-c", run[0]]
         yield Container(
-            words=("docker", "run", *words, "image", *(run if len(run) != 1 else ("bash", "-c", run[0]))),
+            words=("docker", "run", *words, "image", *run),
             line=command.line if command else service.line,
             grants=Grants(),
             variables=_variables(item, "environment"),
         )
 
 
+def _reserved_gpus(service: ConfigNode) -> str:
+    """The number of GPUs that a service reserves, by a count or by their names; "" for none."""
+    devices = _pair(service, "deploy", "resources", "reservations", "devices")
+    if devices is None or not devices.node.items:
+        return ""
+    device = devices.node.items[0]
+    listed = _items(device, "device_ids")
+    return _said(_pair(device, "count")) or str(len(listed) or "")
+
+
 def _variables(item: ConfigNode, name: str) -> tuple[tuple[str, str, int], ...]:
     """Plain variables, `N: V`, `N=V` or `{name: N, value: V}`."""
     found = [(pair.name, _said(pair), pair.line) for pair in _pairs(item, name)]
     for entry in _items(item, name):
-        value, (key, sign, text) = _pair(entry, "value"), _said(entry).partition("=")
-        if value is not None or sign:
-            found.append((_said(_pair(entry, "name")) or key, _said(value) or text, (value or entry).line))
+        key, sign, text = _said(entry).partition("=")
+        value = _pair(entry, "value")
+        if value is not None:
+            found.append((_said(_pair(entry, "name")), _said(value), value.line))
+        elif sign:
+            found.append((key, text, entry.line))
     return tuple(found)
 
 
@@ -110,17 +140,20 @@ def _nodes(document: ConfigNode) -> Iterator[ConfigNode]:
     seen: set[int] = set()
     while queue and len(seen) < _MOST_NODES:
         node = queue.popleft()
-        if id(node) not in seen:
-            seen.add(id(node))
-            yield node
-            queue.extend([pair.node for pair in node.pairs or ()] + (node.items or []))
+        if id(node) in seen:
+            continue
+        seen.add(id(node))
+        yield node
+        queue.extend(pair.node for pair in node.pairs or ())
+        queue.extend(node.items or ())
 
 
 def _pair(node: ConfigNode | None, *names: str) -> ConfigPair | None:
     """The pair at a path of names."""
     pair: ConfigPair | None = None
     for name in names:
-        pair = next((pair for pair in (node.pairs if node else None) or () if pair.name == name), None)
+        pairs = (node.pairs if node else None) or ()
+        pair = next((pair for pair in pairs if pair.name == name), None)
         node = pair.node if pair else None
     return pair
 
@@ -138,29 +171,37 @@ def _items(node: ConfigNode, name: str) -> list[ConfigNode]:
 
 def _said(node: ConfigNode | ConfigPair | None) -> str:
     """A plain value as text; "" for all else."""
-    value = node.node.value if isinstance(node, ConfigPair) else node.value if node else None
+    if isinstance(node, ConfigPair):
+        node = node.node
+    value = node.value if node else None
     return "" if value is None or isinstance(value, bool) else str(value)
 
 
-def _container(
-    item: ConfigNode, pod: ConfigNode, path: str, base: Grants, ranks: int | None, starter: str
-) -> Container:
-    command, args = _pair(item, "command"), _pair(item, "args")
-    limits = {pair.name: pair for kind in ("requests", "limits") for pair in _pairs(item, "resources", kind)}
-    gpus = next((_whole(pair) for name, pair in limits.items() if re.match(r"nvidia\.com/(gpu|mig-)", name)), None)
-    cpus = re.fullmatch(r"(\d{1,6}(?:\.\d{1,4})?)(m?)", _said(limits.get("cpu")))
+def _words(pair: ConfigPair | None) -> list[str]:
+    """A list of words, or one plain value."""
+    if pair is None:
+        return []
+    return [_said(word) for word in pair.node.items or [pair.node]]
+
+
+def _container(item: ConfigNode, pod: ConfigNode, path: str, base: Grants, starter: str) -> Container:
+    requests = {pair.name: pair for pair in _pairs(item, "resources", "requests")}
+    limits = requests | {pair.name: pair for pair in _pairs(item, "resources", "limits")}
+    asked = (_whole(pair) for name, pair in limits.items() if re.match(r"nvidia\.com/(gpu|mig-)", name))
+    gpus = next(asked, None)
     grants = Grants(
         gpus_granted=gpus,
         gpus_origin=say("nvidia.com/gpu in {path}", path=path) if gpus is not None else "",
-        ranks_per_node=ranks,
-        cpus_granted=float(cpus[1]) / (1000 if cpus[2] else 1) if cpus else None,
+        cpus_granted=_cpus(_said(limits.get("cpu"))),
         memory_granted=byte_count(_said(limits.get("memory")), binary=False),
         shared_memory_granted=_shared_memory(item, pod) if gpus else None,
     )
-    words = [_said(word) for pair in (command, args) if pair for word in pair.node.items or [pair.node]]
-    first = command or args
+    command = _pair(item, "command")
+    arguments = _pair(item, "args")
+    first = command or arguments
+    words = _words(command) + _words(arguments)
     return Container(
-        words=tuple(filter(None, words)),
+        words=tuple(word for word in words if word),
         line=first.line if first else 1,
         grants=grants.over(base),
         variables=_variables(item, "env"),
@@ -168,30 +209,41 @@ def _container(
     )
 
 
+def _cpus(text: str) -> float | None:
+    """CPUs of `8`, `7.5` or `7500m`, thousandths."""
+    match = re.fullmatch(r"(\d{1,6}(?:\.\d{1,4})?)(m?)", text)
+    if match is None:
+        return None
+    return float(match[1]) / (1000 if match[2] else 1)
+
+
+_OWN_SHARED_MEMORY = 64 << 20
+"""Bytes of a container's /dev/shm where nothing is mounted there: the default of containerd and of Docker."""
+
+
 def _shared_memory(item: ConfigNode, pod: ConfigNode) -> int | None:
-    """Bytes of /dev/shm: the limit of what is mounted there, 64 MiB of the container's own; None: not limited."""
-    mounts = [_said(_pair(mount, "name")) for mount in _items(item, "volumeMounts")
-              if _said(_pair(mount, "mountPath")).rstrip("/") in {"/dev/shm", "/dev"}]  # fmt: skip
-    shared = (pair := _pair(pod, "hostIPC")) is not None and pair.node.value is True
+    """Bytes of /dev/shm: the limit of what is mounted there, else of the container's own; None: not limited."""
+    mounts: list[str] = []
+    for mount in _items(item, "volumeMounts"):
+        if _said(_pair(mount, "mountPath")).rstrip("/") in {"/dev/shm", "/dev"}:
+            mounts.append(_said(_pair(mount, "name")))
     if not mounts:
-        return None if shared else 64 << 20
-    volumes = (volume for volume in _items(pod, "volumes") if _said(_pair(volume, "name")) in mounts)
-    return next((byte_count(_said(_pair(one, "emptyDir", "sizeLimit")), binary=False) for one in volumes), None)
+        host = _pair(pod, "hostIPC")
+        shared = host is not None and host.node.value is True
+        return None if shared else _OWN_SHARED_MEMORY
+    for volume in _items(pod, "volumes"):
+        if _said(_pair(volume, "name")) in mounts:
+            return byte_count(_said(_pair(volume, "emptyDir", "sizeLimit")), binary=False)
+    return None
+
+
+_REPLICAS = ("pytorchReplicaSpecs", "mpiReplicaSpecs", "xgbReplicaSpecs", "tfReplicaSpecs")
 
 
 def _replicas(document: ConfigNode) -> tuple[int | None, int | None]:
     """Nodes of a training operator's job, and ranks a node when it says them."""
-    spec, ranks = _pair(document, "spec"), _whole(_pair(document, "spec", "nprocPerNode"))
-    counts = [
-        _whole(_pair(replica.node, "replicas")) or 1
-        for key in ("pytorchReplicaSpecs", "mpiReplicaSpecs", "xgbReplicaSpecs", "tfReplicaSpecs")
-        for replica in _pairs(document, "spec", key)
-        if replica.node.pairs is not None and replica.name != "Launcher"
-    ]
-    counts += [
-        (_whole(_pair(job, "replicas")) or 1) * (_whole(_pair(job, "template", "spec", "parallelism")) or 1)
-        for job in _items(spec.node, "replicatedJobs")
-    ] if spec else []  # fmt: skip
+    ranks = _whole(_pair(document, "spec", "nprocPerNode"))
+    counts = _replica_counts(document)
     if counts:
         return sum(counts), ranks
     trainer = _pair(document, "spec", "trainer")
@@ -200,6 +252,21 @@ def _replicas(document: ConfigNode) -> tuple[int | None, int | None]:
     if _pair(document, "spec", "template") and _said(_pair(document, "kind")) == "Job":
         return _whole(_pair(document, "spec", "parallelism")) or 1, ranks
     return None, ranks
+
+
+def _replica_counts(document: ConfigNode) -> list[int]:
+    """Pods of each kind of replica, and of each job of a JobSet; MPI's launcher trains nothing."""
+    counts: list[int] = []
+    for key in _REPLICAS:
+        for replica in _pairs(document, "spec", key):
+            if replica.node.pairs is not None and replica.name != "Launcher":
+                counts.append(_whole(_pair(replica.node, "replicas")) or 1)
+    spec = _pair(document, "spec")
+    for job in _items(spec.node, "replicatedJobs") if spec else ():
+        jobs = _whole(_pair(job, "replicas")) or 1
+        pods = _whole(_pair(job, "template", "spec", "parallelism")) or 1
+        counts.append(jobs * pods)
+    return counts
 
 
 def _whole(pair: ConfigPair | None) -> int | None:

@@ -18,8 +18,10 @@ def launcher_tables() -> dict[str, Any]:
     """The tables of `launchers.toml`."""
     with open(os.path.join(os.path.dirname(__file__), "launchers.toml"), encoding="utf-8") as stream:
         found = load_toml(stream.read())
-    wrappers = found["wrappers"].items()
-    return {**found, "wrappers": {name: row for names, row in wrappers for name in names.split()}}
+    wrappers: dict[str, Any] = {}
+    for names, row in found["wrappers"].items():
+        wrappers |= dict.fromkeys(names.split(), row)
+    return {**found, "wrappers": wrappers}
 
 
 def is_python(name: str) -> bool:
@@ -31,7 +33,8 @@ class Options:
     """Options before the first word that is none, as a launcher's own parser would take them."""
 
     def __init__(self, words: Sequence[str], valued: str = "", flags: str = "", stop: bool = True) -> None:
-        tables, self._launcher = launcher_tables(), valued
+        tables = launcher_tables()
+        self._launcher = valued
         self.values: dict[str, str] = {}
         self.rest: list[str] = []
         with_value = set(tables["valued"].get(valued, valued).split())
@@ -46,19 +49,27 @@ class Options:
                 break
             key, equals, value = word.partition("=")
             bare = key.lstrip("-")
+            name = bare.replace("_", "-")
             at += 1
             if equals:
-                self.values[bare.replace("_", "-")] = value
+                self.values[name] = value
             elif self._takes(word, bare, with_value, without, words[at : at + 1]):
-                self.values[bare.replace("_", "-")] = words[at] if at < len(words) else ""
+                self.values[name] = words[at] if at < len(words) else ""
                 at += 1
-            elif not word.startswith("--") and len(word) > 2 and word[1] in with_value and word[1:] not in without:
+            elif self._joined(word, with_value, without):
                 self.values[word[1]] = word[2:]
             else:
-                self.values[bare.replace("_", "-")] = ""
+                self.values[name] = ""
             if stop and bare == "m":
                 break
         self.rest = list(words[at:])
+
+    @staticmethod
+    def _joined(word: str, valued: set[str], flags: set[str]) -> bool:
+        """Whether a short option and its value are one word: `-n8`."""
+        if word.startswith("--") or len(word) <= 2:
+            return False
+        return word[1] in valued and word[1:] not in flags
 
     @staticmethod
     def _takes(word: str, bare: str, valued: set[str], flags: set[str], following: Sequence[str]) -> bool:

@@ -18,25 +18,33 @@ def slurm_options(text: str) -> tuple[dict[str, str], list[tuple[int, str]]]:
     """Options of the `#SBATCH` lines by long name, a flag as ""; lines below the first command, which are not read."""
     found: dict[str, str] = {}
     ignored: list[tuple[int, str]] = []
-    names = launcher_tables()["slurm"]["short"].split()
-    short, began = dict(zip(names[::2], names[1::2], strict=True)), False
+    began = False
     for number, line in enumerate(text.splitlines(), 1):
-        began = began or (not line.lstrip().startswith("#") and line.strip() != "")
-        if not line.startswith("#SBATCH"):
-            continue
-        if began:
-            ignored.append((number, line.strip()))
-            continue
-        line = line.removeprefix("#SBATCH")
-        try:
-            words = shlex.split(line[: JOB_LINE.most], comments=True)
-        except ValueError:
-            words = line.split()
-        while words and words[0].startswith("-"):
-            options = Options(words, " ".join(short), stop=False)
-            found |= {short.get(name, name): value for name, value in options.values.items()}
-            words = options.rest
+        if line.startswith("#SBATCH"):
+            if began:
+                ignored.append((number, line.strip()))
+            else:
+                found |= _directive(line.removeprefix("#SBATCH"))
+        elif line.strip() and not line.lstrip().startswith("#"):
+            began = True
     return found, ignored
+
+
+def _directive(line: str) -> dict[str, str]:
+    """Options of one line, by long name."""
+    names = launcher_tables()["slurm"]["short"].split()
+    short = dict(zip(names[::2], names[1::2], strict=True))
+    try:
+        words = shlex.split(line[: JOB_LINE.most], comments=True)
+    except ValueError:
+        words = line.split()
+    found: dict[str, str] = {}
+    while words and words[0].startswith("-"):
+        options = Options(words, " ".join(short), stop=False)
+        for name, value in options.values.items():
+            found[short.get(name, name)] = value
+        words = options.rest
+    return found
 
 
 def slurm_grants(options: Mapping[str, str], path: str) -> Grants:
@@ -73,16 +81,19 @@ def pbs_grants(text: str, path: str) -> Grants:
     """What `#PBS -l select=2:ncpus=32:ngpus=4` or `-l nodes=2:ppn=32:gpus=4` asks for, on one node."""
     lines = re.findall(r"(?m)^#PBS\s+-l\s+(\S.*)", text[: JOB_LINE.most])
     asked = dict(re.findall(r"\b(\w+)=([\w.]+(?::\d\d)*)", " ".join(lines)))
-    names = {"nodes": "select nodes", "gpus": "ngpus gpus", "cpus": "ncpus ppn", "ranks": "mpiprocs"}
-    found = {
-        name: whole(next((asked[key] for key in keys.split() if key in asked), None)) for name, keys in names.items()
-    }
-    gpus, cpus = found["gpus"], found["cpus"]
+
+    def number(*names: str) -> int | None:
+        """PBS Professional's name, and Torque's."""
+        return whole(next((asked[name] for name in names if name in asked), None))
+
+    gpus = number("ngpus", "gpus")
+    cpus = number("ncpus", "ppn")
+    origin = say("{origin} in {path}", origin=f"#PBS -l ngpus={gpus}", path=path)
     return Grants(
         gpus_granted=gpus,
-        gpus_origin=say("{origin} in {path}", origin=f"#PBS -l ngpus={gpus}", path=path) if gpus is not None else "",
-        ranks_per_node=found["ranks"],
-        nodes=found["nodes"],
+        gpus_origin=origin if gpus is not None else "",
+        ranks_per_node=number("mpiprocs"),
+        nodes=number("select", "nodes"),
         cpus_granted=float(cpus) if cpus else None,
         memory_granted=byte_count(asked.get("mem", ""), binary=True),
         time_limit=slurm_seconds(asked.get("walltime", "")),
@@ -107,17 +118,22 @@ def gres_gpus(text: str) -> int | None:
 
 def _slurm_gpus(options: Mapping[str, str], nodes: int, tasks: int | None) -> tuple[int | None, str]:
     """GPUs on one node and the option that says so."""
-    if "gpus-per-node" in options:
-        return gres_gpus(options["gpus-per-node"]), f"--gpus-per-node={options['gpus-per-node']}"
-    if "gpu" in options.get("gres", ""):
-        return gres_gpus(options["gres"]), f"--gres={options['gres']}"
-    if "gpus-per-task" in options:
-        each = gres_gpus(options["gpus-per-task"])
-        count = each * (tasks or 1) if each is not None else None
-        return count, f"--gpus-per-task={options['gpus-per-task']}"
-    if "gpus" in options:
-        every = gres_gpus(options["gpus"])
-        return (max(1, every // nodes) if every else every), f"--gpus={options['gpus']}"
+    on_node = options.get("gpus-per-node")
+    if on_node is not None:
+        return gres_gpus(on_node), f"--gpus-per-node={on_node}"
+    generic = options.get("gres", "")
+    if "gpu" in generic:
+        return gres_gpus(generic), f"--gres={generic}"
+    of_task = options.get("gpus-per-task")
+    if of_task is not None:
+        each = gres_gpus(of_task)
+        on_all = None if each is None else each * (tasks or 1)
+        return on_all, f"--gpus-per-task={of_task}"
+    of_job = options.get("gpus")
+    if of_job is not None:
+        every = gres_gpus(of_job)
+        share = max(1, every // nodes) if every else every
+        return share, f"--gpus={of_job}"
     return None, ""
 
 
@@ -149,20 +165,26 @@ def granted_here(profile: Profile, environment: Mapping[str, str]) -> Grants:
 
 
 def _slurm_here(environment: Mapping[str, str]) -> Grants:
-    named = {
-        option: next((name for name in names.split() if environment.get(name)), "")
-        for option, names in launcher_tables()["slurm"]["given"].items()
-    }
-    options = {option: environment[name] for option, name in named.items() if name}
-    origin = named["gpus-per-node"]
+    options: dict[str, str] = {}
+    origin = ""
+    for option, names in launcher_tables()["slurm"]["given"].items():
+        name = next((name for name in names.split() if environment.get(name)), "")
+        if name:
+            options[option] = environment[name]
+        if option == "gpus-per-node":
+            origin = name
     grants = slurm_grants(options, "")
-    start, end = (whole(environment.get(f"SLURM_JOB_{name}_TIME")) for name in ("START", "END"))
+    start = whole(environment.get("SLURM_JOB_START_TIME"))
+    end = whole(environment.get("SLURM_JOB_END_TIME"))
+    limit = None
+    if start is not None and end is not None and end > start:
+        limit = end - start
     # one task that holds several GPUs starts the ranks itself, with torchrun or the like
     one = grants.ranks_per_node == 1 and (grants.gpus_granted or 0) > 1
     return replace(
         grants,
         gpus_origin=origin if grants.gpus_granted is not None else "",
         ranks_per_node=None if one else grants.ranks_per_node,
-        time_limit=end - start if start is not None and end is not None and end > start else None,
+        time_limit=limit,
         preemptible=True if whole(environment.get("SLURM_RESTART_COUNT")) else None,
     )

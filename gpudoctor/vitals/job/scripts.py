@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from os import PathLike, fspath
 from pathlib import Path
-from typing import cast
+from typing import NamedTuple
 
 from gpudoctor.lang import say
 from gpudoctor.model import Unavailable
@@ -27,9 +27,12 @@ _HERE = re.compile(r"^(?:`pwd`|\$\(pwd\)|\$\{?(?:PWD|SLURM_SUBMIT_DIR)\}?)/+")
 """Ways to write the folder that the job is submitted from, in front of a script."""
 _ELSEWHERE = frozenset({"", "ssh", "ray", "sky", "Job"})
 """Starters whose plain python is no rank."""
+_EACH_ALONE = frozenset({"", "srun", "mpirun", "sky", "Job"})
+"""Starters under which a torchrun that is told no nodes is a group of its own on each node."""
 _OF_A_TASK = ("SLURM_PROCID", "SLURM_LOCALID", "SLURM_NODEID")
 """0 in the batch script itself, whatever a task will have."""
 _AGAIN = 8
+"""Times that one shell script is followed: a loop over seeds or folds launches the same each time."""
 _DEEPEST = 3
 """Shell scripts that call shell scripts, followed so far."""
 
@@ -42,13 +45,15 @@ def job_environment(job_script: str | PathLike[str], base: Environment) -> Envir
     """
     variables = dict(base.variables)
     exports = dict(base.exports)
-    for name, value, path, line in read_script(Path(fspath(job_script)), base.variables).exports:
-        if value is None or (value := _known(name, value)) is None:
+    script = read_script(Path(fspath(job_script)), base.variables)
+    for name, value, path, line in script.exports:
+        known = None if value is None else _known(name, value)
+        if known is None:
             variables.pop(name, None)
             exports.pop(name, None)
-            continue
-        variables[name] = mask_value(name, value)
-        exports[name] = (path, line)
+        else:
+            variables[name] = mask_value(name, known)
+            exports[name] = (path, line)
     return replace(base, variables=variables, exports=exports)
 
 
@@ -88,10 +93,13 @@ class JobScript:
     """
 
     def __init__(self, grants: Grants, path: Path | None = None, text: str = "") -> None:
-        self.grants, self.text, self.profile = grants, text, cast("Profile | None", None)
+        self.grants = grants
+        self.text = text
+        self.profile: Profile | None = None
         self.path = str(path) if path else ""
         self._folder = path.parent if path else Path()
         self._scripts: Counter[str] = Counter()
+        """How often each shell script was followed, by its name."""
         self._variables: dict[str, str | None] = {}
         # name, value (None when it is unset), file and 1-based line
         self.exports: list[tuple[str, str | None, str, int]] = []
@@ -104,8 +112,10 @@ class JobScript:
         options, self.ignored = slurm_options(self.text)
         self.grants = slurm_grants(options, self.path).over(pbs_grants(self.text, self.path))
         self.profile = Profile.SLURM if options else None
-        batch = dict.fromkeys(_OF_A_TASK, "0") if options else {}
-        for line in read_lines(self.text, {**environment, **_scheduler_variables(self.grants), **batch}):
+        known = {**environment, **_scheduler_variables(self.grants)}
+        if options:
+            known |= dict.fromkeys(_OF_A_TASK, "0")
+        for line in read_lines(self.text, known):
             self.take(line)
         if any("srun" in (launch.launcher, launch.starter) for launch in self.launches):
             self.profile = Profile.SLURM
@@ -117,19 +127,23 @@ class JobScript:
         for container in containers:
             self.grants = self.grants.over(container.grants)
         for container in containers:
-            given = {name: value for name, value, _ in container.variables}
-            line = ShellCommand(
-                words=container.words, line=container.line, text=" ".join(container.words), inherited=given
-            )
             self.export(container.variables, self.path)
+            line = ShellCommand(
+                words=container.words,
+                line=container.line,
+                text=" ".join(container.words),
+                inherited={name: value for name, value, _ in container.variables},
+            )
             own = container.grants
-            self.take(line, outer=FoundLaunch(starter=container.starter, on_nodes=own.nodes, grants=own))
+            pod = FoundLaunch(starter=container.starter, on_nodes=own.nodes, grants=own)
+            self.take(line, outer=pod)
 
     def export(self, rows: Iterable[tuple[str, str | None, int]], path: str, *, lasting: bool = True) -> None:
         """Variables that the training will have, the `lasting` ones every later launch, too."""
         for name, value, line in rows:
             self.exports.append((name, value, path, line))
-            self._variables |= {name: value} if lasting else {}
+            if lasting:
+                self._variables[name] = value
 
     def take(
         self, line: ShellCommand, path: str | None = None, depth: int = 0, outer: FoundLaunch | None = None
@@ -137,18 +151,18 @@ class JobScript:
         """One command, which stands in this script or in the one at `path`, started by the command `outer`."""
         path = path or self.path
         if not line.conditional:
-            self.export([(name, value, line.line) for name, value in line.exported.items()], path)
-            self.export([(name, None, line.line) for name in line.unset], path)
+            exported = [(name, value, line.line) for name, value in line.exported.items()]
+            unset = [(name, None, line.line) for name in line.unset]
+            self.export(exported, path)
+            self.export(unset, path)
         found = find_launch(line.words)
         if found is None:
-            name = "" if line.conditional else unknown_launcher(line.words)
-            if name:
-                text = "{path}, line {line}: gpudoctor does not know the launcher {name}, and skips it"
-                self.skipped.append(say(text, path=path, line=line.line, name=name))
+            self._skip(line, path)
             return
         given = dict(line.assigned)
-        if "env" in line.words[:3]:
-            given |= dict(word.split("=", 1) for word in line.words if re.match(r"[A-Z_][A-Z0-9_]*=", word))
+        if "env" in line.words[:3]:  # `env A=1 python`, and the same under srun or a wrapper
+            assigned = [word for word in line.words if re.match(r"[A-Z_][A-Z0-9_]*=", word)]
+            given |= dict(word.split("=", 1) for word in assigned)
         if not line.conditional:
             self.export([(name, value, line.line) for name, value in given.items()], path, lasting=False)
         if outer is not None:
@@ -157,6 +171,13 @@ class JobScript:
             self.launches.append(self._row(found, line, path, given))
         elif depth < _DEEPEST:
             self._follow(found, line, path, depth + 1)
+
+    def _skip(self, line: ShellCommand, path: str) -> None:
+        """Tell of a command that looks as if it started a training, by a launcher that is not known."""
+        name = unknown_launcher(line.words)
+        if name and not line.conditional:
+            text = "{path}, line {line}: gpudoctor does not know the launcher {name}, and skips it"
+            self.skipped.append(say(text, path=path, line=line.line, name=name))
 
     def _follow(self, found: FoundLaunch, line: ShellCommand, path: str, depth: int) -> None:
         """What `bash -c "..."` starts (told at the line that holds it), or a shell script beside this one.
@@ -169,57 +190,61 @@ class JobScript:
         self._scripts[name] += 1
         if self._scripts.total() > JOB_FOLLOWED.most:
             raise Unavailable("it has {words}", words=JOB_FOLLOWED.words)
-        script = next((place for place in (self._folder / name, Path(name)) if name and os.path.isfile(place)), None)
-        with suppress(Unavailable):
-            text = _text(script) if script else text
+        script = _first_file(self._folder / name, Path(name)) if name else None
+        if script is not None:
+            path = str(script)
+            with suppress(Unavailable):
+                text = _text(script)
         known = _scheduler_variables(self.grants) | dict(line.inherited)
         if found.starter:  # each task has its own
-            known = {name: value for name, value in known.items() if name not in _OF_A_TASK}
+            for variable in _OF_A_TASK:
+                known.pop(variable, None)
         for inner in read_lines(text, known):
-            inner = inner if script else replace(inner, line=line.line)
-            self.take(inner, str(script) if script else path, depth, found)
+            if script is None:
+                inner = replace(inner, line=line.line)
+            self.take(inner, path, depth, found)
 
     def _row(self, found: FoundLaunch, line: ShellCommand, path: str, given: dict[str, str]) -> Launch:
         """The launch with what the scheduler and its container leave to it."""
-        grants, job = found.grants.over(self.grants), self.grants
-        rows = [(name, _known(name, value)) for name, value in (self._variables | given).items() if value is not None]
-        variables = {name: mask_value(name, value) for name, value in rows if value is not None}
-        told = dict(found.told)
-        if "CUDA_VISIBLE_DEVICES" in variables:
-            told.setdefault("devices", variables["CUDA_VISIBLE_DEVICES"])
-        told.setdefault("meets", ":".join(filter(None, (told.pop("address", ""), told.pop("port", "")))))
-        told["meets"] = told["meets"] or variables.get("MASTER_ADDR", "")
-        visible = entries(told["devices"]) if "devices" in told else None
-        stepped = found.starter == "srun"
-        meant, ranks, slots = found.nodes, found.ranks, grants.gpus_granted
+        grants = found.grants.over(self.grants)
+        variables = self._of_launch(given)
+        told = _told(found, variables)
+        size = _Size(found.nodes, found.ranks, grants.gpus_granted)
         if found.hosts:
-            meant, ranks, slots = _hosts(found, self._folder, slots)
-        cards = min((one for one in (slots, visible) if one is not None), default=None)
-        if slots:
-            told["gpus"] = str(slots)
-        self.grants = job.over(Grants(shared_memory_granted=grants.shared_memory_granted))
-        launcher, starter, tasks = found.launcher, found.starter, found.tasks
-        nodes = found.on_nodes or (job.nodes if starter in {"srun", "mpirun"} else None) or meant
-        if not starter and job.nodes and self.profile is Profile.SLURM and launcher in {"torchrun", "accelerate"}:
-            nodes = 1  # the batch script runs on the first node alone
-        if tasks is None and found.total_tasks:
-            tasks = max(1, found.total_tasks // (nodes or 1))
-        if tasks is None and stepped:
-            tasks = job.ranks_per_node or (1 if job.nodes else None)
-        cpus, total = grants.cpus_granted, found.total_ranks
-        if stepped and grants.cpus_per_task:
+            size = _hosts(found, self._folder, size.gpus)
+        if size.gpus:
+            told["gpus"] = str(size.gpus)
+        visible = entries(told["devices"]) if "devices" in told else None
+        cards = min((number for number in (size.gpus, visible) if number is not None), default=None)
+        self.grants = self.grants.over(Grants(shared_memory_granted=grants.shared_memory_granted))
+
+        launcher, starter = found.launcher, found.starter
+        nodes = self._nodes(found, size.nodes)
+        tasks = self._tasks(found, nodes)
+        cpus = grants.cpus_granted
+        if starter == "srun" and grants.cpus_per_task:
             # Slurm 22.05 and later: srun does not take it over from sbatch
-            handed = found.grants.cpus_per_task or whole(variables.get("SRUN_CPUS_PER_TASK"))
-            cpus = float((handed or 1) * (tasks or 1))
+            handed = found.grants.cpus_per_task
+            if not handed:
+                handed = whole(variables.get("SRUN_CPUS_PER_TASK")) or 1
+            cpus = float(handed * (tasks or 1))
+        ranks = size.ranks
+        total = found.total_ranks
         if launcher == "python" and starter not in _ELSEWHERE:  # a rank of its starter
-            launcher, starter, ranks, tasks, total = starter, "", tasks, 1, found.total_tasks
+            launcher, starter = starter, ""
+            ranks, tasks = tasks, 1
+            total = found.total_tasks
             told["processes"] = told.get("tasks", "")
         elif ranks is None and found.every_gpu:
             ranks = cards
-        elif ranks is None and found.total_ranks is not None:
-            ranks = max(1, found.total_ranks // (nodes or 1))
-        alone = launcher == "torchrun" and starter in {"", "srun", "mpirun", "sky", "Job"} and "nodes" not in told
-        size = meant or (1 if alone else nodes)
+        elif ranks is None and total is not None:
+            ranks = max(1, total // (nodes or 1))
+
+        alone = launcher == "torchrun" and starter in _EACH_ALONE and "nodes" not in told
+        nodes_of_world = size.nodes or (1 if alone else nodes)
+        world = total
+        if not world and ranks and nodes_of_world and launcher != "python":
+            world = ranks * nodes_of_world
         return Launch(
             launcher=launcher,
             script=_HERE.sub("", found.script) if found.script else None,
@@ -232,25 +257,80 @@ class JobScript:
             text=mask_text(" ".join(line.text.split())),
             starter=starter,
             tasks=tasks,
-            world=total or (ranks * size if ranks and size and launcher != "python" else None),
+            world=world or None,
             grants=replace(grants, gpus_granted=cards, cpus_granted=cpus),
             told=told,
             variables=variables,
         )
 
+    def _of_launch(self, given: Mapping[str, str]) -> dict[str, str]:
+        """Variables that a launch gets, as far as they are known; secrets masked."""
+        variables: dict[str, str] = {}
+        for name, value in (self._variables | dict(given)).items():
+            known = None if value is None else _known(name, value)
+            if known is not None:
+                variables[name] = mask_value(name, known)
+        return variables
 
-def _hosts(found: FoundLaunch, folder: Path, cards: int | None) -> tuple[int | None, int | None, int | None]:
-    """Nodes, processes and GPUs on a node, with what accelerate's config or deepspeed's hostfile adds to the line."""
-    path = next((place for place in (Path(found.hosts), folder / found.hosts) if os.path.isfile(place)), None)
+    def _nodes(self, found: FoundLaunch, meant: int | None) -> int | None:
+        """Nodes that the line is started on; `meant` are those that its launcher is told of."""
+        in_batch_script = self.profile is Profile.SLURM and self.grants.nodes and not found.starter
+        if in_batch_script and found.launcher in {"torchrun", "accelerate"}:
+            return 1  # the batch script runs on the first node alone
+        if found.on_nodes:
+            return found.on_nodes
+        if found.starter in {"srun", "mpirun"} and self.grants.nodes:
+            return self.grants.nodes
+        return meant
+
+    def _tasks(self, found: FoundLaunch, nodes: int | None) -> int | None:
+        """Times that the starter starts the line on a node."""
+        if found.tasks is not None:
+            return found.tasks
+        if found.total_tasks:
+            return max(1, found.total_tasks // (nodes or 1))
+        if found.starter == "srun":
+            return self.grants.ranks_per_node or (1 if self.grants.nodes else None)
+        return None
+
+
+def _told(found: FoundLaunch, variables: Mapping[str, str]) -> dict[str, str]:
+    """What the line tells its launcher, with the variables that say the same."""
+    told = dict(found.told)
+    if "CUDA_VISIBLE_DEVICES" in variables:
+        told.setdefault("devices", variables["CUDA_VISIBLE_DEVICES"])
+    address = [told.pop("address", ""), told.pop("port", "")]
+    told.setdefault("meets", ":".join(part for part in address if part))
+    told["meets"] = told["meets"] or variables.get("MASTER_ADDR", "")
+    return told
+
+
+class _Size(NamedTuple):
+    """How large a launch is."""
+
+    nodes: int | None
+    ranks: int | None
+    """On a node, as are the GPUs."""
+    gpus: int | None
+
+
+def _first_file(*places: Path) -> Path | None:
+    return next((place for place in places if os.path.isfile(place)), None)
+
+
+def _hosts(found: FoundLaunch, folder: Path, gpus: int | None) -> _Size:
+    """The size with what accelerate's config or deepspeed's hostfile adds to the line."""
+    path = _first_file(Path(found.hosts), folder / found.hosts)
     text = _text(path) if path else ""
     if found.launcher == "deepspeed":
         slots = re.findall(r"(?m)^[ \t]*[^#\s]\S*[ \t]+slots=(\d{1,4})", text)
         each = int(slots[0]) if slots else None
-        return found.nodes or len(slots) or None, found.ranks or each, each or cards
+        return _Size(found.nodes or len(slots) or None, found.ranks or each, each or gpus)
     said = dict(re.findall(r"(?m)^(num_machines|num_processes):[ \t]*['\"]?(\d{1,6})", text))
     nodes = found.nodes or whole(said.get("num_machines"))
     total = found.total_ranks or whole(said.get("num_processes"))
-    return nodes, max(1, total // (nodes or 1)) if total else None, cards
+    ranks = max(1, total // (nodes or 1)) if total else None
+    return _Size(nodes, ranks, gpus)
 
 
 def launches_of(command: Sequence[str], grants: Grants) -> list[Launch]:
@@ -262,9 +342,11 @@ def launches_of(command: Sequence[str], grants: Grants) -> list[Launch]:
 
 def _scheduler_variables(grants: Grants) -> dict[str, str]:
     """Variables that Slurm will set for what the script asks for, so that `$SLURM_NNODES` can be resolved."""
-    sets = launcher_tables()["slurm"]["sets"].items()
-    rows = [(name, getattr(grants, field)) for field, names in sets for name in names.split()]
-    found = {name: str(value) for name, value in rows if value is not None}
+    found: dict[str, str] = {}
+    for field, names in launcher_tables()["slurm"]["sets"].items():
+        value = getattr(grants, field)
+        if value is not None:
+            found |= dict.fromkeys(names.split(), str(value))
     if grants.ranks_per_node is not None:
         found["SLURM_NTASKS"] = str(grants.ranks_per_node * (grants.nodes or 1))
     return found
