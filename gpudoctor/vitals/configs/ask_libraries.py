@@ -23,6 +23,7 @@ from gpudoctor.model import Patient
 from gpudoctor.model.records import frozen
 from gpudoctor.model.signs.configs import ConfigFile, ConfigKind
 from gpudoctor.model.signs.packages import ReaderAnswer
+from gpudoctor.model.signs.source import Call, Script
 from gpudoctor.model.unavailable import Unread, optional
 from gpudoctor.vitals.configs.config_text import key_tables
 from gpudoctor.vitals.packages import normalise
@@ -50,41 +51,65 @@ class _Question:
 
 def read_answers(patient: Patient) -> tuple[ReaderAnswer, ...]:
     """What the libraries say; raises `Unread` where none that is to read settings is installed."""
-    asked = [(question, values) for question in _questions(patient) if (values := _values(question)) is not None]
+    asked: list[tuple[_Question, dict[str, Any]]] = []
+    for question in _questions(patient):
+        values = _values(question)
+        if values is not None:
+            asked.append((question, values))
     if not asked:
         return ()
-    packages, world = patient.packages, world_size(patient)
-    versions = {item.reader: packages.version(normalise(item.reader.partition(".")[0])) for item, _ in asked}
+    packages = patient.packages
+    world = world_size(patient)
+    ranks = (world,) if world else _RANKS
+    versions: dict[str, str | None] = {}
+    for question, _ in asked:
+        versions[question.reader] = packages.version(normalise(_library(question.reader)))
     there = [(question, values) for question, values in asked if versions[question.reader]]
     if not there:
-        absent = say(", ".join(sorted({reader.partition(".")[0] for reader in versions})))
         raise Unread(
             "not installed in {prefix}: {libraries}; gpudoctor compared their settings with tables alone",
-            libraries=absent,
+            libraries=say(", ".join(sorted({_library(reader) for reader in versions}))),
             prefix=packages.prefix,
         )
-    ranks = (world,) if world else _RANKS
-    said = _ask(
-        packages.executable,
-        [
-            {"family": "", "how": "", "fixed": {}, **question.row}
-            | {"reader": question.reader, "choice": question.choice, "values": values, "ranks": ranks}
-            for question, values in there
-        ],
-    )
-    return tuple(
-        ReaderAnswer(
-            title=question.title,
-            reader=f"{question.reader} {versions[question.reader]}",
-            place=next(iter(question.items.values())).place,
-            settings={name.rpartition(".")[2]: item.place for name, item in question.items.items()},
-            sure=all(item.sure for item in question.items.values()),
-            ranks=ranks,
-            refused={int(count): text for count, text in answer["refused"].items()},
-            unknown=() if question.choice else tuple(answer["unknown"]),
-        )
-        for (question, _), answer in zip(there, said, strict=False)
-        if "absent" not in answer
+    said = _ask(packages.executable, [_for_child(question, values, ranks) for question, values in there])
+    found: list[ReaderAnswer] = []
+    for (question, _), answer in zip(there, said, strict=False):  # a child that was ended gave fewer
+        if "absent" not in answer:
+            reader = f"{question.reader} {versions[question.reader]}"
+            found.append(_answer(question, reader, ranks, answer))
+    return tuple(found)
+
+
+def _library(reader: str) -> str:
+    """The import name of the library that has a class."""
+    return reader.partition(".")[0]
+
+
+def _for_child(question: _Question, values: Mapping[str, Any], ranks: Sequence[int]) -> dict[str, Any]:
+    """The question as library_child.py takes it."""
+    return {
+        "family": "",
+        "how": "",
+        "fixed": {},
+        **question.row,
+        "reader": question.reader,
+        "choice": question.choice,
+        "values": values,
+        "ranks": ranks,
+    }
+
+
+def _answer(question: _Question, reader: str, ranks: tuple[int, ...], answer: Mapping[str, Any]) -> ReaderAnswer:
+    items = question.items
+    return ReaderAnswer(
+        title=question.title,
+        reader=reader,
+        place=next(iter(items.values())).place,
+        settings={name.rpartition(".")[2]: item.place for name, item in items.items()},
+        sure=all(item.sure for item in items.values()),
+        ranks=ranks,
+        refused={int(count): text for count, text in answer["refused"].items()},
+        unknown=() if question.choice else tuple(answer["unknown"]),
     )
 
 
@@ -96,9 +121,16 @@ def _ask(python: str, questions: Sequence[Mapping[str, Any]]) -> list[dict[str, 
         off = {"CUDA_VISIBLE_DEVICES": "", "HF_HUB_OFFLINE": "1", "OMP_NUM_THREADS": "1", "DS_ACCELERATOR": "cpu"}
         child = subprocess.Popen(
             [python, "-I", "-B", str(Path(__file__).with_name("library_child.py"))],
-            stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, cwd=folder,
-            env={**kept, **home, **off}, start_new_session=True, text=True, encoding="utf-8", errors="replace",
-        )  # fmt: skip
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            cwd=folder,
+            env={**kept, **home, **off},
+            start_new_session=True,
+            text=True,
+            encoding="utf-8",
+            errors="replace",
+        )
         try:
             said, _ = child.communicate(json.dumps(questions), timeout=SECONDS)
         except subprocess.TimeoutExpired:
@@ -109,26 +141,50 @@ def _ask(python: str, questions: Sequence[Mapping[str, Any]]) -> list[dict[str, 
 
 
 def _questions(patient: Patient) -> Iterator[_Question]:
-    rows, source, configs = key_tables()["readers"], optional(lambda: patient.source), optional(lambda: patient.configs)
-    row, parsed = rows["huggingface"], _parsed_class(patient)
-    for setup in training_arguments(patient):
-        if setup.call is not None:
-            reader = _built_class(setup)
-        else:
-            reader = (row["reader"] if parsed is None else parsed) if setup.kind in _PARSED else ""
-        items = setup.items if setup.file is None else _items(setup.file, "")
-        if reader:
-            yield _Question(setup.title, row, reader, items, setup.call is None and parsed is None)
+    source = optional(lambda: patient.source)
+    configs = optional(lambda: patient.configs)
+    yield from _of_arguments(patient)
+    rows = key_tables()["readers"]
     for file in configs.files if configs is not None else ():
         row = rows.get(file.kind.value)
         if row is not None and file.kind is not ConfigKind.HUGGINGFACE and read_by(file.kind, source):
-            yield _Question(base_name(file.path), row, row["reader"], _items(file, row.get("section", "")))
+            items = _items(file, row.get("section", ""))
+            yield _Question(base_name(file.path), row, row["reader"], items)
     for script in source.scripts if source is not None else ():
         for row in rows.values():
             for call in script.calls_to(*row.get("calls", "").split()):
-                items = {name: item for name in call.keywords if (item := from_keyword(script, call, name))}
-                if items and not call.open_ended and not call.node.args and not in_a_test(call):
+                items = _keywords(script, call)
+                if items:
                     yield _Question(f"{base_name(script.path)}:{call.span.line}", row, call.name, items)
+
+
+def _of_arguments(patient: Patient) -> Iterator[_Question]:
+    """Training arguments: of a call, or of what the program's parser reads."""
+    row = key_tables()["readers"]["huggingface"]
+    parsed = _parsed_class(patient)
+    for setup in training_arguments(patient):
+        if setup.call is not None:
+            reader = _built_class(setup)
+        elif setup.kind not in _PARSED:
+            reader = ""
+        else:
+            reader = row["reader"] if parsed is None else parsed
+        if reader:
+            items = setup.items if setup.file is None else _items(setup.file, "")
+            choice = setup.call is None and parsed is None
+            yield _Question(setup.title, row, reader, items, choice)
+
+
+def _keywords(script: Script, call: Call) -> dict[str, Written]:
+    """What a call gives by name; nothing of one that may be given more, or that stands in a test."""
+    if call.open_ended or call.node.args or in_a_test(call):
+        return {}
+    items: dict[str, Written] = {}
+    for name in call.keywords:
+        item = from_keyword(script, call, name)
+        if item is not None:
+            items[name] = item
+    return items
 
 
 _PARSED: Final = frozenset({ConfigKind.HUGGINGFACE, None})
@@ -145,7 +201,8 @@ def _built_class(setup: Setup) -> str:
 
 def _parsed_class(patient: Patient) -> str | None:
     """The library's class that the program's parser fills; "" for a class of its own, None without a parser."""
-    source, found = optional(lambda: patient.source), None
+    source = optional(lambda: patient.source)
+    found: str | None = None
     for script in source.scripts if source is not None else ():
         for call in script.calls_to("transformers.HfArgumentParser", "trl.TrlParser"):
             names = [script.imports.get(node.id, "") for node in ast.walk(call.node) if isinstance(node, ast.Name)]
@@ -154,25 +211,30 @@ def _parsed_class(patient: Patient) -> str | None:
 
 
 def _items(file: ConfigFile, section: str) -> dict[str, Written]:
-    below = section.split(".") if section else []
-    return {
-        ".".join(entry.parts[len(below) :]): from_entry(file, entry)
-        for entry in file.entries.values()
-        if [*entry.parts[: len(below)]] == below
-    }
+    """The settings below a section, by their dotted names in it."""
+    below = tuple(section.split(".")) if section else ()
+    depth = len(below)
+    items: dict[str, Written] = {}
+    for entry in file.entries.values():
+        if tuple(entry.parts[:depth]) == below:
+            items[".".join(entry.parts[depth:])] = from_entry(file, entry)
+    return items
 
 
 def _values(question: _Question) -> dict[str, Any] | None:
     """The settings as the class takes them; None where a value that may matter is not known."""
-    left, free = (question.row.get(name, "").split() for name in ("left", "free"))
+    left = question.row.get("left", "").split()
+    free = question.row.get("free", "").split()
     values: dict[str, Any] = {}
     for name, item in question.items.items():
         *outer, last = name.split(".")
-        value = _value(item)
-        auto = item.entry is not None and item.entry.value == "auto"
-        if name.partition(".")[0] in left or (value is _UNKNOWN and (name in free or auto)):
+        if name.partition(".")[0] in left:
             continue
+        value = _value(item)
         if value is _UNKNOWN:
+            auto = item.entry is not None and item.entry.value == "auto"
+            if name in free or auto:
+                continue
             return None
         inner = values
         for part in outer:
@@ -192,5 +254,9 @@ def _value(item: Written) -> Any:
 
 def _lists(value: Any) -> Any:
     """Mappings whose names are all indexes, as the lists that they were."""
-    made = {name: _lists(inner) for name, inner in value.items()} if isinstance(value, dict) else value
-    return list(made.values()) if made and isinstance(made, dict) and all(name.isdigit() for name in made) else made
+    if not isinstance(value, dict):
+        return value
+    made = {name: _lists(inner) for name, inner in value.items()}
+    if made and all(name.isdigit() for name in made):
+        return list(made.values())
+    return made

@@ -285,7 +285,7 @@ def _shell(words: list[str]) -> FoundLaunch | None:
 def _peeled(wrapper: Mapping[str, Any], words: list[str]) -> list[str]:
     """The command that a wrapper runs."""
     verbs = wrapper.get("after", "").split()
-    if verbs:  # `conda run python`, `uv run python`: nothing else that they do starts a program
+    if verbs:  # `uv run python`: the command stands behind the verb
         words = list(dropwhile(lambda word: word not in verbs, words))[1:]
     rest = Options(words, wrapper.get("valued", ""), stop=False).rest
     rest = rest[wrapper.get("operands", 0) :]

@@ -19,8 +19,8 @@ Value = str | tuple[str, ...]
 _NAME = re.compile(r"[A-Za-z_]\w*")
 _ASSIGNMENT = re.compile(r"([A-Za-z_]\w*)(\+?)=")
 _DEFAULT = re.compile(r"([A-Za-z_]\w*)(?::?[-=])(.*)", re.DOTALL)
-_OPENING = frozenset({"if", "case", "select"})
-_CLOSING = frozenset({"fi", "esac"})
+_OPENING = frozenset({"if", "case", "select", "{"})
+_CLOSING = frozenset({"fi", "esac", "}"})
 _LEADING = frozenset({"then", "else", "elif", "do", "while", "until", "!", "{", "}", "fi", "done", "esac", "if"})
 _TESTS = frozenset({"[", "[[", "test", "command", "which", "grep", "type", "hash", "((", "mountpoint"})
 _SPLIT = re.compile(r"(?:\$\((?:[^()]|\([^()]*\))*\)|`[^`]*`|\S)+")
@@ -29,8 +29,14 @@ _GROUP = re.compile(r"\(\s*(-?\d{1,18})\s*\)")
 _PRODUCT = re.compile(r"(\d{1,18})\s*([*/%])\s*(\d{1,18})")
 _SUM = re.compile(r"(?<![*/%\d])(-?\d{1,18})\s*([+-])\s*(\d{1,18})(?![\d]|\s*[*/%])")
 _OPERATIONS: Mapping[str, Callable[[int, int], int]] = {
-    "+": operator.add, "-": operator.sub, "*": operator.mul, "/": operator.floordiv, "%": operator.mod
-}  # fmt: skip
+    "+": operator.add,
+    "-": operator.sub,
+    "*": operator.mul,
+    "/": operator.floordiv,
+    "%": operator.mod,
+}
+_LONGEST = 200
+"""Characters of arithmetic, and of a variable in it, that are worked out."""
 _DEEPEST = 8
 """Nested expansions that are followed; a variable that names itself ends there."""
 
@@ -67,10 +73,12 @@ class Variables(dict[str, Value]):
         """Take over assignments; what one under a condition may or may not replace is not known any more."""
         for name, value in assigned.items():
             before = _text(self.get(name, ""))
-            if doubtful and not re.fullmatch(r"(\$\{?\d.*)?", before) and not _text(value).startswith(before):
-                self.pop(name, None)
-            else:
+            unset = re.fullmatch(r"(\$\{?\d.*)?", before)  # or an argument of the script, which nobody knows
+            extended = _text(value).startswith(before)
+            if not doubtful or unset or extended:
                 self[name] = value
+            else:
+                self.pop(name, None)
 
     def spend(self, value: Value) -> None:
         """An expansion has come to this. Raises `Unavailable` beyond the budget."""
@@ -89,17 +97,24 @@ def read_lines(text: str, known: Mapping[str, str] | None = None) -> Iterator[Sh
     variables = Variables(known or {})
     exported: set[str] = set(variables)
     depth = 0
+    """Of `if`, `case` and functions around the command."""
     tested = False
+    """Whether a test decides on the next command of the same line."""
     for command in Lexer(text).commands():
         first = _plain(command.words[0]) if command.words else ""
-        depth += (first in _OPENING) + (first == "{") - (first in _CLOSING) - (first == "}")
-        depth = max(depth, 0)
-        tested = (
-            command.after == "||" or (tested and command.after == "&&") or (first in _TESTS and command.after != "\n")
-        )
-        conditional = depth > 0 or (tested and command.after in {"&&", "||"})
-        yield from _expanded(command, text, variables, exported, conditional)
-        tested = first in _TESTS or (tested and command.after in {"&&", "||"})
+        if first in _OPENING:
+            depth += 1
+        elif first in _CLOSING:
+            depth = max(depth - 1, 0)
+        is_test = first in _TESTS
+        if command.after == "||":
+            depends = True
+        elif command.after == "&&":
+            depends = tested or is_test
+        else:
+            depends = False
+        yield from _expanded(command, text, variables, exported, depth > 0 or depends)
+        tested = is_test or depends
 
 
 def _expanded(
@@ -114,7 +129,8 @@ def _expanded(
         pair = _assignment(command, index, variables)
         if pair is None:
             break
-        assigned[pair[0]] = pair[1]
+        name, value = pair
+        assigned[name] = value
         index += 1
     words = [word for item in command.words[index:] for word in expand(item, variables)]
     exports: dict[str, str] = {}
@@ -125,12 +141,17 @@ def _expanded(
     elif words[0] in {"export", "declare", "local", "typeset", "readonly"}:
         declared = _declared(command, index + 1, variables)
         variables.update({name: value for name, value in declared.items() if value is not None})
-        if words[0] == "export" or (words[0] != "local" and any(re.match(r"-\w*x", w) for w in words[1:])):
+        marked = any(re.match(r"-\w*x", word) for word in words[1:])  # `declare -x`
+        if words[0] == "export" or (marked and words[0] != "local"):
             exported.update(declared)
             exports = {name: _text(variables[name]) for name in declared if name in variables}
     elif words[0] in {"unset", "for", "read"}:
-        gone = words[1:2] if words[0] == "for" else [word for word in words[1:] if _NAME.fullmatch(word)]
-        unset = tuple(gone) if words[0] == "unset" else ()
+        if words[0] == "for":
+            gone = words[1:2]
+        else:
+            gone = [word for word in words[1:] if _NAME.fullmatch(word)]
+        if words[0] == "unset":
+            unset = tuple(gone)
         for name in gone:
             variables.pop(name, None)
     source = " ".join(part.strip() for part in text[command.start : command.end].split("\\\n")).strip()
@@ -149,7 +170,8 @@ def _expanded(
 def _inherited(
     words: list[str], variables: Variables, exported: set[str], assigned: Mapping[str, Value]
 ) -> dict[str, str]:
-    if not any(word.endswith((".sh", ".sbatch", ".bash")) or re.fullmatch(r"-[a-z]*c", word) for word in words):
+    scripts = any(word.endswith((".sh", ".sbatch", ".bash")) for word in words)
+    if not scripts and not any(re.fullmatch(r"-[a-z]*c", word) for word in words):
         return {}
     given = {name: _text(variables[name]) for name in exported if name in variables}
     variables.spend((*given, *given.values()))
@@ -178,7 +200,8 @@ def _assignment(command: Command, index: int, variables: Variables) -> tuple[str
     if index in command.arrays:
         items = tuple(part for item in command.arrays[index] for part in expand(item, variables))
         if plus:
-            items = ((before,) if isinstance(before, str) and before else tuple(before)) + items
+            first = (before,) if isinstance(before, str) and before else tuple(before)
+            items = first + items
             variables.spend(items)
         return name, items
     rest = [Piece(word[0].text[match.end() :]), *word[1:]]
@@ -257,7 +280,9 @@ def _resolve(text: str, variables: Mapping[str, Value], depth: int = 0) -> str:
     if element:
         array = variables.get(element[1])
         position = int(element[2][:9])
-        return array[position] if isinstance(array, tuple) and position < len(array) else text
+        if isinstance(array, tuple) and position < len(array):
+            return array[position]
+        return text
     default = _DEFAULT.fullmatch(inner)
     if default:
         found = variables.get(default[1])
@@ -270,15 +295,20 @@ def _resolve(text: str, variables: Mapping[str, Value], depth: int = 0) -> str:
 
 def _arithmetic(text: str, variables: Mapping[str, Value], written: str) -> str:
     """`N * 2` in whole numbers; as written when a name is not a known number."""
-    if len(text) > 200:
+    if len(text) > _LONGEST:
         return written
-    text = re.sub(
-        r"\$\{([A-Za-z_]\w*)\}|\$?([A-Za-z_]\w*)", lambda m: _text(variables.get(m[1] or m[2], "?"))[:200], text
-    )
+
+    def value_of(match: re.Match[str]) -> str:
+        return _text(variables.get(match[1] or match[2], "?"))[:_LONGEST]
+
+    text = re.sub(r"\$\{([A-Za-z_]\w*)\}|\$?([A-Za-z_]\w*)", value_of, text)
     try:
-        while (match := _GROUP.search(text)) or (match := _PRODUCT.search(text)) or (match := _SUM.search(text)):
-            left, sign, right = match.groups() if match.re is not _GROUP else (match[1], "+", "0")
-            value = _OPERATIONS[sign](int(left), int(right))
+        while match := _GROUP.search(text) or _PRODUCT.search(text) or _SUM.search(text):
+            if match.re is _GROUP:
+                value = int(match[1])
+            else:
+                left, sign, right = match.groups()
+                value = _OPERATIONS[sign](int(left), int(right))
             text = text[: match.start()] + str(value) + text[match.end() :]
     except ZeroDivisionError:
         return written
@@ -287,4 +317,6 @@ def _arithmetic(text: str, variables: Mapping[str, Value], written: str) -> str:
 
 def _plain(word: list[Piece]) -> str:
     """A word that is literal throughout, else ""."""
-    return "" if any(piece.expands or piece.quoted for piece in word) else "".join(p.text for p in word)
+    if any(piece.expands or piece.quoted for piece in word):
+        return ""
+    return "".join(piece.text for piece in word)
