@@ -5,6 +5,7 @@ from collections.abc import Iterator
 
 from gpudoctor.lang import say
 from gpudoctor.model import Check, Code, Cost, Finding, Patient, Reads, Severity
+from gpudoctor.model.evidence import Evidence
 from gpudoctor.model.redaction import mask_text
 from gpudoctor.model.signs.packages import ReaderAnswer
 from gpudoctor.model.unavailable import optional
@@ -53,13 +54,13 @@ class SettingsRejected(Check):
     def examine(self, patient: Patient) -> Iterator[Finding]:
         _ = patient.source_and_configs
         answers = optional(lambda: patient.reader_answers) or ()
-        named = {place for code in OTHERS for finding in conflicts(self, patient, code) for place in finding.evidence}
-        renamed = {row.name for row in facts("training-arguments")}
+        named: set[Evidence] = set()
+        """Places that some finding speaks of already."""
+        for code in OTHERS:
+            for finding in conflicts(self, patient, code):
+                named.update(finding.evidence)
         for answer in answers:
-            for name in answer.unknown:
-                near = meant(name, known(("training-arguments", "trl")))
-                if name in answer.settings and name not in renamed and near is None:
-                    yield self._found(answer, say("it has no {name}", name=name), (name,), Severity.ERROR)
+            yield from self._unknown(answer)
             text = next(iter(answer.refused.values()), "")
             names = [name for name in answer.settings if re.search(rf"(?<!\w){re.escape(name)}(?!\w)", text)]
             places = {answer.settings[name] for name in names}
@@ -71,6 +72,14 @@ class SettingsRejected(Check):
             if named.isdisjoint(finding.evidence):
                 yield finding
 
+    def _unknown(self, answer: ReaderAnswer) -> Iterator[Finding]:
+        """Names that the class does not have; a name that was renamed or mistyped is another check's."""
+        renamed = {row.name for row in facts("training-arguments")}
+        for name in answer.unknown:
+            near = meant(name, known(("training-arguments", "trl")))
+            if name in answer.settings and name not in renamed and near is None:
+                yield self._found(answer, say("it has no {name}", name=name), (name,), Severity.ERROR)
+
     def _refused(self, answer: ReaderAnswer, text: str, names: tuple[str, ...]) -> Finding:
         shown = mask_text(" ".join(text.split()))[:LONGEST].rstrip(".")
         taken = [ranks for ranks in answer.ranks if ranks not in answer.refused]
@@ -81,12 +90,11 @@ class SettingsRejected(Check):
         return self._found(answer, shown, names, severity)
 
     def _found(self, answer: ReaderAnswer, text: str, names: tuple[str, ...], severity: Severity) -> Finding:
+        breaks = say("the program ends when it reads the settings")
         return self.finding(
             say("{title}: {reader} refuses the settings: {text}.", title=answer.title, reader=answer.reader, text=text),
             evidence=tuple(dict.fromkeys(answer.settings[name] for name in names)) or (answer.place,),
             severity=severity,
-            cost=Cost(breaks=say("the program ends when it reads the settings"))
-            if severity is Severity.ERROR
-            else None,
+            cost=Cost(breaks=breaks) if severity is Severity.ERROR else None,
             subject=f"{answer.title} {' '.join(names)}",
         )

@@ -57,33 +57,42 @@ class CpuBudget(Check):
     name = "cpu-budget"
     reads = frozenset({Reads.ENVIRONMENT, Reads.CONFIG, Reads.SOURCE, Reads.RECORDING})
     thresholds = (
-        Threshold("oversubscription", 2.0, "1", "convention: twice, since workers wait for storage part of the time",
-                  "More processes and threads than this many times the CPUs compete for them."),
-    )  # fmt: skip
+        Threshold(
+            "oversubscription",
+            2.0,
+            "1",
+            "convention: twice, since workers wait for storage part of the time",
+            "More processes and threads than this many times the CPUs compete for them.",
+        ),
+    )
 
     def examine(self, patient: Patient) -> Iterator[Finding]:
         job = optional(lambda: patient.job)
         for row in job.launches if job is not None else ():
-            asked, in_task = row.grants.cpus_per_task, 1 if row.launcher == "srun" else row.ranks_per_node or 1
-            if "srun" in (row.launcher, row.starter) and row.path and asked and row.cpus and row.cpus * in_task < asked:
+            asked = row.grants.cpus_per_task
+            if asked and _gets_less(row, asked):
                 yield self._withheld(row, asked)
                 return
         cpus, evidence = self._cpus(patient)
-        ranks, workers, threads = ranks_here(patient), read_workers(patient), read_threads(patient)
+        ranks = ranks_here(patient)
+        workers = read_workers(patient)
+        threads = read_threads(patient)
         if self._exceeds(patient, cpus, ranks, workers, threads):
             yield self._too_many(cpus, evidence, ranks, workers, threads)
 
     def _withheld(self, row: Launch, asked: int) -> Finding:
         return self.finding(
-            say("sbatch asks for {asked} CPUs a task. From Slurm 22.05 on srun does not hand them on: a task gets 1.",
-                asked=asked),
+            say(
+                "sbatch asks for {asked} CPUs a task. From Slurm 22.05 on srun does not hand them on: a task gets 1.",
+                asked=asked,
+            ),
             evidence=(Setting(key="launch", value=row.text, origin=row.path or "", path=row.path, line=row.line),),
             confidence=Confidence.PROBABLE,
             severity=Severity.NOTE,
             subject="srun",
             scarce=frozenset({Resource.CPU}),
             detail=CpuBudgetDetail(kind="srun", cpus=1, ranks=row.here or 1, workers=0, threads=1),
-        )  # fmt: skip
+        )
 
     def _cpus(self, patient: Patient) -> tuple[float, tuple[Evidence, ...]]:
         """CPUs of the whole job on this node, and what says so."""
@@ -112,13 +121,16 @@ class CpuBudget(Check):
     def _too_many(
         self, cpus: float, evidence: tuple[Evidence, ...], ranks: int, workers: Workers, threads: Threads
     ) -> Finding:
-        each, limit = workers.count or 0, self.limit("oversubscription")
+        each = workers.count or 0
+        limit = self.limit("oversubscription")
         numbers: dict[str, object] = {
             "ranks": count(ranks, "rank"),
             "workers": count(each, "worker"),
             "origin": threads.origin,
+            "threads": count(threads.count, "thread"),
+            "total": ranks * (each + threads.count),
+            "cpus": cpus,
         }
-        numbers |= {"threads": count(threads.count, "thread"), "total": ranks * (each + threads.count), "cpus": cpus}
         pool_alone = ranks * (each + 1) <= limit * cpus and threads.by_default
         return self.finding(
             say(
@@ -136,3 +148,11 @@ class CpuBudget(Check):
                 kind="threads" if pool_alone else "both", cpus=cpus, ranks=ranks, workers=each, threads=threads.count
             ),
         )
+
+
+def _gets_less(row: Launch, asked: int) -> bool:
+    """Whether srun gives a task of the script fewer CPUs than sbatch was asked for."""
+    if "srun" not in (row.launcher, row.starter) or not row.path or not row.cpus:
+        return False
+    ranks_of_task = 1 if row.launcher == "srun" else row.ranks_per_node or 1
+    return row.cpus * ranks_of_task < asked

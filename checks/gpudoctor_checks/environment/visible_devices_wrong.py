@@ -68,7 +68,8 @@ class VisibleDevicesWrong(Check):
     log_messages_file = "log_messages.toml"
 
     def examine(self, patient: Patient) -> Iterator[Finding]:
-        value, job = given(patient, VARIABLE), optional(lambda: patient.job)
+        value = given(patient, VARIABLE)
+        job = optional(lambda: patient.job)
         if optional(lambda: patient.source) is None and job is None:
             patient.signs.environment.take()  # nothing else can name GPUs: without it there is nothing to judge
         survey = optional(lambda: patient.gpu_survey)
@@ -110,12 +111,14 @@ class VisibleDevicesWrong(Check):
         # torch for GPUs of another maker reads the same variable
         if elsewhere or not (asked or granted) or (torch is not None and torch.hip is not None):
             raise Unavailable(survey.absence)
-        gpus, certain = count(asked or granted or 0, "GPU"), True
+        gpus = count(asked or granted or 0, "GPU")
+        certain = True
         evidence: Evidence = Measurement("gpus_granted", granted or 0, "{GPUs}", provenance=Provenance.DECLARED)
         words = say("{origin} {gpus}", origin=_origin(job), gpus=gpus) if job is not None else gpus
         if value is not None and asked:
             words = say("{variable}={given!r} names {gpus}", variable=VARIABLE, given=value.value, gpus=gpus)
-            certain, evidence = value.where == "environment", value.evidence
+            certain = value.where == "environment"
+            evidence = value.evidence
         yield self.finding(
             say("{asks}, and this machine has no GPU.", asks=words),
             evidence=(evidence, Measurement("gpus_found", 0, "{GPUs}", reproduce="nvidia-smi -L")),
@@ -129,9 +132,15 @@ class VisibleDevicesWrong(Check):
         left = say("{count} of {gpus} listed", count=seen.count, gpus=count(seen.listed, "GPU"))
         breaks = say("the job sees fewer GPUs than it was given")
         if seen.count == 0:
-            left, breaks = say("no GPU"), say("CUDA sees no GPU")
-        named = {"variable": VARIABLE, "given": value.value, "fault": seen.fault, "left": left}
-        named["gpus"] = count(there, "GPU")
+            left = say("no GPU")
+            breaks = say("CUDA sees no GPU")
+        named = {
+            "variable": VARIABLE,
+            "given": value.value,
+            "fault": seen.fault,
+            "left": left,
+            "gpus": count(there, "GPU"),
+        }
         return self.finding(
             say("{variable}={given!r} {fault}: CUDA sees {left}, and the driver lists {gpus}.", **named),
             evidence=(value.evidence, Measurement("gpus_listed", there, "{GPUs}", reproduce="nvidia-smi -L")),
@@ -143,17 +152,26 @@ class VisibleDevicesWrong(Check):
 
     def _too_few(self, patient: Patient, value: Given | None, visible: int, job: Job) -> Iterator[Finding]:
         """Ranks against GPUs, and GPUs seen against GPUs granted."""
-        ranks, granted = ranks_here(patient), job.gpus_granted
+        ranks = ranks_here(patient)
+        granted = job.gpus_granted
         words = say("{variable} leaves", variable=VARIABLE) if value is not None else say("the driver lists")
         if visible < ranks and ranks > 1:
             numbers = {"ranks": ranks, "words": words, "gpus": count(visible, "GPU")}
             message = say("{ranks} ranks are launched on this node, and {words} {gpus}.", **numbers)
-            kind, gpus, subject, breaks = "ranks", visible, "ranks", say("ranks without their own GPU die or share one")
+            kind = subject = "ranks"
+            gpus = visible
+            breaks = say("ranks without their own GPU die or share one")
         elif granted and visible < granted and _granted_here(patient, job):
-            gpus_words = count(granted, "GPU")
-            message = say("{origin} {gpus}, and {words} {visible}.", origin=_origin(job), gpus=gpus_words, words=words,
-                          visible=visible)  # fmt: skip
-            kind, gpus, subject = "granted", granted, "granted GPUs"
+            message = say(
+                "{origin} {gpus}, and {words} {visible}.",
+                origin=_origin(job),
+                gpus=count(granted, "GPU"),
+                words=words,
+                visible=visible,
+            )
+            kind = "granted"
+            gpus = granted
+            subject = "granted GPUs"
             breaks = say("the job sees fewer GPUs than it was granted")
         else:
             return

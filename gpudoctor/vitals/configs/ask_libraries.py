@@ -176,7 +176,7 @@ def _of_arguments(patient: Patient) -> Iterator[_Question]:
 
 
 def _keywords(script: Script, call: Call) -> dict[str, Written]:
-    """What a call gives by name; nothing of one that may be given more, or that stands in a test."""
+    """What a call gives by name; nothing of one that is given more than that, or that stands in a test."""
     if call.open_ended or call.node.args or in_a_test(call):
         return {}
     items: dict[str, Written] = {}

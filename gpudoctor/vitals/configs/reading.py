@@ -62,9 +62,10 @@ def _candidates(folder: Path) -> Iterator[Path]:
         folders[:] = sorted(
             name
             for name in folders
-            if not name.startswith((".", "checkpoint-")) and name not in _SKIPPED
+            if not name.startswith((".", "checkpoint-"))
+            and name not in _SKIPPED
             and not os.path.exists(os.path.join(here, name, "pyvenv.cfg"))
-        )  # fmt: skip
+        )
         for name in sorted(files):
             seen += 1
             if seen > _MOST:
@@ -183,9 +184,13 @@ def parse(path: str, text: str, notes: tuple[str, ...] = (), words: Sequence[str
 
 
 _OVERRIDDEN: Final = frozenset(ConfigKind) - {
-    ConfigKind.DEEPSPEED, ConfigKind.ACCELERATE, ConfigKind.FSDP, ConfigKind.PEFT, ConfigKind.MODEL,
+    ConfigKind.DEEPSPEED,
+    ConfigKind.ACCELERATE,
+    ConfigKind.FSDP,
+    ConfigKind.PEFT,
+    ConfigKind.MODEL,
     ConfigKind.KUBERNETES,
-}  # fmt: skip
+}
 """Files whose reader takes a command line, too."""
 
 

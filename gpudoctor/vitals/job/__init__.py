@@ -40,8 +40,8 @@ def read_job(
     Raises `Unavailable` with a sentence for a job script that cannot be read.
     """
     scripts: list[JobScript] = []
-    if job_scripts or command:
-        from gpudoctor.vitals.job.scripts import launches_of, read_script
+    if job_scripts:
+        from gpudoctor.vitals.job.scripts import read_script
 
         scripts += [read_script(Path(fspath(item)), environment) for item in job_scripts]
     stated = next((item.profile for item in scripts if item.profile is not None), None)
@@ -59,6 +59,8 @@ def read_job(
         grants = replace(grants, gpus_granted=gpus, gpus_origin="--gpus")
     launches = [launch for item in scripts for launch in item.launches]
     if command:
+        from gpudoctor.vitals.job.scripts import launches_of
+
         launches += launches_of(command, grants)
     if gpus is not None:
         launches = [replace(launch, grants=replace(launch.grants, gpus_granted=gpus)) for launch in launches]

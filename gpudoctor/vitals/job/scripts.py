@@ -184,7 +184,8 @@ class JobScript:
 
         The same script again and again, with other arguments, launches the same.
         """
-        name, text = found.shell_script or "", found.shell or ""
+        name = found.shell_script or ""
+        text = found.shell or ""
         if name and self._scripts[name] >= _AGAIN:
             return
         self._scripts[name] += 1
@@ -218,7 +219,8 @@ class JobScript:
         cards = min((number for number in (size.gpus, visible) if number is not None), default=None)
         self.grants = self.grants.over(Grants(shared_memory_granted=grants.shared_memory_granted))
 
-        launcher, starter = found.launcher, found.starter
+        launcher = found.launcher
+        starter = found.starter
         nodes = self._nodes(found, size.nodes)
         tasks = self._tasks(found, nodes)
         cpus = grants.cpus_granted
@@ -231,8 +233,10 @@ class JobScript:
         ranks = size.ranks
         total = found.total_ranks
         if launcher == "python" and starter not in _ELSEWHERE:  # a rank of its starter
-            launcher, starter = starter, ""
-            ranks, tasks = tasks, 1
+            launcher = starter
+            starter = ""
+            ranks = tasks
+            tasks = 1
             total = found.total_tasks
             told["processes"] = told.get("tasks", "")
         elif ranks is None and found.every_gpu:
@@ -299,9 +303,10 @@ def _told(found: FoundLaunch, variables: Mapping[str, str]) -> dict[str, str]:
     told = dict(found.told)
     if "CUDA_VISIBLE_DEVICES" in variables:
         told.setdefault("devices", variables["CUDA_VISIBLE_DEVICES"])
-    address = [told.pop("address", ""), told.pop("port", "")]
-    told.setdefault("meets", ":".join(part for part in address if part))
-    told["meets"] = told["meets"] or variables.get("MASTER_ADDR", "")
+    address = told.pop("address", "")
+    port = told.pop("port", "")
+    meets = told.get("meets", ":".join(part for part in (address, port) if part))
+    told["meets"] = meets or variables.get("MASTER_ADDR", "")
     return told
 
 
