@@ -3,18 +3,20 @@
 Shared by checks and rules that hold the machine against the job. What nobody says is None, never a guess.
 """
 
+from collections.abc import Iterator
+
 from gpudoctor.analysis import of_run
 from gpudoctor.analysis.run.steady_run import processes
 from gpudoctor.analysis.source.device_tensors import Target, training_target
 from gpudoctor.analysis.source.environment_assignments import assigned
 from gpudoctor.analysis.source.loaders import Loader, every_loader, made_to_train
-from gpudoctor.lang import say
+from gpudoctor.lang import say, template
 from gpudoctor.lang.message import concatenated
 from gpudoctor.model.evidence import Evidence
 from gpudoctor.model.job_devices import ranks_here, without_gpus
 from gpudoctor.model.patient import Patient
 from gpudoctor.model.records import frozen, replace
-from gpudoctor.model.signs.job import Environment, Launch, Profile
+from gpudoctor.model.signs.job import Environment, Job, Launch, Profile
 from gpudoctor.model.signs.source import Call, Known, Source
 from gpudoctor.model.unavailable import optional as optional
 from gpudoctor.text import count
@@ -71,24 +73,34 @@ class Threads:
 
 def read_workers(patient: Patient) -> Workers:
     """The loader workers that source and configs tell, the greatest of several; a recorded run's go before."""
+    source = optional(lambda: patient.source)
+    loaders = loaders_as_run(patient) if source is not None else ()
     known: list[Workers] = []
     untold = False
-    source = optional(lambda: patient.source)
-    read = loaders_as_run(patient) if source is not None else ()
-    for loader in read:
-        value = loader.workers
-        if isinstance(value, Known) and isinstance(value.value, int) and not isinstance(value.value, bool):
-            known.append(Workers(count=max(0, value.value), certain=True, evidence=(loader.call.span,), loader=loader))
+    for loader in loaders:
+        value = loader.workers.value if isinstance(loader.workers, Known) else None
+        if isinstance(value, int) and not isinstance(value, bool):
+            known.append(Workers(count=max(0, value), certain=True, evidence=(loader.call.span,), loader=loader))
         else:
             untold = True
+    if not any(loader.ran for loader in loaders):
+        known += _configured_workers(patient)
+    nobody_says = Workers(count=None)
+    most = max(known, key=lambda item: item.count or 0, default=nobody_says)
+    if untold and not most.count:
+        return nobody_says
+    return most
+
+
+def _configured_workers(patient: Patient) -> Iterator[Workers]:
+    """The loader workers that configs tell."""
     configs = optional(lambda: patient.configs)
-    ran = any(loader.ran for loader in read)
-    for meaning in configs.canonical("loader_workers") if configs is not None and not ran else ():
+    if configs is None:
+        return
+    for meaning in configs.canonical("loader_workers"):
         number = meaning.number
         if number is not None and number >= 0:
-            known.append(Workers(count=int(number), certain=True, evidence=(meaning.setting,)))
-    most = max(known, key=lambda item: item.count or 0, default=Workers(count=None))
-    return Workers(count=None) if untold and not most.count else most
+            yield Workers(count=int(number), certain=True, evidence=(meaning.setting,))
 
 
 def read_threads(patient: Patient) -> Threads:
@@ -105,48 +117,78 @@ def read_threads(patient: Patient) -> Threads:
     if recorded is None:
         return replace(_declared_threads(patient, source, calls), call=call)
     declared = optional(lambda: _declared_threads(patient, source, calls))
-    if declared is not None and (declared.count == recorded or (declared.by_default and not calls)):
-        return replace(declared, count=recorded, call=call, recorded=True)
+    if declared is not None:
+        by_default = declared.by_default and not calls
+        if by_default or declared.count == recorded:
+            return replace(declared, count=recorded, call=call, recorded=True)
     origin = "torch.set_num_threads" if call is not None else "recorded"
     return Threads(count=recorded, origin=origin, by_default=False, call=call, recorded=True)
 
 
 def _declared_threads(patient: Patient, source: Source | None, calls: list[Call]) -> Threads:
-    environment, own = optional(lambda: patient.environment), assigned(source, "OMP_NUM_THREADS")
-    outside = environment.get("OMP_NUM_THREADS") if environment is not None else None
-    text = (outside or "") if own is None or (own.default and outside) else own.value or ""
-    text = text.split(",")[0].strip()
+    """What a call, else a variable sets, else what the launcher or torch does when nobody sets it."""
     for call in calls:
-        value = call.argument("", 0)
-        if isinstance(value, Known) and isinstance(value.value, int) and value.value > 0:
-            return Threads(count=value.value, origin=f"torch.set_num_threads({value.value})", by_default=False)
+        argument = call.argument("", 0)
+        value = argument.value if isinstance(argument, Known) else None
+        if isinstance(value, int) and value > 0:
+            return Threads(count=value, origin=f"torch.set_num_threads({value})", by_default=False)
+    text = _omp_threads(patient, source)
     if text.isdigit() and int(text) > 0:
         return Threads(count=int(text), origin=f"OMP_NUM_THREADS={text}", by_default=False)
     job = optional(lambda: patient.job)
-    by_torchrun = job is not None and (
-        job.profile is Profile.TORCHRUN or any(launch.launcher in {"torchrun", "accelerate"} for launch in job.launches)
-    )
-    if by_torchrun and ranks_here(patient) > 1:
+    if job is not None and _by_torchrun(job) and ranks_here(patient) > 1:
         return Threads(count=1, origin=say("torchrun sets OMP_NUM_THREADS=1"), by_default=True)
     # torch and MKL count physical cores of the affinity mask and know nothing of a quota; two threads a core.
     count = max(1, patient.host.cpus_affinity // 2)
     return Threads(count=count, origin=say("torch's default for the CPUs that it sees"), by_default=True)
 
 
+def _omp_threads(patient: Patient, source: Source | None) -> str:
+    """What `OMP_NUM_THREADS` says for the outermost level; "" where it is not set."""
+    environment = optional(lambda: patient.environment)
+    outside = environment.get("OMP_NUM_THREADS") if environment is not None else None
+    own = assigned(source, "OMP_NUM_THREADS")
+    # `setdefault` in the program gives way to the environment.
+    if own is None or (own.default and outside):
+        text = outside
+    else:
+        text = own.value
+    return (text or "").split(",")[0].strip()
+
+
+def _by_torchrun(job: Job) -> bool:
+    """Whether torchrun starts the ranks, or what starts them as it does."""
+    launchers = {launch.launcher for launch in job.launches}
+    return job.profile is Profile.TORCHRUN or not launchers.isdisjoint({"torchrun", "accelerate"})
+
+
 def launch_words(launch: Launch) -> str:
     """A row of the table: `2 nodes x 8 tasks x 8 processes = 128 processes for 16 GPUs`; `?` is unknown."""
-    nodes, tasks, cards = launch.nodes, launch.tasks, launch.grants.gpus_granted
+    nodes, tasks = launch.nodes, launch.tasks
     each = launch.ranks_per_node or (1 if launch.launcher == "python" else None)
-    unknown = {name: launch.told.get(name) or "?" for name in ("nodes", "tasks", "processes")}
-    parts = [count(nodes, "node") if nodes else say("{nodes} nodes", nodes=unknown["nodes"])]
-    parts = parts if nodes or "nodes" in launch.told else []
-    if launch.starter:
-        parts.append(count(tasks, "task") if tasks else say("{tasks} tasks", tasks=unknown["tasks"]))
-    parts.append(_ranks(each) if each else say("{processes} processes", processes=unknown["processes"]))
-    said, several = concatenated(" x ", parts), len(parts) > 1
-    if several and tasks and each and (nodes or "nodes" not in launch.told):
-        said = say("{parts} = {total}", parts=said, total=_ranks((nodes or 1) * tasks * each))
-    return say("{said} for {cards}", said=said, cards=count(cards * (nodes or 1), "GPU")) if cards else said
+    several_nodes = "nodes" in launch.told
+    parts: list[str] = []
+    if nodes:
+        parts.append(count(nodes, "node"))
+    elif several_nodes:
+        parts.append(say("{nodes} nodes", nodes=launch.told["nodes"] or "?"))
+    if launch.starter and tasks:
+        parts.append(count(tasks, "task"))
+    elif launch.starter:
+        parts.append(say("{tasks} tasks", tasks=launch.told.get("tasks") or "?"))
+    if each:
+        parts.append(_ranks(each))
+    else:
+        parts.append(say("{processes} processes", processes=launch.told.get("processes") or "?"))
+    said = concatenated(" x ", parts)
+    nodes_known = nodes or not several_nodes
+    if nodes_known and tasks and each and len(parts) > 1:
+        total = (nodes or 1) * tasks * each
+        said = say("{parts} = {total}", parts=said, total=_ranks(total))
+    cards = launch.grants.gpus_granted
+    if not cards:
+        return said
+    return say("{said} for {cards}", said=said, cards=count(cards * (nodes or 1), "GPU"))
 
 
 def cpus_per_rank(patient: Patient) -> tuple[float, str]:
@@ -154,13 +196,15 @@ def cpus_per_rank(patient: Patient) -> tuple[float, str]:
     job = optional(lambda: patient.job)
     ranks = ranks_here(patient)
     if job is not None and job.cpus_granted:
-        each, granted = _ranks(ranks), job.cpus_granted
-        words = say("{cpus_granted:g} CPUs from the scheduler for {ranks}", cpus_granted=granted, ranks=each)
-        return granted / ranks, words
+        granted = job.cpus_granted
+        text = template("{cpus_granted:g} CPUs from the scheduler for {ranks}")
+        return granted / ranks, say(text, cpus_granted=granted, ranks=_ranks(ranks))
     # What quota and affinity allowed a run, where one was recorded (on whichever machine), else here.
     recorded = optional(lambda: patient.recording.machine_facts.get("cpus"))
-    known = isinstance(recorded, int | float) and recorded > 0
-    budget = float(recorded) if known and recorded else patient.host.cpu_budget
+    if isinstance(recorded, int | float) and recorded > 0:
+        budget = float(recorded)
+    else:
+        budget = patient.host.cpu_budget
     return budget / ranks, say("{budget:g} CPUs for {ranks}", budget=budget, ranks=_ranks(ranks))
 
 
@@ -181,11 +225,18 @@ def runs_here(patient: Patient) -> bool:
         return True
     if job.profile in {Profile.SLURM, Profile.KUBERNETES}:
         return False
-    survey, source = optional(lambda: patient.gpu_survey), optional(lambda: patient.source)
+    survey = optional(lambda: patient.gpu_survey)
     if job.script_path is None or survey is None or not without_gpus(survey):
         return True
-    cards = job.gpus_granted or any(row.grants.gpus_granted or row.launcher == "deepspeed" for row in job.launches)
-    return not (cards or (source is not None and training_target(source) is Target.CUDA))
+    if job.gpus_granted or any(_wants_gpus(launch) for launch in job.launches):
+        return False
+    source = optional(lambda: patient.source)
+    return source is None or training_target(source) is not Target.CUDA
+
+
+def _wants_gpus(launch: Launch) -> bool:
+    """Whether a launch is for GPUs: it was granted some, or DeepSpeed starts it, which needs them."""
+    return bool(launch.grants.gpus_granted) or launch.launcher == "deepspeed"
 
 
 def in_allocation(environment: Environment) -> bool:
@@ -200,8 +251,12 @@ def has_purpose(patient: Patient) -> bool:
     if survey is not None and (survey.gpus or survey.pci_devices):
         return True
     job = optional(lambda: patient.job)
-    if job is not None and (job.launches or job.gpus_granted or job.script_path or (job.ranks_per_node or 1) > 1):
-        return True  # not only the shell's world
+    if job is not None:
+        several = (job.ranks_per_node or 1) > 1
+        if several or job.launches or job.gpus_granted or job.script_path:
+            return True  # not only the shell's world
     source = optional(lambda: patient.source)
+    if source is not None and source.scripts:
+        return True
     configs = optional(lambda: patient.configs)
-    return bool((source is not None and source.scripts) or (configs is not None and configs.trains))
+    return configs is not None and configs.trains

@@ -60,12 +60,21 @@ class RedundantCollectives(Check):
     severity = Severity.WARNING
     thresholds = (
         *Threshold.note_and_warning("Collectives that take this share of a recorded run are", noted=0.03, warned=0.08),
-        Threshold("period", 10, "{step}", "convention: collectives every few steps are known to cost 5 % and more",
-                  "Collectives less often than once in this many steps are not findings."),
-        Threshold("measurement_steps", 20, "{step}",
-                  "convention: benchmarks and demonstrations of an interface make 5 to 20 steps",
-                  "A loop known to end within this many steps is a measurement, not a training."),
-    )  # fmt: skip
+        Threshold(
+            name="period",
+            default=10,
+            unit="{step}",
+            source="convention: collectives every few steps are known to cost 5 % and more",
+            meaning="Collectives less often than once in this many steps are not findings.",
+        ),
+        Threshold(
+            name="measurement_steps",
+            default=20,
+            unit="{step}",
+            source="convention: benchmarks and demonstrations of an interface make 5 to 20 steps",
+            meaning="A loop known to end within this many steps is a measurement, not a training.",
+        ),
+    )
 
     def examine(self, patient: Patient) -> Iterator[Finding]:
         if (window := watched(patient)) is not None:
@@ -77,10 +86,13 @@ class RedundantCollectives(Check):
             yield from suspected  # one rank waits for nobody; but the program may be started on more
             return
         seen = of_run.price(
-            patient, run, phases=("collective",), owners=(of_run.LineOwner.COMMUNICATION,),
+            patient,
+            run,
+            phases=("collective",),
+            owners=(of_run.LineOwner.COMMUNICATION,),
             # Neither a meeting at the end, nor what a library's loop does by itself.
             wanted=lambda site: not of_run.by_parallelism(site) and site.steps > 1 and not _starts(patient, site.place),
-        )  # fmt: skip
+        )
         severity = seen.level(self)
         if severity is None:
             return

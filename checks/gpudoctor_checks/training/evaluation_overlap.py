@@ -10,6 +10,8 @@ from gpudoctor.text import percent
 
 _SHARE = 0.02
 """Common samples of those looked at that are too many: public sets have up to 3 % near duplicates, fewer exact ones."""
+_REPEATED = 0.1
+"""Samples of a training's epoch that come again, from which on it is a set of few different samples."""
 
 
 class EvaluationOverlap(Check):
@@ -51,8 +53,10 @@ class EvaluationOverlap(Check):
             )
             breaks, severity = say("the metric is wrong"), Severity.WARNING
             yield data.shown(self, patient, "padding", message, value, data.EVALUATION, breaks, severity)
-        common, rows, again, of = data.overlap(patient.recording)
+        seen = data.overlap(patient.recording)
+        common, rows = seen.common, seen.looked_at
         # A training set of few different samples repeats itself: chance, and nothing to split.
-        if common > 1 and common >= _SHARE * rows and again <= 0.1 * of:
+        repeats = seen.again > _REPEATED * seen.epoch
+        if common > 1 and common >= _SHARE * rows and not repeats:
             message = say("{common} of {rows} evaluation samples seen are also in training.", common=common, rows=rows)
             yield data.shown(self, patient, "samples", message, common / rows, data.EVALUATION)

@@ -12,8 +12,12 @@ from gpudoctor.text import percent
 
 _LOOKS, _STEPS = 3, 30
 """Steps looked at, and made, that must be there."""
-_OFTEN, _UNEVEN, _ALWAYS, _TIMES = 0.9, 2.0, 0.95, 10
-"""Share of the looks that must show it; most targets by fewest; share of clipped steps, and norm by limit."""
+_OFTEN = 0.9
+"""Share of the looks that must show it."""
+_UNEVEN = 2.0
+"""The most targets of a micro batch by the fewest."""
+_ALWAYS, _TIMES = 0.95, 10
+"""Share of clipped steps, and their median norm by the limit."""
 _WEIGHED = template(
     "{micro} micro batches are added up in a step, and the mean loss of each has a weight of {weight:.3g}. The "
     "gradient is {factor:.3g} times that of their mean."
@@ -76,18 +80,26 @@ class GradientsMisscaled(Check):
         if looks < _LOOKS:
             return
         limit, share, norm = of_run.clipping(process) or (0.0, 0.0, 0.0)
-        often = {how: int(seen.get(how) or 0) for how in (("undivided", "twice", "again") if micro > 1 else ("again",))}
-        found: dict[str, float] = {how: size for how, size in often.items() if size >= _OFTEN * looks}
-        found |= {"uneven": uneven} if uneven >= _UNEVEN else {}
-        found |= {"clipped": share} if share >= _ALWAYS and norm >= _TIMES * limit else {}
+        counted = ("undivided", "twice", "again") if micro > 1 else ("again",)
+        found: dict[str, float] = {}
+        for how in counted:
+            size = int(seen.get(how) or 0)
+            if size >= _OFTEN * looks:
+                found[how] = size
+        if uneven >= _UNEVEN:
+            found["uneven"] = uneven
+        if share >= _ALWAYS and norm >= _TIMES * limit:
+            found["clipped"] = share
+        sure = {"again"}
         # A factor that nothing in the step undoes, and batches that are known to be one loader's.
         acts = limit or any("SGD" in str(item.get("name")) for item in process.of("optimizer"))
-        sure = {"again", *(("undivided", "twice") if acts and process.of("loader") else ())}
+        if acts and process.of("loader"):
+            sure |= {"undivided", "twice"}
         factor = micro if "undivided" in found else 1 / micro
-        for how, size in found.items():
+        for how, amount in found.items():
             message = say(
                 _SAID[how],
-                size=size,
+                size=amount,
                 looks=int(looks),
                 micro=int(micro),
                 factor=factor,
@@ -97,4 +109,4 @@ class GradientsMisscaled(Check):
                 norm=norm,
             )
             level = Severity.WARNING if how in sure else Severity.NOTE
-            yield told(self, patient, how, message, size, of_run.place_of(seen), severity=level)
+            yield told(self, patient, how, message, amount, of_run.place_of(seen), severity=level)

@@ -2,19 +2,29 @@
 
 from collections.abc import Iterator, Sequence
 
-from gpudoctor.analysis.run.training import data
+from gpudoctor.analysis.run.training import data, integer
 from gpudoctor.lang import say
 from gpudoctor.model import Check, Code, Finding, Patient, Reads, Severity
 from gpudoctor.model.signs.recording import Record
 from gpudoctor.model.unavailable import Unavailable
 from gpudoctor.text import number, percent
 
-_IMAGE, _SMALL, _BRIGHT = (1, 3, 4), 8, 100.0
-"""Channels of an image, pixels of a side at least, the greatest value of raw pixels at least."""
-_SOME, _LEAST, _CONSTANT, _REPEATED, _SEEN = 8, 32, 0.95, 0.1, 0.05
-"""Rows of a batch and samples that are compared at least; share of numbers that are the same in all of them: borders of
-MNIST are a third; share of samples that come again; share of padding in sight.
-"""
+_IMAGE = (1, 3, 4)
+"""Channels of an image."""
+_SMALL = 8
+"""Pixels of a side at least."""
+_BRIGHT, _WHITE = 100.0, 255.0
+"""The greatest value of raw pixels, at least and at most."""
+_DARK = 1.0
+"""The mean of raw pixels is above that of any that were scaled to 1."""
+_FLAT = 256
+"""Pixels of an image in a row at least, for a layer that takes no pictures."""
+_SOME, _LEAST = 8, 32
+"""Rows of a batch, and samples, that are compared at least."""
+_CONSTANT = 0.95
+"""Share of numbers that are the same in all samples: borders of MNIST are a third."""
+_REPEATED, _SEEN, _JUMPS = 0.1, 0.05, 0.01
+"""Share of samples that come again; share of padding in sight; share of tokens before which positions jump."""
 
 
 class InputsUnlike(Check):
@@ -50,67 +60,127 @@ class InputsUnlike(Check):
     judges = "batch"
 
     def examine(self, patient: Patient) -> Iterator[Finding]:
-        recording = patient.recording
-        seen, calls = data.looks(recording).get(data.TRAINING), data.calls(recording)
-        if seen is None and not calls["layer"]:
+        calls = data.calls(patient.recording)
+        layers = calls["layer"]
+        seen = data.looks(patient.recording).get(data.TRAINING)
+        if seen is None and not layers:
             raise Unavailable(say("no batch was seen in the recording"))
-        if calls["layer"]:
-            yield from self._layer(patient, calls["layer"])
+        if layers:
+            yield from self._layer(patient, data.Looks(records=layers))
         if seen is not None:
-            yield from self._attention(patient, seen, calls["ids"]) if calls["ids"] else ()
-            yield from self._rows(patient, seen)
+            if calls["ids"]:
+                yield from self._attention(patient, seen, calls["ids"])
+            yield from self._positions(patient, seen)
+            yield from self._repeated(patient, seen)
 
-    def _layer(self, patient: Patient, layers: Sequence[Record]) -> Iterator[Finding]:
+    def _layer(self, patient: Patient, layers: data.Looks) -> Iterator[Finding]:
         """What the first layer with weights is given."""
-        last, of = layers[-1], sum(int(item.get("of") or 0) for item in layers)
-        layer, shape = str(last.get("layer")), [int(size) for size in last.get("shape") or ()]
-        if bad := of - sum(int(item.get("finite") or 0) for item in layers):
+        of = layers.total("of")
+        bad = of - layers.total("finite")
+        if bad:
+            layer = str(layers.records[-1].get("layer"))
             message = say("{bad:,} of {of:,} values that {layer} is given are not finite.", bad=bad, of=of, layer=layer)
             breaks = say("the outputs are no numbers")
             yield data.shown(self, patient, "unreal", message, bad / of, breaks=breaks)
             return
-        least = min(float(item.get("least") or 0.0) for item in layers)
-        most = max(float(item.get("most") or 0.0) for item in layers)
-        mean, convolves = float(last.get("mean") or 0.0), int(last.get("dims") or 0) >= 4
-        pixels = last.get("rounded") == last.get("of") and least >= 0.0 and _BRIGHT <= most <= 255.0 and mean > 1.0
-        if pixels and (shape[1] in _IMAGE if convolves else shape[-1] >= 256):
+        yield from self._pixels(patient, layers)
+        yield from self._channels(patient, layers.records[-1])
+        yield from self._constant(patient, layers)
+
+    def _pixels(self, patient: Patient, layers: data.Looks) -> Iterator[Finding]:
+        """Whole numbers from 0 to 255, in the shape of pictures."""
+        last = layers.records[-1]
+        least = min(float(item.get("least") or 0.0) for item in layers.records)
+        most = max(float(item.get("most") or 0.0) for item in layers.records)
+        mean = float(last.get("mean") or 0.0)
+        whole = last.get("rounded") == last.get("of")
+        if not whole or least < 0.0 or not _BRIGHT <= most <= _WHITE or mean <= _DARK:
+            return
+        shape = _shape(last)
+        pictures = shape[1] in _IMAGE if _convolves(last) else shape[-1] >= _FLAT
+        if pictures:
             message = say("The first layer is given raw pixels, up to {most}.", most=number(most))
-            severity = Severity.NOTE if "Norm" in f"{layer} {last.get('next')}" else None
+            # Normalisation behind the layer takes the scale out again.
+            normalised = "Norm" in f"{last.get('layer')} {last.get('next')}"
+            severity = Severity.NOTE if normalised else None
             yield data.shown(self, patient, "pixels", message, most, severity=severity)
-        if convolves and len(shape) == 4 and shape[3] in _IMAGE and shape[1] == shape[2] >= _SMALL:
+
+    def _channels(self, patient: Patient, last: Record) -> Iterator[Finding]:
+        """Images with channels last."""
+        shape = _shape(last)
+        if not _convolves(last) or len(shape) != 4:
+            return
+        _, height, width, channels = shape
+        if channels in _IMAGE and height == width >= _SMALL:
             sizes = " x ".join(map(number, shape))
             message = say("The first convolution is given {sizes}: the channels are last.", sizes=sizes)
             breaks = say("the convolution slides over columns and channels")
-            yield data.shown(self, patient, "last", message, shape[3], breaks=breaks)
-        wide = [item for item in layers if int(item.get("rows") or 0) >= _SOME]
-        shares = [int(item.get("constant") or 0) * int(item.get("rows")) / int(item.get("of")) for item in wide]
-        if sum(int(item.get("rows")) for item in wide) >= _LEAST and (share := min(shares)) >= _CONSTANT:
+            yield data.shown(self, patient, "last", message, channels, breaks=breaks)
+
+    def _constant(self, patient: Patient, layers: data.Looks) -> Iterator[Finding]:
+        """Numbers that are the same in each sample of a batch."""
+        wide = [item for item in layers.records if integer(item, "rows") >= _SOME]
+        if data.Looks(records=tuple(wide)).total("rows") < _LEAST:
+            return
+        shares = []
+        for item in wide:
+            alike = integer(item, "constant") * int(item.get("rows"))
+            shares.append(alike / int(item.get("of")))
+        share = min(shares)
+        if share >= _CONSTANT:
             message = say("{share} of the first layer's input is the same in all samples.", share=percent(share))
             same = say("all samples are alike to the model") if share == 1.0 else ""
             yield data.shown(self, patient, "constant", message, share, breaks=same)
 
     def _attention(self, patient: Patient, seen: data.Looks, calls: Sequence[Record]) -> Iterator[Finding]:
-        """Padding that no mask hides; a causal model sees none that comes after the text."""
+        """Padding that no mask hides."""
         last = calls[-1]
-        masked = last.get("mask") == "attention_mask" and seen.records[-1].get("masked")
-        bare = last.get("takes_mask") or any(item.get("attention") is False for item in calls)
-        pads = seen.total("seen_before") + (0 if last.get("causal") else seen.total("seen_after"))
+        mask = last.get("mask")
+        masked = mask == "attention_mask" and seen.records[-1].get("masked")
+        takes_mask = last.get("takes_mask") or any(item.get("attention") is False for item in calls)
+        pads = seen.total("seen_before")
+        if not last.get("causal"):  # a causal model sees no padding that comes after the text
+            pads += seen.total("seen_after")
         share = pads / max(1, seen.total("tokens"))
-        if (masked or (bare and not last.get("mask"))) and share >= _SEEN:
-            how = say("its mask does not hide them") if masked else say("it is given no mask")
-            message = say("Attention sees {seen:,} padding tokens: {how}.", seen=pads, how=how)
-            yield data.shown(self, patient, "attended", message, share)
+        if share < _SEEN:
+            return
+        if masked:
+            how = say("its mask does not hide them")
+        elif takes_mask and not mask:
+            how = say("it is given no mask")
+        else:
+            return
+        message = say("Attention sees {seen:,} padding tokens: {how}.", seen=pads, how=how)
+        yield data.shown(self, patient, "attended", message, share)
 
-    def _rows(self, patient: Patient, seen: data.Looks) -> Iterator[Finding]:
-        """Positions, and samples that come again within an epoch of a sampler that draws each once."""
-        jumps, tokens = seen.total("jumps"), seen.total("tokens")
-        if jumps > 0.01 * tokens:
+    def _positions(self, patient: Patient, seen: data.Looks) -> Iterator[Finding]:
+        """Positions that do not go on by one."""
+        jumps = seen.total("jumps")
+        tokens = seen.total("tokens")
+        if jumps > _JUMPS * tokens:
             message = say("Position ids jump {jumps:,} times within {tokens:,} tokens.", jumps=jumps, tokens=tokens)
             yield data.shown(self, patient, "positions", message, jumps / tokens)
-        (*_, again, rows), loader = data.overlap(patient.recording), seen.records[-1].get("loader")
-        records = [item for rank in patient.recording.ranks for item in rank.of("loader") if item.get("id") == loader]
-        once = bool(records) and (records[-1].get("order") or records[-1].get("iterable"))
+
+    def _repeated(self, patient: Patient, seen: data.Looks) -> Iterator[Finding]:
+        """Samples that come again within an epoch of a sampler that draws each once."""
+        loader = seen.records[-1].get("loader")
+        made = [item for rank in patient.recording.ranks for item in rank.of("loader")]
+        records = [item for item in made if item.get("id") == loader]
+        if not records or not (records[-1].get("order") or records[-1].get("iterable")):
+            return
+        overlap = data.overlap(patient.recording)
+        again, rows = overlap.again, overlap.epoch
         # A small world has few different samples, so this is a note.
-        if once and rows >= _LEAST and again >= _REPEATED * rows:
+        if rows >= _LEAST and again >= _REPEATED * rows:
             message = say("{again} of {rows} samples of an epoch looked at came twice or more.", again=again, rows=rows)
             yield data.shown(self, patient, "repeated", message, again / rows, severity=Severity.NOTE)
+
+
+def _shape(layer: Record) -> list[int]:
+    """The sizes of what a layer was given."""
+    return [int(size) for size in layer.get("shape") or ()]
+
+
+def _convolves(layer: Record) -> bool:
+    """Whether a layer is a convolution over two dimensions or more: its weights have two more."""
+    return integer(layer, "dims") >= 4

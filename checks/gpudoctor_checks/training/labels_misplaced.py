@@ -47,7 +47,8 @@ class LabelsMisplaced(Check):
     judges = "labels"
 
     def examine(self, patient: Patient) -> Iterator[Finding]:
-        targets, seen = data.calls(patient.recording)["targets"], data.looks(patient.recording).get(data.TRAINING)
+        targets = data.calls(patient.recording)["targets"]
+        seen = data.looks(patient.recording).get(data.TRAINING)
         labelled = seen.holding("labels") if seen is not None else None
         if not targets and labelled is None:
             raise Unavailable(say("no loss over tokens was seen in the recording"))
@@ -78,8 +79,10 @@ class LabelsMisplaced(Check):
 
     def _prompts(self, patient: Patient, seen: data.Looks) -> Iterator[Finding]:
         """A mask of the prompt that counts from the left, where rows are padded at the left."""
-        left, opened, rows = (seen.total(name) for name in ("left", "opened", "rows"))
-        few = opened < max(_ROWS, _SHARE * left) or rows - left < _ROWS
+        left = seen.total("left")
+        opened = seen.total("opened")
+        right = seen.total("rows") - left
+        few = opened < max(_ROWS, _SHARE * left) or right < _ROWS
         if not few and opened == seen.total("opened_left"):
             message = say(
                 "{rows:,} rows padded at the left train their prompt: its mask lies on the padding.", rows=opened

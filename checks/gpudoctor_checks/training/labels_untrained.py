@@ -66,7 +66,8 @@ class LabelsUntrained(Check):
         chance = seen.total("labels") and not data.labels_copied(seen)
         if chance or none < max(_ROWS, self.limit("row_share") * rows):
             return
-        empty, full = data.unlabelled(seen), 2 * seen.total("unlabelled_full") > none
+        empty = data.unlabelled(seen)
+        full = seen.total("unlabelled_full") > none / 2
         message = say(
             "{none:,} of {rows:,} {which} have no label{why}{nan}.",
             none=none,
@@ -79,7 +80,9 @@ class LabelsUntrained(Check):
         yield data.shown(self, patient, "cut" if full else "rows", message, none / rows, role, breaks)
 
     def _end(self, patient: Patient, seen: data.Looks) -> Iterator[Finding]:
-        rows, untrained, ends = seen.total("rows"), seen.total("unended"), seen.records[-1].get("eos")
+        rows = seen.total("rows")
+        untrained = seen.total("unended")
+        ends = seen.records[-1].get("eos")
         if untrained < max(_ROWS, 0.5 * rows) or seen.total("trained_ends") or not data.labels_copied(seen):
             return
         pads = seen.records[-1].get("pad") in ends

@@ -2,7 +2,6 @@
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from itertools import islice
 from statistics import median
 
 from gpudoctor.analysis import of_run
@@ -94,19 +93,27 @@ class PreferenceStuck(Check):
 
 def _signs(known: Mapping[str, Sequence[float]]) -> Iterator[tuple[str, Sequence[float]]]:
     """What is wrong, and the numbers that show it."""
-    still = (found for what in (_LOSS, logged.MARGIN) if (found := known.get(what)))
-    yield from islice((("chance", values) for values in still if max(map(abs, values)) < _NOTHING), 1)
-    same, spread = known.get(logged.SAME) or [0.0], known.get(logged.SPREAD) or [1.0]
-    if min(same) >= _ALL or max(spread) < _NOTHING:
-        yield "spread", same if min(same) >= _ALL else spread
+    for what in (_LOSS, logged.MARGIN):
+        values = known.get(what)
+        if values and max(map(abs, values)) < _NOTHING:
+            yield "chance", values
+            break
+    same = known.get(logged.SAME) or [0.0]
+    spread = known.get(logged.SPREAD) or [1.0]
+    if min(same) >= _ALL:
+        yield "spread", same
+    elif max(spread) < _NOTHING:
+        yield "spread", spread
     kl = known.get(logged.KL) or [0.0]
     part = max(1, len(kl) // 4)
-    begin, before, end = median(kl[:part]), median(kl[-2 * part : -part] or kl), median(kl[-part:])
+    begin = median(kl[:part])
+    before = median(kl[-2 * part : -part] or kl)
+    end = median(kl[-part:])
     if logged.REWARD in known and end >= _FAR * max(1.0, begin) and end >= _MORE * before:
         yield "drift", [begin, end]
-    for how, share in (
-        ("cut", min(known.get(logged.CUT) or [0.0])),
-        ("clipped", median(known.get(logged.CLIPPED) or [0.0])),
-    ):
-        if share >= _ALL:
-            yield how, [share]
+    cut = min(known.get(logged.CUT) or [0.0])
+    if cut >= _ALL:
+        yield "cut", [cut]
+    clipped = median(known.get(logged.CLIPPED) or [0.0])
+    if clipped >= _ALL:
+        yield "clipped", [clipped]

@@ -6,6 +6,7 @@ from gpudoctor.analysis.observation import confirmed
 from gpudoctor.analysis.run.steady_run import measured, spots
 from gpudoctor.model import Check, Cost, Detail, Finding, Patient, Severity
 from gpudoctor.model.records import frozen
+from gpudoctor.model.signs.recording import Record
 
 if TYPE_CHECKING:
     from gpudoctor.analysis.run.line_costs import LinePlace
@@ -16,6 +17,11 @@ class How(Detail):
     """Which of its check's kinds a finding is: what the rule reads."""
 
     how: str
+
+
+def integer(record: Record, name: str) -> int:
+    """A field that is a whole number; 0 where it is not there."""
+    return int(record.get(name) or 0)
 
 
 def told(

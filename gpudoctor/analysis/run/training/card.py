@@ -6,6 +6,7 @@ from contextlib import suppress
 from typing import Any, TypeAlias
 
 from gpudoctor.analysis.memo import once
+from gpudoctor.analysis.run.training import integer
 from gpudoctor.analysis.run.training.data import batch, evaluation, labels
 from gpudoctor.analysis.run.training.gradients import gradients
 from gpudoctor.analysis.run.training.logged_numbers import said as logged
@@ -40,31 +41,39 @@ LINES: tuple[Callable[[Recording], CardLine | None], ...] = (
 @once
 def training_card(recording: Recording) -> tuple[CardLine, ...]:
     """What was seen of the training, most of it from the first rank."""
-    return tuple(line for make in LINES if (line := make(recording)) is not None)
+    lines = (make(recording) for make in LINES)
+    return tuple(line for line in lines if line is not None)
 
 
 def shown_batch(recording: Recording) -> Mapping[str, Any]:
     """The first batch that was trained on, where it was asked for: pictures as bytes, or text in parts."""
     process = next(iter(recording.ranks), None)
-    roles = {item.get("id"): item.get("role") for item in process.of("loader")} if process is not None else {}
-    found = process.of("shown") if process is not None else ()
-    first = min(found, key=lambda item: roles.get(item.get("loader")) != "training", default=None)
+    if process is None:
+        return {}
+    roles = {item.get("id"): item.get("role") for item in process.of("loader")}
+    # One of the training, else any.
+    first = min(process.of("shown"), key=lambda item: roles.get(item.get("loader")) != "training", default=None)
     if first is None:
         return {}
-    width, height = int(first.get("width") or 0), int(first.get("height") or 0)
-    pictures: tuple[bytes, ...] = ()
+    text = []
+    for row in first.get("text") or ():
+        text.append(tuple((str(words), bool(trained)) for words, trained in row))
+    width = integer(first, "width")
+    height = integer(first, "height")
+    pictures: list[bytes] = []
     with suppress(ValueError):
-        pictures = tuple(map(base64.b64decode, first.get("pictures") or ()))
-    return {
-        "text": tuple(tuple((str(words), bool(trained)) for words, trained in row) for row in first.get("text") or ()),
-        "pictures": tuple(each for each in pictures if len(each) == 3 * width * height),
-        "width": width,
-    }
+        pictures = [base64.b64decode(each) for each in first.get("pictures") or ()]
+    whole = [each for each in pictures if len(each) == 3 * width * height]  # red, green and blue
+    return {"text": tuple(text), "pictures": tuple(whole), "width": width}
 
 
 # What a verdict and a trial say of it.
 
 _SHARES = ("share", "unchanged", "clipped")
+"""Facts that are shares of 1, and are shown in percent."""
+_NUMBERS = (int, float)
+_PLACES = 6
+"""Decimal places in which a finding's number and a fact are the same."""
 _MUST = (template("batch"), template("labels"), template("parameters"), template("schedule"))
 """Lines that every training has: without one of them it was not seen."""
 _MAY = (template("gradients"), template("evaluation"))
@@ -75,13 +84,16 @@ OTHERS = (template("ranks"), template("resumed"), template("logged"))
 def seen(training: Sequence[CardLine]) -> Mapping[str, bool]:
     """Whether each line that must be there is; and the others that are."""
     lines = {line.name for line in training}
-    return {name: name in lines for name in (*_MUST, *_MAY) if name in lines or name in _MUST}
+    areas = {name: name in lines for name in _MUST}
+    return areas | {name: True for name in _MAY if name in lines}
 
 
 def examined(training: Sequence[CardLine]) -> str:
     """A sentence that names what was seen of the training, with a blank before it; "" if nothing was."""
     names = [term(name) for name, is_seen in seen(training).items() if is_seen]
-    return say(" gpudoctor examined its {areas}.", areas=joined(names)) if names else ""
+    if not names:
+        return ""
+    return say(" gpudoctor examined its {areas}.", areas=joined(names))
 
 
 def changed(line: str, finding: Finding, before: Recording, after: Recording) -> str:
@@ -89,20 +101,39 @@ def changed(line: str, finding: Finding, before: Recording, after: Recording) ->
 
     `labels, share: 0 %, 12 % with it`.
     """
-    old, new = ({item.name: item.facts for item in training_card(run)}.get(line, {}) for run in (before, after))
-    said = [item.value for item in finding.evidence if isinstance(item, Measurement)] + _numbers(finding.message)
-    near = {round(value, 6): -place for place, value in enumerate(reversed(said)) if isinstance(value, int | float)}
-    apart = [name for name in old if {type(old[name]), type(new.get(name))} <= {int, float} and old[name] != new[name]]
-    name = min(apart, key=lambda name: near.get(round(old[name], 6), 1), default="")
-    if not name:
+    old = _facts(before, line)
+    new = _facts(after, line)
+    apart = []
+    for name, value in old.items():
+        other = new.get(name)
+        # A truth is no number, though Python counts with it.
+        if type(value) in _NUMBERS and type(other) in _NUMBERS and value != other:
+            apart.append(name)
+    if not apart:
         return ""
-    text, shown = template("{line}, {fact}: {before}, {after} with it"), percent if name in _SHARES else number
+    said: list[Any] = [item.value for item in finding.evidence if isinstance(item, Measurement)]
+    said += _parts(finding.message)
+    numbers = [round(value, _PLACES) for value in said if isinstance(value, int | float)]
+
+    def late(name: str) -> int:
+        """The place of a fact among what the finding says; those that it does not say come last."""
+        value = round(old[name], _PLACES)
+        return numbers.index(value) if value in numbers else len(numbers)
+
+    name = min(apart, key=late)
+    text = template("{line}, {fact}: {before}, {after} with it")
+    shown = percent if name in _SHARES else number
     fact = name.replace("_", " ")
     return say(text, line=term(line), fact=fact, before=shown(old[name]), after=shown(new[name]))
 
 
-def _numbers(part: object) -> list[Any]:
+def _facts(recording: Recording, line: str) -> Mapping[str, Any]:
+    """What a line of a run's card says; nothing where it has none."""
+    return next((item.facts for item in training_card(recording) if item.name == line), {})
+
+
+def _parts(part: object) -> list[Any]:
     """What is said in a message, in its order."""
-    return (
-        [value for inner in part.parts.values() for value in _numbers(inner)] if isinstance(part, Message) else [part]
-    )
+    if not isinstance(part, Message):
+        return [part]
+    return [value for inner in part.parts.values() for value in _parts(inner)]

@@ -1,5 +1,6 @@
 """The card's lines on batches, labels and evaluation, and what checks ask of them: records `batch` and `call`."""
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import pairwise
 from statistics import median
@@ -9,7 +10,7 @@ from gpudoctor.analysis.memo import once
 from gpudoctor.analysis.run.curves import numerics
 from gpudoctor.analysis.run.line_costs import place_of
 from gpudoctor.analysis.run.steady_state import padding, steady
-from gpudoctor.analysis.run.training import told
+from gpudoctor.analysis.run.training import integer, told
 from gpudoctor.analysis.run.training.gradients import newest_of
 from gpudoctor.analysis.run.training.logged_numbers import logged
 from gpudoctor.lang import say, template
@@ -17,14 +18,20 @@ from gpudoctor.lang.message import concatenated
 from gpudoctor.model import Check, Finding, Patient, Severity
 from gpudoctor.model.records import frozen
 from gpudoctor.model.run import CardLine
-from gpudoctor.model.signs.recording import Record, Recording
+from gpudoctor.model.signs.recording import Process, Record, Recording
 from gpudoctor.text import count, number, percent
 
 TRAINING, EVALUATION = "training", "evaluation"
-_PACKED, _WIDTH = 0.9, 8
-"""From this share of rows without padding on they are packed, and none of them was cut; numbers of a sample below which
-some are equal by chance.
-"""
+_PACKED = 0.9
+"""From this share of rows without padding on they are packed, and none of them was cut."""
+_WIDTH = 8
+"""Numbers of a sample below which some are equal by chance."""
+_COPIED = 0.9
+"""Share of the labels that are tokens of their own row, from which on the labels are that row."""
+_ROUNDED = 0.005
+"""Shares of right labels that lie farther apart are different for those who read half a percent."""
+_EXACT = 1e-6
+"""Shares that lie nearer are the same number, computed in another order."""
 
 
 @frozen
@@ -48,10 +55,21 @@ def looks(recording: Recording) -> Mapping[str, Looks]:
     """By role."""
     found: dict[str, Looks] = {}
     for process in recording.ranks:
-        loaders = {item.get("id"): item for item in process.of("loader")}
-        by_role = [(loaders.get(item.get("loader"), item).get("role"), item) for item in process.of("batch")]
-        mine = {role: tuple(item for its, item in by_role if its == role) for role in (TRAINING, EVALUATION)}
-        found = {role: Looks(records=records) for role, records in mine.items() if records} | found
+        for role, records in _by_role(process).items():
+            if records and role not in found:
+                found[role] = Looks(records=tuple(records))
+    return found
+
+
+def _by_role(process: Process) -> Mapping[str, Sequence[Record]]:
+    """The batches of a rank that were looked at; one that no loader made has a role of its own."""
+    loaders = {item.get("id"): item for item in process.of("loader")}
+    found: dict[str, list[Record]] = {TRAINING: [], EVALUATION: []}
+    for item in process.of("batch"):
+        loader = loaders.get(item.get("loader"), item)
+        role = loader.get("role")
+        if role in found:
+            found[role].append(item)
     return found
 
 
@@ -75,119 +93,218 @@ def shown(
 @once
 def calls(recording: Recording) -> Mapping[str, tuple[Record, ...]]:
     """What the model with most calls was called with, by kind, on the first rank."""
-    found = [item for process in recording.ranks[:1] for item in process.of("call")]
+    found = recording.ranks[0].of("call") if recording.ranks else ()
     names = [item.get("model") for item in found]
-    mine = [item for item in found if item.get("model") == max(names, key=names.count)]
-    return {kind: tuple(item for item in mine if item.get("kind") == kind) for kind in ("ids", "layer", "targets")}
+    model = max(names, key=names.count, default=None)
+    by_kind: dict[str, list[Record]] = {"ids": [], "layer": [], "targets": []}
+    for item in found:
+        kind = item.get("kind")
+        if kind in by_kind and item.get("model") == model:
+            by_kind[kind].append(item)
+    return {kind: tuple(its) for kind, its in by_kind.items()}
+
+
+@frozen
+class Overlap:
+    """Samples that were seen more than once."""
+
+    common: int
+    """Samples of an evaluation that the training has, too."""
+    looked_at: int
+    """Samples of that evaluation that were looked at."""
+    again: int
+    """Samples that came again in the epoch of the training of which most were looked at."""
+    epoch: int
+    """All samples of that epoch that were looked at."""
 
 
 @once
-def overlap(recording: Recording) -> tuple[int, int, int, int]:
-    """Samples of an evaluation that the training has, too, and those of it that were looked at; samples of the epoch of
-    which most were looked at that came again, and all of these.
-    """
-    training, evaluations = (_hashes(recording, role) for role in (TRAINING, EVALUATION))
-    trained, fullest = set().union(*training), max(training, key=len, default=[])
+def overlap(recording: Recording) -> Overlap:
+    """What evaluation and training have in common, and what comes again in an epoch of the training."""
+    training = _hashes(recording, TRAINING)
+    trained = set[int]().union(*training)
     # An evaluation on the training samples beside one on others is there on purpose.
-    pairs = [(len(trained.intersection(seen)), len(set(seen))) for seen in evaluations]
-    common = min(pairs, key=lambda pair: pair[0] / pair[1], default=(0, 0))
-    return *common, len(fullest) - len(set(fullest)), len(fullest)
+    evaluations = [set(hashes) for hashes in _hashes(recording, EVALUATION)]
+    seen = min(evaluations, key=lambda samples: len(samples & trained) / len(samples), default=set())
+    fullest = max(training, key=len, default=[])
+    again = len(fullest) - len(set(fullest))
+    return Overlap(common=len(seen & trained), looked_at=len(seen), again=again, epoch=len(fullest))
 
 
 def _hashes(recording: Recording, role: str) -> list[list[int]]:
     """Those of the samples of enough numbers not to be equal by chance, by loader and its epoch."""
-    groups: dict[tuple[Any, Any], list[int]] = {}
     found = looks(recording).get(role)
-    for item in found.records if found is not None else ():
+    if found is None:
+        return []
+    groups: dict[tuple[Any, Any], list[int]] = {}
+    for item in found.records:
+        hashes = item.get("hashes")
+        # Each evaluation is on the same samples: all of a loader's are one.
         epoch = item.get("epoch") if role == TRAINING else 0
-        if int(item.get("width") or 0) >= _WIDTH and item.get("hashes"):
-            groups.setdefault((item.get("loader"), epoch), []).extend(item.get("hashes"))
+        group = (item.get("loader"), epoch)
+        if hashes and integer(item, "width") >= _WIDTH:
+            groups.setdefault(group, []).extend(hashes)
     return list(groups.values())
 
 
 def padded(recording: Recording) -> Iterator[tuple[str, float, float]]:
-    """Logged numbers that are shares of right labels of all positions, and what the share is of those with a label."""
-    kept = [item for process in recording.ranks[:1] for item in process.of("memory") if item.get("shares")]
-    item = logged(recording)
-    for name, _, points in item.get("series") if item is not None and kept else ():
-        (real, *shares), value = kept[0].get("shares"), points[0][1]
-        if abs(value - real) > 0.005 and any(abs(value - share) < 1e-6 for share in shares):
+    """Logged numbers that are shares of right labels of all positions, and what the share is of those with a label.
+
+    transformers hands -100 to `compute_metrics` where nothing is to be predicted, and predictions at these places, too.
+    """
+    memory = recording.ranks[0].of("memory") if recording.ranks else ()
+    kept = next((item for item in memory if item.get("shares")), None)
+    numbers = logged(recording)
+    if kept is None or numbers is None:
+        return
+    real, *shares = kept.get("shares")
+    for name, _, points in numbers.get("series"):
+        _, value = points[0]
+        differs = abs(value - real) > _ROUNDED
+        if differs and any(abs(value - share) < _EXACT for share in shares):
             yield name, value, real
 
 
 def unlabelled(found: Looks) -> int:
-    """Batches without any label."""
+    """Batches without any label: their mean loss is 0 / 0."""
     return sum(item.get("labels") == 0 for item in found.records)
 
 
 def labels_copied(found: Looks) -> bool:
-    """Whether labels are the tokens themselves, or the next ones: no masked tokens, no classes."""
-    most = max(found.total("same"), found.total("ahead"))
-    return most > 0 and most >= 0.9 * found.total("labels")
+    """Whether labels are the tokens themselves, or the next ones: no masked tokens, no classes.
+
+    Both are usual: a model that shifts them is given the same tokens, another one those ahead.
+    """
+    same = found.total("same")
+    ahead = found.total("ahead")
+    most = max(same, ahead)
+    return most > 0 and most >= _COPIED * found.total("labels")
 
 
 def batch(recording: Recording) -> CardLine | None:
-    """Rows and tokens of a step, padding, rows that were cut."""
+    """Rows and tokens of a step, padding, rows that were cut.
+
+    `8 x about 310 tokens x 4 accumulated x 2 ranks = about 19,840 tokens a step; 12 % padding`.
+    """
     found = looks(recording).get(TRAINING)
-    shape, tokens = _shape(recording, found), found is None or found.records[-1].get("tokens") is not None
+    shape = _shape(recording, found)
     if not shape:
         return None
-    steps, ranks = recording.ranks[0].steps, len(recording.ranks)
-    of, drawn = sum(steps.column("count")), sum(value for value in steps.column("batches") if value == value)
-    seen = newest_of(recording.ranks[0], "gradients") if not drawn else None  # nobody counts batches without a loader
-    accumulated = max(1, round(drawn / of) if drawn and of else int((seen.get("micro") if seen else 1) or 1))
-    widths = [int(item.get("width") or 0) for item in found.records] if tokens and found is not None else [*shape[1:2]]
-    width = sum(widths) / len(widths) if tokens else 1
-    about = template("about {number}") if tokens and len({*widths}) > 1 else template("{number}")
-    a_step = round(shape[0] * accumulated * ranks * width)
+    # What a model is called with without a loader are ids of tokens.
+    tokens = found is None or found.records[-1].get("tokens") is not None
+    widths = _widths(found, shape) if tokens else [1]
+    width = sum(widths) / len(widths)
+    accumulated = _accumulated(recording.ranks[0])
+    ranks = len(recording.ranks)
+    rows = shape[0]
+    a_step = round(rows * accumulated * ranks * width)
     facts: dict[str, Any] = {"shape": list(shape), "accumulated": accumulated, "ranks": ranks, "a_step": a_step}
-    rows, kind = number(shape[0]), say("tokens") if tokens else say("samples")
-    text = say("{rows} samples", rows=rows)
+    about = template("about {number}") if len(set(widths)) > 1 else template("{number}")
     if tokens:
-        text = say("{rows} x {tokens} tokens", rows=rows, tokens=say(about, number=number(round(width))))
+        each = say(about, number=number(round(width)))
+        text = say("{rows} x {tokens} tokens", rows=number(rows), tokens=each)
+    else:
+        text = say("{rows} samples", rows=number(rows))
     if accumulated > 1:
         text = say("{batch} x {accumulated} accumulated", batch=text, accumulated=accumulated)
     if ranks > 1:
         text = say("{batch} x {ranks} ranks", batch=text, ranks=ranks)
-    whole = say("{batch} = {total} {kind} a step", batch=text, total=say(about, number=number(a_step)), kind=kind)
-    parts = [whole if a_step != shape[0] else say("{batch} a step", batch=text)]
+    if a_step == rows:
+        parts = [say("{batch} a step", batch=text)]
+    else:
+        total = say(about, number=number(a_step))
+        kind = say("tokens") if tokens else say("samples")
+        parts = [say("{batch} = {total} {kind} a step", batch=text, total=total, kind=kind)]
     if found is not None and tokens:
         parts += _padding(recording, found, facts)
-    elif found is not None and (ranged := found.holding("most")) is not None:
-        ends = [float(item.get(name)) for item in ranged.records for name in ("least", "most")]
-        facts |= {"least": min(ends), "most": max(ends)}
-        each = " x ".join(map(number, shape[1:])) if len(shape) > 2 else count(shape[-1] if shape[1:] else 1, "number")
-        parts.append(say("each {each}; numbers looked at: {least:.3g} to {most:.3g}", each=each, **facts))
+    elif found is not None:
+        parts += _range(found, shape, facts)
     return CardLine(name="batch", text=concatenated("; ", parts), facts=facts)
+
+
+def _widths(found: Looks | None, shape: Sequence[int]) -> list[int]:
+    """Tokens of a row, of each batch that was looked at; without a loader of the call's shape."""
+    if found is None:
+        return [shape[1]]
+    return [integer(item, "width") for item in found.records]
+
+
+def _accumulated(process: Process) -> int:
+    """How many batches a step takes."""
+    made = sum(process.steps.column("count"))
+    batches = process.steps.column("batches")
+    drawn = sum(value for value in batches if not math.isnan(value))
+    if drawn:
+        return max(1, round(drawn / made)) if made else 1
+    # Nobody counts batches without a loader.
+    seen = newest_of(process, "gradients")
+    micro = seen.get("micro") if seen is not None else None
+    return max(1, int(micro or 1))
+
+
+def _range(found: Looks, shape: Sequence[int], facts: dict[str, Any]) -> Iterator[str]:
+    """The shape of a sample that is no text, and the range of its numbers."""
+    ranged = found.holding("most")
+    if ranged is None:
+        return
+    least = min(float(item.get("least")) for item in ranged.records)
+    most = max(float(item.get("most")) for item in ranged.records)
+    facts["least"] = least
+    facts["most"] = most
+    if len(shape) > 2:
+        each = " x ".join(map(number, shape[1:]))
+    elif len(shape) == 2:
+        each = count(shape[1], "number")
+    else:
+        each = count(1, "number")
+    text = template("each {each}; numbers looked at: {least:.3g} to {most:.3g}")
+    yield say(text, each=each, least=least, most=most)
 
 
 def _padding(recording: Recording, found: Looks, facts: dict[str, Any]) -> Iterator[str]:
     """The share of padding, and rows that were cut."""
+    last = found.records[-1]
     # Padding that the mask does not hide is padding, too, and only the batches that were looked at show it.
     bare = found.total("seen_before") + found.total("seen_after")
     counted = padding(map(steady, recording.ranks)) if not bare else None
     if counted is not None:
         facts["padding"] = counted
         yield say("{share} padding", share=percent(counted))
-    elif found.records[-1].get("masked") or found.records[-1].get("pad") is not None:
+    elif last.get("masked") or last.get("pad") is not None:
         known = found.holding("pad") or found  # only a model's config may say it, from its first call on
-        facts["padding"] = share = known.total("padding") / max(1, known.total("tokens"))
-        yield say("{share} padding in {batches} batches looked at", share=percent(share), batches=len(known.records))
-    rows, widest = found.total("rows"), max(int(item.get("width") or 0) for item in found.records)
-    cut = sum(int(item.get("cut") or 0) for item in found.records if item.get("width") == widest)
+        share = known.total("padding") / max(1, known.total("tokens"))
+        facts["padding"] = share
+        text = template("{share} padding in {batches} batches looked at")
+        yield say(text, share=percent(share), batches=len(known.records))
+    # Many rows that are as wide as the widest one were cut there, unless nearly all are: then they are packed.
+    widest = max(integer(item, "width") for item in found.records)
+    at_widest = [item for item in found.records if item.get("width") == widest]
+    cut = Looks(records=tuple(at_widest)).total("cut")
+    rows = found.total("rows")
     if cut and found.total("full") < _PACKED * rows:
-        facts |= {"cut": cut / rows, "width": widest}
-        yield say("{cut} of {rows} rows cut at {width}", cut=cut, rows=rows, width=number(widest))
+        facts["cut"] = cut / rows
+        facts["width"] = widest
+        text = template("{cut} of {rows} rows cut at {width}")
+        yield say(text, cut=cut, rows=rows, width=number(widest))
 
 
 def _shape(recording: Recording, found: Looks | None) -> Sequence[int]:
     """Of the largest batch's tokens or first tensor; without a loader of what the model is called with."""
     if found is None:
-        seen = [item.get("shape") for item in calls(recording)["ids"]]
-        return max((list(shape) for shape in seen if shape), key=lambda shape: shape[0] * shape[1], default=[])
-    largest = max(found.records, key=lambda item: max((shape[2][:1] for shape in item.get("shapes")), default=[0]))
-    shapes = {name: shape for name, _, shape in largest.get("shapes") if shape}
-    return shapes.get("input_ids") or next(iter(shapes.values()), [])
+        shapes_called = (item.get("shape") for item in calls(recording)["ids"])
+        called = [list(shape) for shape in shapes_called if shape]
+        return max(called, key=lambda shape: shape[0] * shape[1], default=[])
+    largest = max(found.records, key=_rows)
+    shapes: dict[str, Sequence[int]] = {name: shape for name, _, shape in largest.get("shapes") if shape}
+    if shapes.get("input_ids"):
+        return shapes["input_ids"]
+    return next(iter(shapes.values()), [])
+
+
+def _rows(batch: Record) -> list[int]:
+    """The length of a batch's longest tensor, in a list that is empty for tensors without a dimension."""
+    lengths: Iterator[list[int]] = (shape[:1] for _, _, shape in batch.get("shapes"))
+    return max(lengths, default=[0])
 
 
 def labels(recording: Recording) -> CardLine | None:
@@ -195,20 +312,39 @@ def labels(recording: Recording) -> CardLine | None:
     whole = looks(recording).get(TRAINING)
     found = whole.holding("labels") if whole is not None else None
     if found is None:
-        seen = numerics(recording.ranks[0], "labels") if recording.ranks else ()
-        classes = int(seen[-1].get("classes") or 0) if seen else 0
-        text = say("one of {classes} classes a sample", classes=classes)
-        return CardLine(name="labels", text=text, facts={"classes": classes}) if classes else None
-    rows, none = found.total("rows"), found.total("unlabelled")
-    share = found.total("labels") / max(1, found.total("tokens") - found.total("padding"))
-    ends = sorted({end for item in found.records for end in item.get("eos") or ()})
-    parts = [say("{share} of the tokens looked at are trained", share=percent(min(1.0, share)))]
+        return _classes(recording)
+    rows = found.total("rows")
+    none = found.total("unlabelled")
+    real = found.total("tokens") - found.total("padding")
+    share = found.total("labels") / max(1, real)
+    # Labels of padding count, too, and may be more than the real tokens.
+    shown = percent(min(1.0, share))
+    parts = [say("{share} of the tokens looked at are trained", share=shown)]
     if none:
         parts.append(say("{none} of {rows} rows have no label", none=none, rows=rows))
-    if ends and found.total("ends") and not found.total("trained_ends"):
-        parts.append(say("the end token ({ends}) is never among them", ends=", ".join(map(str, ends))))
-    facts = {"share": share, "rows": rows, "unlabelled": none, "ends": found.total("trained_ends"), "end_tokens": ends}
+    end_tokens = sorted({end for item in found.records for end in item.get("eos") or ()})
+    trained_ends = found.total("trained_ends")
+    if end_tokens and found.total("ends") and not trained_ends:
+        named = ", ".join(map(str, end_tokens))
+        parts.append(say("the end token ({ends}) is never among them", ends=named))
+    facts: dict[str, Any] = {
+        "share": share,
+        "rows": rows,
+        "unlabelled": none,
+        "ends": trained_ends,
+        "end_tokens": end_tokens,
+    }
     return CardLine(name="labels", text=concatenated("; ", parts), facts=facts)
+
+
+def _classes(recording: Recording) -> CardLine | None:
+    """The line on labels that are classes, which the loss was given."""
+    seen = numerics(recording.ranks[0], "labels") if recording.ranks else ()
+    classes = integer(seen[-1], "classes") if seen else 0
+    if not classes:
+        return None
+    text = say("one of {classes} classes a sample", classes=classes)
+    return CardLine(name="labels", text=text, facts={"classes": classes})
 
 
 def evaluation(recording: Recording) -> CardLine | None:
@@ -216,26 +352,47 @@ def evaluation(recording: Recording) -> CardLine | None:
     if not recording.ranks:
         return None
     process = recording.ranks[0]
-    tested, columns = looks(recording).get(EVALUATION), map(process.steps.column, ("index", "evaluation"))
-    at = [int(index) for index, seconds in zip(*columns, strict=False) if seconds > 0]
+    tested = looks(recording).get(EVALUATION)
+    at = _evaluating(process)
     if not at and tested is None:
         return None
+    parts: list[str] = []
+    facts: dict[str, Any] = {}
+    # Steps in a row are one evaluation.
     between = [second - first for first, second in pairwise(at) if second - first > 1]
-    parts, facts = [], dict[str, Any]()
     if between:
-        facts["every"] = int(median(between))
-        parts.append(say("every {steps} steps", steps=number(facts["every"])))
-    records = tested.records if tested is not None else ()
-    # Of the first evaluation: some trainers make a loader for each.
-    sizes = {item.get("loader"): item.get("samples") for item in records if item.get("step") == records[0].get("step")}
-    if samples := sum(int(size or 0) for size in sizes.values()):
+        every = int(median(between))
+        facts["every"] = every
+        parts.append(say("every {steps} steps", steps=number(every)))
+    samples = _evaluated(tested) if tested is not None else 0
+    if samples:
         facts["samples"] = samples
         parts.append(say("on {samples} samples", samples=number(samples)))
-    common, rows, *_ = overlap(recording)
-    facts |= {"looked_at": rows, "common": common}
-    if common:
-        parts.append(say("{common} of {rows} looked at also seen in training", common=common, rows=rows))
-    if any(item.get("kind_of") == "train-evaluation" for item in process.of("numeric")):
+    seen = overlap(recording)
+    facts["looked_at"] = seen.looked_at
+    facts["common"] = seen.common
+    if seen.common:
+        text = template("{common} of {rows} looked at also seen in training")
+        parts.append(say(text, common=seen.common, rows=seen.looked_at))
+    numeric = {item.get("kind_of") for item in process.of("numeric")}
+    if "train-evaluation" in numeric:
         facts["mode"] = "train"
         parts.append(say("model as in training"))
-    return CardLine(name="evaluation", text=concatenated(", ", parts), facts=facts) if parts else None
+    if not parts:
+        return None
+    return CardLine(name="evaluation", text=concatenated(", ", parts), facts=facts)
+
+
+def _evaluating(process: Process) -> list[int]:
+    """The steps in which time went into an evaluation."""
+    indices = process.steps.column("index")
+    taken = process.steps.column("evaluation")
+    return [int(index) for index, seconds in zip(indices, taken, strict=False) if seconds > 0]
+
+
+def _evaluated(tested: Looks) -> int:
+    """Samples of the first evaluation: some trainers make a loader for each."""
+    step = tested.records[0].get("step")
+    first = [item for item in tested.records if item.get("step") == step]
+    by_loader = {item.get("loader"): integer(item, "samples") for item in first}
+    return sum(by_loader.values())

@@ -10,10 +10,14 @@ from gpudoctor.model.proof import LeakKind
 from gpudoctor.model.signs.recording import Recording
 from gpudoctor.text import size
 
-_TIMES, _LEAST = 64, 64 * 2.0**20
-"""Numbers that are kept for each label, of which a metric needs the most likely one; bytes that are worth an edit."""
-_SAVES, _MORE, _MOST = 5, 1.01, 1.5
-"""Saves that tell, by how much each file is larger than the one before, and the last than the second."""
+_TIMES = 64
+"""Numbers that are kept for each label, of which a metric needs the most likely one."""
+_LEAST = 64 * 2.0**20
+"""Bytes of predictions that are worth an edit."""
+_SAVES = 5
+"""Saves that tell."""
+_MORE, _MOST = 1.01, 1.5
+"""How many times as large as the one before each file is, and the last as the second."""
 
 
 def kept(recording: Recording) -> Iterator[tuple[LeakKind, str, float, LinePlace | None]]:
@@ -32,7 +36,9 @@ def kept(recording: Recording) -> Iterator[tuple[LeakKind, str, float, LinePlace
     for name, _, taken, *at in _rows(recording, "saves"):
         files.setdefault((name, *at), []).append(taken)
     for (name, *at), (_, *sizes) in files.items():  # before the first one some states are empty
-        if len(sizes) >= _SAVES and sizes[-1] >= _MOST * sizes[0] and all(b >= _MORE * a for a, b in pairwise(sizes)):
+        if len(sizes) < _SAVES or sizes[-1] < _MOST * sizes[0]:
+            continue
+        if all(later >= _MORE * before for before, later in pairwise(sizes)):
             text = say(
                 "The saved file {name} grows with every save, from {first} to {last} in {saves} saves: "
                 "something in it is only added to.",
@@ -45,7 +51,9 @@ def kept(recording: Recording) -> Iterator[tuple[LeakKind, str, float, LinePlace
 
 
 def _rows(recording: Recording, kind: str) -> list[list[Any]]:
-    records = [item for process in recording.ranks[:1] for item in process.of("memory") if item.get("kind") == kind]
+    """What the first rank's last record of a kind has."""
+    memory = recording.ranks[0].of("memory") if recording.ranks else ()
+    records = [item for item in memory if item.get("kind") == kind]
     return list(records[-1].get("growth") or ()) if records else []
 
 

@@ -15,9 +15,14 @@ Series: TypeAlias = Mapping[str, Sequence[tuple[int, float]]]
 WORDS = ("print", "logging")
 """Who speaks to people, and rounds."""
 
-LOSS, REWARD, MARGIN, KL = template("loss"), template("reward"), template("reward margin"), template("KL")
-CUT, SPREAD = template("completions cut at the limit"), template("spread of the rewards")
-SAME, CLIPPED = template("groups of equal rewards"), template("share of clipped ratios")
+LOSS = template("loss")
+REWARD = template("reward")
+MARGIN = template("reward margin")
+KL = template("KL")
+CUT = template("completions cut at the limit")
+SPREAD = template("spread of the rewards")
+SAME = template("groups of equal rewards")
+CLIPPED = template("share of clipped ratios")
 NAMES: Mapping[str, str] = {
     LOSS: "loss train_loss loss/train training_loss losses/loss",
     REWARD: "reward rewards score scores objective/scores mean_reward reward_mean rollout/ep_rew_mean",
@@ -46,29 +51,35 @@ def series(recording: Recording) -> Series:
     item = logged(recording)
     if item is None:
         return {}
-    rows = reversed(item.get("series"))
-    named = {str(name).removeprefix("train/").casefold().replace(" ", "_"): points for name, _, points in rows}
-    return {
-        what: [(int(step), float(value)) for step, value in named[name] if value is not None]
-        for what, names in NAMES.items()
-        for name in [next((name for name in names.split() if name in named), "")]
-        if name
-    }
+    named = {}
+    for name, _, points in reversed(item.get("series")):  # the first of two of a name counts
+        plain = str(name).removeprefix("train/").casefold().replace(" ", "_")
+        named[plain] = points
+    found = {}
+    for what, names in NAMES.items():
+        usual = next((name for name in names.split() if name in named), None)
+        if usual is not None:
+            found[what] = [(int(step), float(value)) for step, value in named[usual] if value is not None]
+    return found
 
 
 def said(recording: Recording) -> CardLine | None:
     """First and last number of what is known, the step until which it was read, and who logs it."""
-    item, known = logged(recording), {what: points for what, points in series(recording).items() if points}
+    item = logged(recording)
+    known = {what: points for what, points in series(recording).items() if points}
     if item is None or not known:
         return None
     ends = {what: (points[0][1], points[-1][1]) for what, points in known.items()}
-    shown = [(what, *map(figure, both)) for what, both in ends.items() if what != SAME][:_SHOWN]
-    course = [say("{what} {first} to {last}", what=term(what), first=first, last=last) for what, first, last in shown]
-    facts: dict[str, object] = {
-        f"{what.replace(' ', '_')}_{end}": value
-        for what, both in ends.items()
-        for end, value in zip(("first", "last"), both, strict=True)
-    }
-    facts |= {"until": max(points[-1][0] for points in known.values()), "by": str(item.get("by") or "")}
-    text = say("{numbers} until step {until:,}, by {by}", numbers=concatenated(", ", course), **facts)
+    course: list[str] = []
+    facts: dict[str, object] = {}
+    for what, (first, last) in ends.items():
+        name = what.replace(" ", "_")
+        facts[f"{name}_first"] = first
+        facts[f"{name}_last"] = last
+        if what != SAME:
+            text = template("{what} {first} to {last}")
+            course.append(say(text, what=term(what), first=figure(first), last=figure(last)))
+    facts["until"] = max(points[-1][0] for points in known.values())
+    facts["by"] = str(item.get("by") or "")
+    text = say("{numbers} until step {until:,}, by {by}", numbers=concatenated(", ", course[:_SHOWN]), **facts)
     return CardLine(name="logged", text=text, facts=facts) if course else None

@@ -5,6 +5,7 @@ from itertools import pairwise
 from typing import Any
 
 from gpudoctor.analysis.memo import once
+from gpudoctor.analysis.run.training import integer
 from gpudoctor.analysis.run.training.schedule import Scheduled, scheduled
 from gpudoctor.lang import say
 from gpudoctor.lang.message import concatenated
@@ -53,14 +54,19 @@ def resumed(recording: Recording) -> Resumed | None:
 
 
 def _into(recording: Recording, schedule: Scheduled) -> int:
-    steps, made = recording.ranks[0].steps, int(schedule.record.get("made") or 0)
+    """How far into an epoch a schedule stood that is stepped once a step, in a run of whole epochs; else 0."""
+    steps = recording.ranks[0].steps
+    made = integer(schedule.record, "made")
     begun = zip(steps.column("index"), steps.column("starts"), strict=False)
-    starts = [at for at, new in begun if new > 0 and at >= made]
-    epochs = [later - at for at, later in pairwise([*starts, schedule.steps] if schedule.ended else starts)]
-    if len(epochs) < 2 or len({*epochs}) > 1 or abs(schedule.each - 1) > _FEW:
+    bounds = [at for at, new in begun if new > 0 and at >= made]
+    if schedule.ended:
+        bounds.append(schedule.steps)
+    epochs = [later - at for at, later in pairwise(bounds)]
+    if len(epochs) < 2 or len(set(epochs)) > 1 or abs(schedule.each - 1) > _FEW:
         return 0
     into = schedule.began % epochs[0]
-    return round(into) if _FEW < into / epochs[0] < 1 - _FEW else 0
+    share = into / epochs[0]
+    return round(into) if _FEW < share < 1 - _FEW else 0
 
 
 def states(recording: Recording) -> CardLine | None:
@@ -69,10 +75,12 @@ def states(recording: Recording) -> CardLine | None:
     if found is None or not (found.weights or found.goes_on):
         return None
     facts: dict[str, Any] = dict(found.taken)
-    words = {
-        what: say("yes") if it else say("only in the file") if what in found.held else say("no")
-        for what, it in found.taken.items()
-    }
+    words = {}
+    for what, is_taken in found.taken.items():
+        if is_taken:
+            words[what] = say("yes")
+        else:
+            words[what] = say("only in the file") if what in found.held else say("no")
     parts = [say("optimizer {taken}", taken=words["optimizer"])]
     if found.weights:
         _, given, _, unexpected, *_ = found.weights[-1]

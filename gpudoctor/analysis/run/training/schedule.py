@@ -1,13 +1,14 @@
 """The schedule of the learning rate against the steps that are made: the card's line, and what does not fit."""
 
 import math
-from collections.abc import Iterator
-from itertools import islice, pairwise
+from collections.abc import Iterator, Sequence
+from itertools import pairwise
 from typing import Any, TypeAlias
 
 from gpudoctor.analysis.memo import once
 from gpudoctor.analysis.run.run_numbers import made_steps
-from gpudoctor.lang import say, template
+from gpudoctor.analysis.run.training import integer
+from gpudoctor.lang import say
 from gpudoctor.lang.message import concatenated
 from gpudoctor.model.records import frozen
 from gpudoctor.model.run import CardLine
@@ -21,6 +22,16 @@ _LOW, _EARLY = 1e-5, 0.1
 """A rate of so much of its peak or less, in the last steps, so large a share of all."""
 _UNDONE, _OVERDONE, _CYCLES = 0.67, 1.05, 2.95
 """Parts of a schedule: not come to its end, beyond it, and waves on purpose."""
+_TOP, _BOTTOM, _AGAIN = 0.9, 0.05, 0.1
+"""Parts of the peak: from which on the rate is up, down to which it is down, and from which on it has risen again."""
+_WARM, _RISEN = 0.95, 1.02
+"""Part of the base rate that a warm-up has reached which is over, and how much the rate rises in half of the steps in
+one that is not.
+"""
+_MEASURED, _MOSTLY, _LOWERED = 5, 0.75, 0.99
+"""Metrics that tell; share of them that are above the one before; part of the highest rate that is a lower one."""
+_EVEN = 1e-6
+"""Part of the peak that a constant rate differs by at most."""
 
 
 @frozen
@@ -60,21 +71,28 @@ def ended(recording: Recording) -> bool:
 def scheduled(recording: Recording) -> tuple[Scheduled, ...]:
     """The schedulers of the first rank that were stepped, else the last one that never was."""
     process = next(iter(recording.ranks), None)
-    last = {item.get("id"): item for item in (process.of("schedule") if process is not None else ())}
-    found = [_scheduled(recording, recording.ranks[0], item) for item in last.values() if item.get("first")]
-    return tuple(item for item in found if item.calls > 0) or tuple(found[-1:])
+    if process is None:
+        return ()
+    last = {item.get("id"): item for item in process.of("schedule")}
+    found = [_scheduled(recording, process, item) for item in last.values() if item.get("first")]
+    stepped = [item for item in found if item.calls > 0]
+    return tuple(stepped or found[-1:])
 
 
 def _scheduled(recording: Recording, process: Process, item: Record) -> Scheduled:
-    steps, (at, position), (name, total) = made_steps(process), item.get("first"), item.get("total") or ("", 0)
-    made, step, stands = int(item.get("made") or 0), int(item.get("step") or 0), float(item.get("position") or 0)
+    steps = made_steps(process)
+    at, position = item.get("first")
+    name, total = item.get("total") or ("", 0)
+    made = integer(item, "made")
+    step = integer(item, "step")
+    stands = float(item.get("position") or 0)
     before = bool(item.get("before"))  # at the last look it was not yet stepped
-    each = (stands - position) / max(1, step - at + (not before))
-    reach = stands + (each * (steps - step + before) if each >= _OFTEN else 0)
-    epochs, batches = (
-        math.fsum(value for value in process.steps.column(name) if math.isfinite(value))
-        for name in ("starts", "batches")
-    )
+    looked = step - at if before else step - at + 1
+    each = (stands - position) / max(1, looked)
+    left = steps - step + 1 if before else steps - step
+    reach = stands + each * left if each >= _OFTEN else stands
+    epochs = _sum(process, "starts")
+    batches = _sum(process, "batches")
     units = {
         "": reach,
         say("all batches"): batches,
@@ -98,10 +116,17 @@ def _scheduled(recording: Recording, process: Process, item: Record) -> Schedule
     )
 
 
+def _sum(process: Process, name: str) -> float:
+    """A column's sum, without what was not read."""
+    return math.fsum(value for value in process.steps.column(name) if math.isfinite(value))
+
+
 def rates_of(process: Process) -> tuple[tuple[int, float], ...]:
     """Step, from 1, and rate where it was read; nothing where several optimizers train."""
+    if len(process.of("optimizer")) > 1:
+        return ()
     rows = zip(process.steps.column("index"), process.steps.column("lr"), strict=False)
-    return tuple((int(at) + 1, rate) for at, rate in rows if math.isfinite(rate) and len(process.of("optimizer")) < 2)
+    return tuple((int(at) + 1, rate) for at, rate in rows if math.isfinite(rate))
 
 
 Unfit: TypeAlias = tuple[str, Scheduled, int]
@@ -112,33 +137,58 @@ Unfit: TypeAlias = tuple[str, Scheduled, int]
 def misfits(recording: Recording) -> tuple[Unfit, ...]:
     """What of the schedules of a single training does not fit, one misfit a scheduler, the surest."""
     items = [item for item in scheduled(recording) if item.steps >= _LEAST]
-    single = all(int(item.record.get("made") or 0) <= 0 for item in items)
-    return tuple(unfit for item in items if single for unfit in islice(_misfits(item), 1))
+    if any(integer(item.record, "made") > 0 for item in items):
+        return ()
+    firsts = (next(_misfits(item), None) for item in items)
+    return tuple(unfit for unfit in firsts if unfit is not None)
 
 
 def _misfits(item: Scheduled) -> Iterator[Unfit]:
-    rates, values = item.rates, [rate for _, rate in item.rates]
+    """What does not fit, the surest first."""
     if "metrics" in item.record.fields:
         yield from _plateau(item)
     elif not item.calls:
         if item.ended and item.epochs >= 2:
             yield "never", item, 0
-    elif len(rates) >= _LEAST:
-        peak, base = max(values), float(item.record.get("base") or 0.0)
-        since = _since(rates, _LOW * peak)
-        if since > 1 and rates[-1][0] - since + 1 >= _EARLY * rates[-1][0]:  # a rate that never was has its own check
-            yield "early", item, since
-        top = next(place for place, rate in enumerate(values) if rate >= 0.9 * peak)
-        low = next((place for place in range(top, len(values)) if values[place] <= 0.05 * peak), len(values))
-        while low < len(values) - 1 and values[low + 1] <= values[low]:
-            low += 1
-        over = item.reach > _OVERDONE * item.total > 0 and (item.unit or item.reach < _CYCLES * item.total)
-        if over and max(values[low:], default=0.0) >= 0.1 * peak:
-            yield "rises", item, rates[low][0]
-        if item.ended and peak < 0.95 * base and values[-1] == peak > 1.02 * values[len(values) // 2]:
-            yield "warm", item, 0
-        if item.ended and item.reach <= _UNDONE * item.total:
-            yield "slow", item, 0
+    elif len(item.rates) >= _LEAST:
+        yield from _course(item)
+
+
+def _course(item: Scheduled) -> Iterator[Unfit]:
+    """What does not fit of the rates of a scheduler that was stepped."""
+    values = [rate for _, rate in item.rates]
+    peak = max(values)
+    last, _ = item.rates[-1]
+    since = _since(item.rates, _LOW * peak)
+    # A rate that never was has its own check.
+    if since > 1 and last - since + 1 >= _EARLY * last:
+        yield "early", item, since
+    low = _lowest(values)
+    risen = max(values[low:], default=0.0) >= _AGAIN * peak
+    beyond = item.reach > _OVERDONE * item.total > 0
+    on_purpose = not item.unit and item.reach >= _CYCLES * item.total
+    if risen and beyond and not on_purpose:
+        at, _ = item.rates[low]
+        yield "rises", item, at
+    if not item.ended:
+        return
+    base = float(item.record.get("base") or 0.0)
+    rising = values[-1] == peak > _RISEN * values[len(values) // 2]
+    if rising and peak < _WARM * base:
+        yield "warm", item, 0
+    if item.reach <= _UNDONE * item.total:
+        yield "slow", item, 0
+
+
+def _lowest(values: Sequence[float]) -> int:
+    """Where the rate has come down from its peak and stops falling; the number of values where it does not."""
+    peak = max(values)
+    top = next(place for place, rate in enumerate(values) if rate >= _TOP * peak)
+    down = (place for place in range(top, len(values)) if values[place] <= _BOTTOM * peak)
+    low = next(down, len(values))
+    while low < len(values) - 1 and values[low + 1] <= values[low]:
+        low += 1
+    return low
 
 
 def _since(rates: tuple[tuple[int, float], ...], limit: float) -> int:
@@ -153,12 +203,17 @@ def _since(rates: tuple[tuple[int, float], ...], limit: float) -> int:
 
 def _plateau(item: Scheduled) -> Iterator[Unfit]:
     """A metric that gets better all the time by the other direction, and lowers the rate."""
-    metrics, up = [float(value) for value in item.record.get("metrics")], item.record.get("mode") == "min"
-    if len(metrics) < 5 or (up and not 0 <= min(metrics) <= max(metrics) <= 1):
+    metrics = [float(value) for value in item.record.get("metrics")]
+    if len(metrics) < _MEASURED or not item.rates:
+        return
+    up = item.record.get("mode") == "min"
+    if up and not 0 <= min(metrics) <= max(metrics) <= 1:
         return  # a loss on data that were not learned may rise from the first epoch on; a share has an end
     signed = [value if up else -value for value in metrics]
-    rising = sum(later > before for before, later in pairwise(signed)) >= 0.75 * (len(signed) - 1)
-    lowered = bool(item.rates) and item.rates[-1][1] < 0.99 * max(rate for _, rate in item.rates)
+    rises = [later > before for before, later in pairwise(signed)]
+    rising = sum(rises) >= _MOSTLY * len(rises)
+    values = [rate for _, rate in item.rates]
+    lowered = values[-1] < _LOWERED * max(values)
     if rising and lowered and min(signed[1:]) > signed[0]:
         yield "plateau", item, 0
 
@@ -168,21 +223,27 @@ def schedule(recording: Recording) -> CardLine | None:
     rates = rates_of(recording.ranks[0]) if recording.ranks else ()
     if not rates:
         return None
-    (step, peak), (at, last) = max(rates, key=lambda item: item[1]), rates[-1]
+    step, peak = max(rates, key=lambda item: item[1])
+    at, last = rates[-1]
     steps = made_steps(recording.ranks[0])  # the rate of the last ones may not have been read
-    since, low = _since(rates, 0.0), min(rate for _, rate in rates)
+    since = _since(rates, 0.0)
+    low = min(rate for _, rate in rates)
     facts: dict[str, Any] = {"peak": peak, "peak_step": step, "last": last, "steps": steps, "zero_since": since or None}
-    if peak - low <= 1e-6 * peak:
+    if peak - low <= _EVEN * peak:
         parts = [say("rate {rate:.3g} in all {steps:,} steps", rate=peak, steps=steps)]
     else:
-        end = say("0 from step {since:,} of {steps:,}", since=since, steps=steps)
-        if not 0 < since < steps:
+        if 0 < since < steps:
+            end = say("0 from step {since:,} of {steps:,}", since=since, steps=steps)
+        else:
             end = say("{last:.2g} at step {at:,}", last=last, at=at)
         parts = [say("peak {peak:.3g} at step {step:,}", peak=peak, step=step), end]
     for item in scheduled(recording)[:1]:
-        parts += [say("{name} {total:,.0f}", name=item.name, total=item.total)] if item.total else []
-        often = item.each >= _OFTEN  # else it may be gone before its last step, as the function that made it is
-        said = template("stepped {calls:,.0f} times") if often else template("stepped at least {calls:,.0f} times")
-        parts += [say(said, calls=item.calls)] if item.calls else []
+        if item.total:
+            parts.append(say("{name} {total:,.0f}", name=item.name, total=item.total))
+        if item.calls and item.each >= _OFTEN:
+            parts.append(say("stepped {calls:,.0f} times", calls=item.calls))
+        elif item.calls:
+            # It may be gone before its last step, as the function that made it is.
+            parts.append(say("stepped at least {calls:,.0f} times", calls=item.calls))
         facts.update(total=item.total or None, calls=round(item.calls), each=round(item.each, 3))
     return CardLine(name="schedule", text=concatenated(", ", parts), facts=facts)
