@@ -55,9 +55,9 @@ def looks(recording: Recording) -> Mapping[str, Looks]:
     """By role."""
     found: dict[str, Looks] = {}
     for process in recording.ranks:
-        for role, records in _by_role(process).items():
-            if records and role not in found:
-                found[role] = Looks(records=tuple(records))
+        by_role = _by_role(process)
+        mine = {role: Looks(records=tuple(records)) for role, records in by_role.items() if records}
+        found = mine | found  # an earlier rank goes before
     return found
 
 
