@@ -20,8 +20,10 @@ from ..tensor_reads import Budget
 if TYPE_CHECKING:
     from ..probe import Probe
 
-SHARE, _FIRST = 0.0005, 3
-"""Share of the time for the looks of one kind, and how many are taken whatever they cost."""
+SHARE = 0.0005
+"""Share of the time for the looks of one kind."""
+FIRST = 3
+"""How many of them are taken whatever they cost."""
 
 _TOLD = frozenset(
     {"builtins", "torch", "datasets", "numpy", "accelerate", "transformers", "lightning", "pytorch_lightning"}
@@ -53,7 +55,9 @@ class Look:
 
     def due(self, number: int) -> bool:
         """Whether to take this look: the first ones, each power of two, and some more while they are cheap."""
-        return number <= _FIRST or not number & (number - 1) or (not number & 15 and self._budget.due())
+        power_of_two = not number & (number - 1)
+        sixteenth = not number & 15
+        return number <= FIRST or power_of_two or (sixteenth and self._budget.due())
 
     def ripe(self) -> bool:
         """Whether the first step since 1, 2, 4, 8... steps is over."""
@@ -102,8 +106,10 @@ def length(owner: Any) -> int | None:
         if type(each).__module__.partition(".")[0] not in _TOLD or len(around) > 8:
             return None
         held = getattr(each, "__dict__", None) or {}
+        # A sampler that was given its number asks nothing inside for one.
         if type(held.get("num_samples")) is not int:
-            inside = (held[name] for name in ("batch_sampler", "sampler", "data_source") if held.get(name) is not None)
+            names = ("batch_sampler", "sampler", "data_source")
+            inside = [held[name] for name in names if held.get(name) is not None]
             around += [item for item in inside if all(item is not known for known in around)]
     try:
         return len(owner)

@@ -15,8 +15,22 @@ if TYPE_CHECKING:
     from ..probe import Probe
 
 HOOK = "batches"
-_ROWS, _COLUMNS, _HASHED, _PARTS, _LOADERS = 64, 8192, 256, 16, 4
-"""Rows of a batch that are looked at, tokens and hashed numbers of each; its tensors; loaders that are shown."""
+_ROWS = 64
+"""Rows of a batch that are looked at."""
+_COLUMNS = 8192
+"""Tokens of each row."""
+_HASHED = 256
+"""Hashed numbers of each row."""
+_HASHED_PARTS = 4
+"""Tensors that a sample without text is hashed from."""
+_PARTS = 16
+"""Tensors of a batch."""
+_OBJECTS = 8
+"""Objects behind a loader among which its functions and its tokenizer are looked for."""
+_ENDS = 8
+"""End tokens that are kept."""
+_LOADERS = 4
+"""Loaders that are shown."""
 _LABELS = ("labels", "label", "targets", "target", "y", "1")
 _OWNERS = ("data_collator", "collate_fn", "collator", "tokenizer", "processing_class", "processor", "tok")
 """Names by which a function that makes batches has the next one, or the tokenizer."""
@@ -34,10 +48,14 @@ class Words:
         """Take what a tokenizer, which is sure, or a config says."""
         if self.tokenizer is not None and not sure:
             return
-        ends, pad = (getattr(owner, name, None) for name in ("eos_token_id", "pad_token_id"))
+        ends = getattr(owner, "eos_token_id", None)
+        pad = getattr(owner, "pad_token_id", None)
         listed = ends if isinstance(ends, (list, tuple)) else [ends]
-        self.ends = tuple(end for end in listed if isinstance(end, int))[:8] or self.ends
-        self.pad = pad if isinstance(pad, int) else self.pad
+        numbers = tuple(end for end in listed if isinstance(end, int))
+        if numbers:
+            self.ends = numbers[:_ENDS]
+        if isinstance(pad, int):
+            self.pad = pad
         if sure:
             self.tokenizer = weakref.ref(owner)
 
@@ -55,51 +73,75 @@ class Batches(Look):
     def drawn(self, batch: Any) -> None:
         """A batch was drawn."""
         entry = self._probe.loaders.last
-        if entry is not None:
-            entry.draws += 1
-            if self.due(entry.draws):
-                with self.charged():
-                    self._look(entry, batch)
+        if entry is None:
+            return
+        entry.draws += 1
+        if self.due(entry.draws):
+            with self.charged():
+                self._look(entry, batch)
 
     def _look(self, entry: Any, batch: Any) -> None:
+        """Write down what a batch holds, and before the first one of a loader what the loader is."""
         plain = self._torch.Tensor
-        parts = dict(islice(((name, part) for name, part in _parts(batch) if type(part) is plain), _PARTS))
+        tensors = ((name, part) for name, part in _parts(batch) if type(part) is plain)
+        parts = dict(islice(tensors, _PARTS))
         if not parts:
             return
         on_host = {name: part for name, part in parts.items() if part.is_cpu and part.dim() and part.numel()}
         if entry.number not in self._known:
             self._known[entry.number] = self._facts(entry)
-            asked = self._probe.settings.get("show_data") and len(self._known) <= _LOADERS
-            rows = shown(self._torch, on_host, self.words.tokenizer and self.words.tokenizer()) if asked else {}
-            if rows:
-                self._probe.record("shown", {"loader": entry.number, **rows})
-        fields = {**self._known[entry.number], "role": entry.role, "draw": entry.draws, "epoch": entry.epochs}
-        shapes = [[name, str(part.dtype).replace("torch.", ""), list(part.shape)] for name, part in parts.items()]
+            if self._probe.settings.get("show_data") and len(self._known) <= _LOADERS:
+                self._show(entry, on_host)
+        facts = self._known[entry.number]
+        fields = {**facts, "role": entry.role, "draw": entry.draws, "epoch": entry.epochs}
+        fields["shapes"] = [_shape(name, part) for name, part in parts.items()]
         ids = on_host.get("input_ids", next(iter(on_host.values()), None))
-        text = ids is not None and tokens(self._torch, ids)
-        self.write(
-            "batch", fields | {"shapes": shapes} | (self._text(ids, on_host) if text else self._numbers(on_host))
-        )
+        if ids is not None and tokens(self._torch, ids):
+            fields |= self._text(ids, on_host)
+        else:
+            fields |= self._numbers(on_host)
+        self.write("batch", fields)
+
+    def _show(self, entry: Any, on_host: Mapping[str, Any]) -> None:
+        """The first batch of a loader itself, where the user asked for it."""
+        tokenizer = self.words.tokenizer and self.words.tokenizer()
+        rows = shown(self._torch, on_host, tokenizer)
+        if rows:
+            self._probe.record("shown", {"loader": entry.number, **rows})
 
     def _facts(self, entry: Any) -> dict[str, Any]:
         """How many samples a loader gives, and where its batches are made; the tokenizer is looked for on the way."""
-        loader, place = entry.made(), (entry.facts["path"], entry.facts["line"])
-        owners = [getattr(loader, "collate_fn", None)]
-        for owner in islice(owners, 8):
+        loader = entry.made()
+        owners = self._owners(getattr(loader, "collate_fn", None))
+        codes = [_code(owner, "__call__") for owner in owners]
+        codes.append(_code(getattr(loader, "dataset", None), "__getitem__"))
+        path = entry.facts["path"]
+        line = entry.facts["line"]
+        for code in codes:
+            if code is not None and self._probe.places.is_user(code):
+                path = code.co_filename
+                line = code.co_firstlineno
+                break
+        sampler = getattr(loader, "sampler", None)
+        held = getattr(sampler, "__dict__", None) or {}
+        samples = held.get("total_size")  # that of all ranks
+        if type(samples) is not int:
+            samples = length(sampler)
+        return {"loader": entry.number, "samples": samples, "path": path, "line": line}
+
+    def _owners(self, collate: Any) -> list[Any]:
+        """A function that makes batches, and the first ones of what it has at hand; a tokenizer is learned from."""
+        owners = [collate]
+        # It grows meanwhile.
+        for owner in islice(owners, _OBJECTS):
             if isinstance(getattr(owner, "eos_token_id", None), int):
                 self.words.learn(owner, True)
             held = getattr(owner, "__dict__", None) or {}
             owners += [held[name] for name in _OWNERS if held.get(name) is not None]
             with suppress(ValueError):  # a cell that is not filled yet
-                owners += [cell.cell_contents for cell in getattr(owner, "__closure__", None) or ()]
-        codes = [_code(owner, "__call__") for owner in owners[:8]]
-        codes += [_code(getattr(loader, "dataset", None), "__getitem__")]
-        mine = (code for code in codes if code is not None and self._probe.places.is_user(code))
-        path, line = next(((code.co_filename, code.co_firstlineno) for code in mine), place)
-        sampler = getattr(loader, "sampler", None)
-        whole = (getattr(sampler, "__dict__", None) or {}).get("total_size")  # that of all ranks
-        samples = whole if type(whole) is int else length(sampler)
-        return {"loader": entry.number, "samples": samples, "path": path, "line": line}
+                closure = getattr(owner, "__closure__", None) or ()
+                owners += [cell.cell_contents for cell in closure]
+        return owners[:_OBJECTS]
 
     # -- text
 
@@ -108,101 +150,173 @@ class Batches(Look):
         torch, words = self._torch, self.words
         ids = _like(ids)
         rows, wide = ids.shape
-        at, every = torch.arange(wide), torch.ones_like(ids, dtype=torch.bool)
-        mask, places, labels = (
-            next((part for name in names if (part := _like(parts.get(name), ids.shape)) is not None), None)
-            for names in (("attention_mask",), ("position_ids",), _LABELS)
-        )
+        at = torch.arange(wide)
+        every = torch.ones_like(ids, dtype=torch.bool)
+        mask = _like(parts.get("attention_mask"), ids.shape)
+        places = _like(parts.get("position_ids"), ids.shape)
+        labels = _labels(parts, ids.shape)
         real = ids != words.pad if words.pad is not None else every
         attended = mask != 0 if mask is not None else real
-        each, first = attended.sum(1, keepdim=True), attended.to(torch.uint8).argmax(1, keepdim=True)
-        # The same sample has the same hash whatever it is padded to, on either side.
-        spread = torch.arange(_HASHED) * (each - 1).clamp_(min=0) // (_HASHED - 1)
-        hashes = _hashes(torch.cat([ids.gather(1, (first + spread).clamp_(max=wide - 1)), each], 1).tolist())
-        full, ends = each[:, 0] == wide, self._is_end(ids) & attended
-        closed = ends.gather(1, _edges(torch, attended, at)[1].clamp_(min=0))[:, 0]
+        each = attended.sum(1, keepdim=True)
+        first = attended.to(torch.uint8).argmax(1, keepdim=True)
+        hashes = self._hashes_of_tokens(ids, each, first)
+        full = each[:, 0] == wide
+        ends = self._is_end(ids) & attended
+        _, last_attended = _edges(torch, attended, at)
+        closed = ends.gather(1, last_attended.clamp_(min=0))[:, 0]
         # One token of the padding's number may be the end of a text, or its begin. Without a mask all is in sight.
         begin, end = _edges(torch, real, at)
         sight = (attended if mask is not None else every) & (end >= 0)
-        after, before = sight & (at > end + 1), sight & (at < begin - 1)
+        after = sight & (at > end + 1)
+        before = sight & (at < begin - 1)
+        # A row without an end is cut where each that has room ends.
+        cut = (full & ~closed).sum() * (full | closed).all()
         numbers = {
             "tokens": rows * wide,
             "padding": (~attended | after | before).sum(),
             "seen_after": after.sum(),
             "seen_before": before.sum(),
             "full": full.sum(),
-            # A row without an end is cut where each that has room ends.
-            "cut": (full & ~closed).sum() * (full | closed).all(),
+            "cut": cut,
             "ends": ends.any(1).sum(),
         }
         if places is not None and wide > 4:
-            # A text begins within some tokens of another one's end, where one ends at all.
-            ended = torch.nn.functional.pad(ends.cumsum(1), (3, 0))
-            near = (ended[:, 3:-1] > ended[:, :-4]) | ~ends.any()
-            begins = (places[:, 1:] == 0) & (places[:, :-1] > 0) & near
-            numbers["jumps"] = (attended[:, 1:] & ~begins & (places[:, 1:] != places[:, :-1] + 1)).sum()
+            numbers["jumps"] = self._jumps(places, ends, attended)
         if labels is not None:
-            trained = labels >= 0
-            same = (trained & (labels == ids)).sum()
-            ahead = (trained[:, :-1] & (labels[:, :-1] == ids[:, 1:])).sum()
-            # What comes right after the last label of a row: the end of the answer, which no label has.
-            last = _edges(torch, trained, at)[1]
-            next_ = (last + 1 + (ahead > same)).clamp_(max=wide - 1)
-            none, left, opened = last[:, 0] < 0, first > 0, trained.gather(1, first)
-            numbers |= {
-                "labels": trained.sum(),
-                "unlabelled": none.sum(),
-                "unlabelled_full": (none & full).sum(),
-                "same": same,
-                "ahead": ahead,
-                "trained_ends": self._is_end(labels).any(1).sum(),
-                "unended": (~none & ends.gather(1, next_)[:, 0]).sum(),
-                "left": left.sum(),
-                "opened": opened.sum(),
-                "opened_left": (opened & left).sum(),
-            }
+            numbers |= self._trained(ids, labels, ends, full, first)
         values = torch.stack([torch.as_tensor(number) for number in numbers.values()]).tolist()
-        more = {"rows": rows, "hashes": hashes, "width": wide, "eos": list(words.ends), "pad": words.pad}
-        return {**dict(zip(numbers, values)), **more, "masked": mask is not None}
+        return {
+            **dict(zip(numbers, values)),
+            "rows": rows,
+            "hashes": hashes,
+            "width": wide,
+            "eos": list(words.ends),
+            "pad": words.pad,
+            "masked": mask is not None,
+        }
+
+    def _trained(self, ids: Any, labels: Any, ends: Any, full: Any, first: Any) -> dict[str, Any]:
+        """What the labels train: beside the tokens, the ends of texts, and the first token of each row.
+
+        `first` is that token's column, `full` says whether a row has no padding.
+        """
+        wide = ids.shape[1]
+        at = self._torch.arange(wide)
+        trained = labels >= 0
+        # Labels are compared with the token at their place, or with the next one where the program shifts them.
+        same = (trained & (labels == ids)).sum()
+        ahead = (trained[:, :-1] & (labels[:, :-1] == ids[:, 1:])).sum()
+        shifted = ahead > same
+        # What comes right after the last label of a row: the end of the answer, which no label has.
+        _, last = _edges(self._torch, trained, at)
+        following = (last + 1 + shifted).clamp_(max=wide - 1)
+        ended_after = ends.gather(1, following)[:, 0]
+        none = last[:, 0] < 0
+        # Padded on the left, the first token may be trained by mistake.
+        left = first > 0
+        opened = trained.gather(1, first)
+        return {
+            "labels": trained.sum(),
+            "unlabelled": none.sum(),
+            "unlabelled_full": (none & full).sum(),
+            "same": same,
+            "ahead": ahead,
+            "trained_ends": self._is_end(labels).any(1).sum(),
+            "unended": (~none & ended_after).sum(),
+            "left": left.sum(),
+            "opened": opened.sum(),
+            "opened_left": (opened & left).sum(),
+        }
+
+    def _hashes_of_tokens(self, ids: Any, each: Any, first: Any) -> list[int]:
+        """A hash a row, of some of its tokens from the first one on and of how many it has.
+
+        The same sample has the same hash whatever it is padded to, on either side.
+        """
+        steps = self._torch.arange(_HASHED)
+        spread = steps * (each - 1).clamp_(min=0) // (_HASHED - 1)
+        columns = (first + spread).clamp_(max=ids.shape[1] - 1)
+        hashed = ids.gather(1, columns)
+        return _hashes(self._torch.cat([hashed, each], 1).tolist())
+
+    def _jumps(self, places: Any, ends: Any, attended: Any) -> Any:
+        """Positions that do not follow the one before, and are not a new text's first."""
+        # A text begins within some tokens of another one's end, where one ends at all.
+        ended = self._torch.nn.functional.pad(ends.cumsum(1), (3, 0))
+        near = (ended[:, 3:-1] > ended[:, :-4]) | ~ends.any()
+        here = places[:, 1:]
+        before = places[:, :-1]
+        begins = (here == 0) & (before > 0) & near
+        return (attended[:, 1:] & ~begins & (here != before + 1)).sum()
 
     def _is_end(self, ids: Any) -> Any:
-        return self._torch.isin(ids, self._torch.tensor(self.words.ends, dtype=ids.dtype))
+        """Which tokens end a text."""
+        ends = self._torch.tensor(self.words.ends, dtype=ids.dtype)
+        return self._torch.isin(ids, ends)
 
     # -- images, features
 
     def _numbers(self, parts: Mapping[str, Any]) -> dict[str, Any]:
         """Hashes of the rows, and the range of the first tensor with rows of numbers."""
         torch = self._torch
-        sizes = [part.shape[0] for part in parts.values() if not part.is_complex()]
+        real = [part for part in parts.values() if not part.is_complex()]
+        sizes = [part.shape[0] for part in real]
+        # What has another first size than most is no row a sample.
         rows = max(sizes, key=sizes.count, default=0)
-        rowed = [part for part in parts.values() if part.shape[0] == rows and not part.is_complex()][:4]
+        rowed = [part for part in real if part.shape[0] == rows][:_HASHED_PARTS]
         if not rowed:
             return {}
-        flat = [part[:_ROWS].reshape(min(rows, _ROWS), -1) for part in rowed]
-        flat = [part[:, :: max(1, -(-part.shape[1] // _HASHED))] for part in flat]
-        whole = [list(chain(*row)) for row in zip(*(part.tolist() for part in flat))]
+        # As many numbers of each row are hashed, whatever its shape is.
+        flat = []
+        for part in rowed:
+            row_wise = part[:_ROWS].reshape(min(rows, _ROWS), -1)
+            stride = max(1, -(-row_wise.shape[1] // _HASHED))
+            flat.append(row_wise[:, ::stride])
+        listed = [part.tolist() for part in flat]
+        whole = [list(chain(*row)) for row in zip(*listed)]
         fields = {"rows": len(whole), "hashes": _hashes(whole), "width": len(whole[0])}
-        wide = next((part for part, of in zip(flat, rowed) if of.dim() > 1), flat[0][:0]).to(torch.float32)
-        good = wide[torch.isfinite(wide)]
-        if len(good):
-            fields["least"], fields["most"] = (float(one) for one in good.aminmax())
+        # A number a row is a label, not what the model is given; without any other there is no range.
+        with_columns = (part for part, of in zip(flat, rowed) if of.dim() > 1)
+        wide = next(with_columns, flat[0][:0]).to(torch.float32)
+        finite = wide[torch.isfinite(wide)]
+        if len(finite):
+            least, most = finite.aminmax()
+            fields["least"] = float(least)
+            fields["most"] = float(most)
         return fields
 
 
 def tokens(torch: Any, value: Any) -> bool:
     """Whether a tensor may be rows of tokens."""
-    return bool(value.dim() == 2 and value.dtype in (torch.int64, torch.int32) and value.shape[1] > 1)
+    whole = (torch.int64, torch.int32)
+    return bool(value.dim() == 2 and value.dtype in whole and value.shape[1] > 1)
+
+
+def _shape(name: str, part: Any) -> list[Any]:
+    """`[name, kind of number, shape]` of a tensor."""
+    return [name, str(part.dtype).replace("torch.", ""), list(part.shape)]
+
+
+def _labels(parts: Mapping[str, Any], shape: Any) -> Any:
+    """The first part that is called like labels and has a token's place for each; None without one."""
+    for name in _LABELS:
+        part = _like(parts.get(name), shape)
+        if part is not None:
+            return part
+    return None
 
 
 def _edges(torch: Any, chosen: Any, at: Any) -> tuple[Any, Any]:
     """The first and the last column of each row that is chosen; -1 as the last one where none is."""
     begin = torch.where(chosen, at, len(at)).amin(1, keepdim=True)
-    return begin, torch.where(chosen, at, -1).amax(1, keepdim=True)
+    end = torch.where(chosen, at, -1).amax(1, keepdim=True)
+    return begin, end
 
 
 def _hashes(rows: Iterable[list[Any]]) -> list[int]:
     """A number a row, below 2**63, that is the same in all processes."""
-    return [hash(tuple(row)) & ((1 << 63) - 1) for row in rows]
+    below = (1 << 63) - 1
+    return [hash(tuple(row)) & below for row in rows]
 
 
 def _parts(batch: Any, name: str = "", depth: int = 0) -> Iterator[tuple[str, Any]]:
@@ -215,8 +329,12 @@ def _parts(batch: Any, name: str = "", depth: int = 0) -> Iterator[tuple[str, An
     else:
         yield name, batch
         return
-    for key, part in islice(inner, _PARTS if depth < 2 else 0):
-        yield from _parts(part, f"{name}.{key}" if name.isdigit() and type(key) is int else str(key), depth + 1)
+    if depth >= 2:
+        return
+    for key, part in islice(inner, _PARTS):
+        # A tuple in a tuple: its numbers would be those of the outer one.
+        nested = name.isdigit() and type(key) is int
+        yield from _parts(part, f"{name}.{key}" if nested else str(key), depth + 1)
 
 
 def _like(part: Any, shape: Any = None) -> Any:
@@ -230,7 +348,10 @@ def _like(part: Any, shape: Any = None) -> Any:
 def _code(owner: Any, name: str) -> Any:
     """The code of a function, or of a method of an object's class."""
     code = getattr(owner, "__code__", None)
-    return code if code is not None else getattr(getattr(type(owner), name, None), "__code__", None)
+    if code is not None:
+        return code
+    method = getattr(type(owner), name, None)
+    return getattr(method, "__code__", None)
 
 
 def install(probe: Probe) -> None:

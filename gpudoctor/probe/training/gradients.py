@@ -12,7 +12,7 @@ from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 from ..clock import EVALUATION
-from . import SHARE, Look, both
+from . import FIRST, SHARE, Look, both
 
 if TYPE_CHECKING:
     from ..probe import Probe
@@ -22,9 +22,20 @@ _PASSED = frozenset(
     {"ToCopyBackward0", "NegBackward0", "ViewBackward0", "SqueezeBackward0", "CloneBackward0", "AddBackward0"}
 )
 """Nodes that change nothing of a part's size."""
-_MEAN, _DEPTH, _MOST = 1, 8, 64
-_NEAR, _NO_LIMIT = 0.01, 1e6
-"""Part by which a weight may miss a number; a limit that clips nothing."""
+_MEAN = 1
+"""What a criterion keeps of `reduction="mean"`."""
+_DEPTH = 8
+"""Levels of nodes behind a loss that are looked at."""
+_WIDTH = 8
+"""Nodes of one level, and parameters of a group."""
+_MOST = 64
+"""Backward passes of one step."""
+_UNEVEN = 256
+"""Steps of which it is kept how uneven they were."""
+_NEAR = 0.01
+"""Part by which a weight may miss a number."""
+_NO_LIMIT = 1e6
+"""A limit that clips nothing: programs give one to have the norm."""
 
 
 class Step:
@@ -39,7 +50,12 @@ class Step:
         self.draws: list[int] = []
         """The loader of each batch."""
         self.lines: set[Any] = set()
-        self.passes = self.again = self.leaf = 0
+        """Those of the program that passes began from."""
+        self.passes = 0
+        self.again = 0
+        """Passes whose loss contains that of the last one, which has left its gradients."""
+        self.leaf = 0
+        """Losses without a graph."""
 
 
 class Backwards(Look):
@@ -83,8 +99,10 @@ class Backwards(Look):
                 nodes = self._weigh(root.grad_fn, step)
                 # It contains the loss of the last pass; nothing has cleared what that left.
                 same = before is not None and before.grad_fn is not None and before.grad_fn in nodes
-                step.again += same and self._left is not None and self._left == self._gradient()
-            self._root, self._left = weakref.ref(root), None
+                if same and self._left is not None and self._left == self._gradient():
+                    step.again += 1
+            self._root = weakref.ref(root)
+            self._left = None
 
     def passed(self) -> None:
         """It has ended."""
@@ -93,9 +111,13 @@ class Backwards(Look):
 
     def _gradient(self) -> tuple[int, int] | None:
         """The first gradient of the first optimizer."""
-        groups = (group for optimizer in self._probe.models.optimizers()[:1] for group in optimizer.param_groups)
-        every = (parameter.grad for group in groups for parameter in group["params"][:8])
-        return next(((id(gradient), gradient._version) for gradient in every if gradient is not None), None)
+        for optimizer in self._probe.models.optimizers()[:1]:
+            for group in optimizer.param_groups:
+                for parameter in group["params"][:_WIDTH]:
+                    gradient = parameter.grad
+                    if gradient is not None:
+                        return id(gradient), gradient._version
+        return None
 
     def _weigh(self, top: Any, step: Step) -> list[Any]:
         """The largest weight of a criterion that is a mean, and how many targets it counts; the nodes on the way."""
@@ -110,13 +132,15 @@ class Backwards(Look):
                 if hasattr(node, "_saved_reduction") or name == "MeanBackward0":
                     found.append((weight, node))
                 elif name in ("DivBackward0", "MulBackward0"):
-                    below.append((node.next_functions[0][0], weight * self._factor(node, name)))
+                    inner = node.next_functions[0][0]
+                    below.append((inner, weight * self._factor(node, name)))
                 elif name in _PASSED:
                     below += [(link[0], weight) for link in node.next_functions]
-            level = [(node, weight) for node, weight in below if node is not None][:8]
+            level = [(node, weight) for node, weight in below if node is not None][:_WIDTH]
         weight, node = max(found, key=lambda item: item[0], default=(0.0, None))
         if weight and getattr(node, "_saved_reduction", _MEAN) == _MEAN:
             step.weights.append(weight)
+            # With a weight a class, the sum of these is no number of targets.
             counted = getattr(node, "_raw_saved_total_weight", None)
             if counted is not None and getattr(node, "_saved_weight", None) is None:
                 total = counted.data.detach().reshape(1).float()
@@ -126,54 +150,78 @@ class Backwards(Look):
     def _factor(self, node: Any, name: str) -> float:
         """A number of the host's by which a node divides or multiplies; 0 where that is not known."""
         kept = getattr(node, "_raw_saved_other", None)
-        data: Any = kept.data if kept is not None and getattr(kept, "unpack_hook", None) is None else None
+        data: Any = None
+        # What a hook has packed is not unpacked: that is the program's code.
+        if kept is not None and getattr(kept, "unpack_hook", None) is None:
+            data = kept.data
         if type(data) is not self._torch.Tensor or not data.is_cpu or data.numel() != 1:
             return 0.0
         value = float(data.detach())
-        return (value if name == "MulBackward0" else 1 / value) if value else 0.0
+        if not value:
+            return 0.0
+        return value if name == "MulBackward0" else 1 / value
 
     def ended(self) -> None:
         """A step has ended."""
-        step, self._open, tally = self._open, None, self._tally
+        step = self._open
+        self._open = None
         if step is not None and step.passes:
             self._fold(step)
-            if not tally["looks"] & (tally["looks"] - 1):
+            looks = self._tally["looks"]
+            if not looks & (looks - 1):  # a power of two
                 self.tell()
         cheap = self._budget.due() and self._budget.spent <= SHARE * self._probe.clock.now()
-        if cheap or tally["looks"] < 3:
+        if cheap or self._tally["looks"] < FIRST:
             self._open = Step(self._probe.models.forwards)
 
     def _fold(self, step: Step) -> None:
-        tally, count = self._tally, step.passes
+        """Count a step by what its passes were."""
+        count = step.passes
         # Micro batches: of one loader, else one call of a model for each.
         batches = len(step.draws) or self._probe.models.forwards - step.forwards
-        accumulates = len(step.lines) == 1 and batches >= count > 1 >= len(set(step.draws)) and not step.again
-        micro, whole = count if accumulates else 1, sum(step.weights)
+        loaders = len(set(step.draws))
+        one_line = len(step.lines) == 1
+        accumulates = one_line and batches >= count > 1 >= loaders and not step.again
+        micro = count if accumulates else 1
         self._micro[micro] += 1
-        even = accumulates and len(step.weights) == count and min(step.weights) >= (1 - _NEAR) * max(step.weights)
+        even = False
+        if accumulates and len(step.weights) == count:
+            even = min(step.weights) >= (1 - _NEAR) * max(step.weights)
+        whole = sum(step.weights)
+        tally = self._tally
         tally["looks"] += 1
         tally["again"] += step.again > 0
         tally["leaf"] += step.leaf == count
         tally["undivided"] += even and abs(whole / count - 1) < _NEAR
         tally["twice"] += even and abs(whole * count - 1) < _NEAR
-        if even and len(step.counts) == count and min(step.counts) > 0 and len(self._uneven) < 256:
+        if even and len(step.counts) == count and min(step.counts) > 0 and len(self._uneven) < _UNEVEN:
             self._uneven.append(max(step.counts) / min(step.counts))
 
     # -- clips
 
     def clips(self, args: Any, kwargs: Any) -> None:
         """Gradients are about to be clipped by their norm."""
-        limit, numerics = kwargs.get("max_norm", args[1] if len(args) > 1 else None), self._probe.numerics
+        numerics = self._probe.numerics
+        limit = kwargs.get("max_norm", args[1] if len(args) > 1 else None)
         if isinstance(limit, (int, float)) and 0 < limit < _NO_LIMIT:
             seen = self._clips or {"clips": 0, "scaled": 0, **self.place()}
-            scaled = seen["scaled"] + (numerics.carries_scale and limit < numerics.known_scale)
-            scale = numerics.known_scale or None
-            self._clips = {**seen, "clips": seen["clips"] + 1, "scaled": scaled, "limit": float(limit), "scale": scale}
+            # Gradients that still carry the scaler's factor are clipped far below what is meant.
+            still_scaled = numerics.carries_scale and limit < numerics.known_scale
+            self._clips = {
+                **seen,
+                "clips": seen["clips"] + 1,
+                "scaled": seen["scaled"] + still_scaled,
+                "limit": float(limit),
+                "scale": numerics.known_scale or None,
+            }
 
     def tell(self) -> None:
         """Write what is known by now."""
         for micro, _ in self._micro.most_common(1):
-            uneven = sorted(self._uneven)[len(self._uneven) // 2] if self._uneven else None
+            uneven = None
+            if self._uneven:
+                median = len(self._uneven) // 2
+                uneven = sorted(self._uneven)[median]
             self.write("gradients", {**self._tally, "micro": micro, "uneven": uneven, **self._place})
         if self._clips:
             self.write("clips", self._clips)
@@ -185,5 +233,6 @@ def install(probe: Probe) -> None:
     probe.training[HOOK] = seen
     probe.steps.after.append(guard.reading(HOOK, seen.ended))
     probe.rooted = both(probe.rooted, guard.reading(HOOK, seen.begins))
-    probe.weighed, probe.clips = guard.safely(HOOK, seen.passed), guard.safely(HOOK, seen.clips)
+    probe.weighed = guard.safely(HOOK, seen.passed)
+    probe.clips = guard.safely(HOOK, seen.clips)
     probe.drawn = both(probe.drawn, guard.safely(HOOK, seen.drawn))

@@ -17,8 +17,14 @@ if TYPE_CHECKING:
 HOOK = "logged"
 _FIRST = 16
 """Calls that are read whatever they cost."""
-_NAMES, _LONGEST, _POINTS, _TEXT = 64, 64, 32, 512
-"""Names that are kept, characters of one, and points of one (of more every second one goes); characters of a text."""
+_NAMES = 64
+"""Names that are kept."""
+_LONGEST = 64
+"""Characters of one."""
+_POINTS = 32
+"""Points of one; of more every second one goes."""
+_TEXT = 512
+"""Characters of a text."""
 _WORDS = ("", "print", "logging")
 """What speaks to people: it counts as long as nothing is given to a tracker, and costs it nothing."""
 _SAID = re.compile(
@@ -43,23 +49,33 @@ class Logged(Look):
         """A call that logs."""
         self._budget = self._budgets[by in _WORDS]
         count = self._budget.count + 1
-        if (count <= _FIRST or self._budget.due()) and (by not in _WORDS or self._by in _WORDS):
+        cheap = count <= _FIRST or self._budget.due()
+        if cheap and (by not in _WORDS or self._by in _WORDS):
             with self.charged():
-                self._read(by, (vars(args[1]).get("msg"),) if by == "logging" else (*args, *kwargs.values()))
+                given = (*args, *kwargs.values())
+                if by == "logging":
+                    record = args[1]
+                    given = (vars(record).get("msg"),)
+                self._read(by, given)
             if not count & (count - 1):
                 self.tell()
 
     def _read(self, by: str, given: tuple[Any, ...]) -> None:
-        pairs = [(name, self._number(value)) for name, value in islice(_pairs(given), 2 * _NAMES)]
+        """Keep the numbers of one call."""
+        read = islice(_pairs(given), 2 * _NAMES)
+        pairs = [(name, self._number(value)) for name, value in read]
         numbers = [(name, number) for name, number in pairs if type(name) is str and number is not None]
-        if numbers and (not self._by or (self._by in _WORDS and by not in _WORDS)):
-            self._by, self._series = by, {}
+        tracker_after_words = self._by in _WORDS and by not in _WORDS
+        if numbers and (not self._by or tracker_after_words):
+            self._by = by
+            self._series = {}
         if numbers and by == self._by:
             self._place = self.place()
         for name, number in numbers:
             self._add(name, number)
 
     def _add(self, name: str, value: float) -> None:
+        """A point of a name: `[name, calls, points, each how many calls there is a point]`."""
         one = self._series.get(name)
         if one is None:
             if len(self._series) >= _NAMES:
@@ -70,15 +86,20 @@ class Logged(Look):
         if count % stride == 0:
             points.append((self._probe.steps.index, value))
             if len(points) >= _POINTS:
-                one[2:] = points[::2], 2 * stride
+                one[2] = points[::2]
+                one[3] = 2 * stride
 
     def _number(self, value: Any) -> float | None:
         """A number of the host's; a device's is not waited for."""
         kind = type(value)
         if kind is self._probe.torch.Tensor:
-            return float(value.detach()) if value.is_cpu and value.numel() == 1 and not value.is_complex() else None
+            if value.is_cpu and value.numel() == 1 and not value.is_complex():
+                return float(value.detach())
+            return None
         is_numpy = kind.__module__ == "numpy" and getattr(value, "ndim", 1) == 0 and value.dtype.kind in "fiu"
-        return float(value) if is_numpy or kind in (int, float) else None
+        if is_numpy or kind in (int, float):
+            return float(value)
+        return None
 
     def tell(self) -> None:
         """Write what is known by now."""

@@ -22,6 +22,9 @@ _LORA = re.compile(r"(?:^|\.)([^.]+)\.lora_(?:embedding_)?[AB]\.")
 _WRAPPED = re.compile(r"\.(?:base_layer|original_module|modules_to_save|token_adapter)\b")
 """What PEFT puts between a module's name and its weights."""
 _NAMES = 16
+"""Names that are kept of one kind."""
+_BATCHES = 3
+"""Batches that are looked at for new tokens whatever that costs."""
 
 
 class Trained(Look):
@@ -31,8 +34,10 @@ class Trained(Look):
         super().__init__(probe)
         self.grown: tuple[int, ...] = ()
         """A vocabulary's rows before and after it was resized."""
-        self._new = self._batches = 0
-        """New tokens among the inputs, and batches that were looked at for them."""
+        self._new = 0
+        """New tokens among the inputs."""
+        self._batches = 0
+        """Batches that were looked at for them."""
         self.loaded: list[Any] = []
         """Weak references to the parameters of adapters that were read from a file."""
         self.made: dict[str, Any] = {}
@@ -40,24 +45,26 @@ class Trained(Look):
 
     def tell(self) -> None:
         """Write down what is so now, if it is news."""
-        inside = {key for optimizer in self._probe.models.optimizers() for key in held_by(optimizer)}
-        models = [unwrapped(model) for model in self._probe.models.trained()] if inside else []
-        stepped = (model for model in models if any(id(p) in inside for p in parameters(model).values()))
-        model = next(stepped, models[0] if models else None)
+        optimizers = self._probe.models.optimizers()
+        inside = {key for optimizer in optimizers for key in held_by(optimizer)}
+        model = self._model(inside) if inside else None
         own = parameters(model) if model is not None else {}
         if not own:
             return
-        adapters = {name: found[1] for name in own if (found := _LORA.search(name))}
+        adapters = _adapters(own)
         lora = [own[name] for name in adapters]
-        base = [p for name, p in own.items() if adapters and ".base_layer." in name and p.requires_grad and p.dim() > 1]
-        left = [name for name, p in own.items() if p.requires_grad and p.grad is not None and id(p) not in inside]
-        kept, alive = {id(p) for p in own.values()}, [reference() for reference in self.loaded]
+        trained = {name: p for name, p in own.items() if p.requires_grad}
+        base = [p for name, p in trained.items() if adapters and ".base_layer." in name and p.dim() > 1]
+        left = [name for name, p in trained.items() if p.grad is not None and id(p) not in inside]
+        kept = {id(p) for p in own.values()}
+        alive = [reference() for reference in self.loaded]
+        first_matrices = [own[name] for name in adapters if ".lora_A." in name]
         facts: dict[str, Any] = {
             "total": _size(own.values()),
             "sharded": any("_fsdp_flattened" in vars(p) for p in own.values()),
-            "trained": _size(p for p in own.values() if p.requires_grad),
+            "trained": _size(trained.values()),
             "targets": sorted(set(adapters.values()))[:_NAMES],
-            "ranks": sorted({int(own[name].shape[0]) for name in adapters if ".lora_A." in name})[:_NAMES],
+            "ranks": sorted({int(matrix.shape[0]) for matrix in first_matrices})[:_NAMES],
             "adapter": _size(lora),
             "adapter_trained": _size(p for p in lora if p.requires_grad),
             "adapter_held": _size(p for p in lora if id(p) in inside),
@@ -73,35 +80,62 @@ class Trained(Look):
         }
         self.write("parameters", facts)
 
+    def _model(self, inside: set[int]) -> Any:
+        """The first model that an optimizer holds parameters of; else the first one; None without any."""
+        models = [unwrapped(model) for model in self._probe.models.trained()]
+        for model in models:
+            if any(id(p) in inside for p in parameters(model).values()):
+                return model
+        return models[0] if models else None
+
     def _frozen_tables(self, model: Any, own: Mapping[str, Any]) -> list[str]:
         """Embeddings and heads over the vocabulary of which nothing is trained."""
         rows = self.grown[1] if self.grown else 0
         if not rows:
             embeds = [part for part in parts(model).values() if "Embedding" in type(part).__name__]
-            rows = max(
-                (int(p.shape[0]) for part in embeds for p in part._parameters.values() if p is not None), default=0
-            )
-        whole = [name for name, p in own.items() if p.dim() == 2 and p.shape[0] == rows and ".lora_" not in name]
+            weights = [p for part in embeds for p in part._parameters.values() if p is not None]
+            rows = max((int(weight.shape[0]) for weight in weights), default=0)
+        tables = [name for name, p in own.items() if p.dim() == 2 and p.shape[0] == rows]
+        whole = [name for name in tables if ".lora_" not in name]
+        # A table and the copy of it that PEFT trains have one stem.
         stems = dict.fromkeys(_WRAPPED.split(name)[0].removesuffix(".weight") for name in whole)
         trained = [name for name, p in own.items() if p.requires_grad]
-        return [stem for stem in stems if not any(name.startswith(f"{stem}.") for name in trained)]
+        frozen = []
+        for stem in stems:
+            if not any(name.startswith(f"{stem}.") for name in trained):
+                frozen.append(stem)
+        return frozen
 
     def drawn(self, batch: Any) -> None:
         """A batch was drawn: does it have any of the new tokens?"""
-        if not self.grown or not isinstance(batch, Mapping) or (self._batches >= 3 and not self._budget.due()):
+        if not self.grown or not isinstance(batch, Mapping):
+            return
+        if self._batches >= _BATCHES and not self._budget.due():
             return
         ids: Any = batch.get("input_ids")
         mask: Any = batch.get("attention_mask")
         if type(ids) is self._torch.Tensor and ids.is_cpu and not ids.is_floating_point():
             with self.charged():
+                # They are at the end of the vocabulary.
                 new: Any = ids >= self.grown[0]
                 if type(mask) is self._torch.Tensor and mask.shape == ids.shape:
-                    new = new & (mask != 0)
+                    new = new & (mask != 0)  # the padding may be a new token
                 self._batches += 1
                 self._new += int(new.count_nonzero())
 
 
+def _adapters(own: Mapping[str, Any]) -> dict[str, str]:
+    """By name of an adapter's matrix, the module that it is put on."""
+    found = {}
+    for name in own:
+        match = _LORA.search(name)
+        if match:
+            found[name] = match[1]
+    return found
+
+
 def _size(some: Any) -> int:
+    """How many numbers some parameters have together."""
     return sum(int(parameter.numel()) for parameter in some)
 
 
@@ -113,15 +147,22 @@ def install(probe: Probe) -> None:
     probe.drawn = both(probe.drawn, guard.reading(HOOK, trained.drawn))
 
     def resize(args: Any, _kwargs: Any) -> Any:
-        place, before = trained.place(), _rows(args[0])
-        if (yield) is not None and 0 < before < _rows(args[0]):
-            trained.grown, trained.made = (before, _rows(args[0])), place
+        """A vocabulary is resized."""
+        place = trained.place()
+        before = _rows(args[0])
+        result = yield
+        if result is not None and 0 < before < _rows(args[0]):
+            trained.grown = (before, _rows(args[0]))
+            trained.made = place
 
     def load(args: Any, _kwargs: Any) -> Any:
+        """An adapter is read from a file."""
         place = trained.place()
         yield
-        trained.loaded = [weakref.ref(p) for name, p in parameters(args[0]).items() if _LORA.search(name)]
-        trained.made = trained.made if trained.grown else place
+        own = parameters(args[0])
+        trained.loaded = [weakref.ref(own[name]) for name in _adapters(own)]
+        if not trained.grown:
+            trained.made = place
 
     def hook(owner: str, name: str, work: Any) -> Any:
         return lambda module: guard.surround(HOOK, getattr(module, owner), name, work)

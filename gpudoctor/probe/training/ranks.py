@@ -17,10 +17,16 @@ if TYPE_CHECKING:
     from ..probe import Probe
 
 HOOK = "ranks"
-_SMALL, _DEPTH = 1 << 14, 8
-"""Elements of a matrix that is summed; objects around a sampler that are looked into."""
+_SMALL = 1 << 14
+"""Elements of a matrix that is summed."""
+_DEPTH = 8
+"""Objects around a sampler that are looked into."""
+_TEXT = 1 << 16
+"""Characters of a row that are hashed."""
 _REPLICAS = ("num_replicas", "num_processes", "num_shards", "world_size")
+"""By torch, Accelerate, `datasets` and others: how many parts there are."""
 _PLACE = ("rank", "process_index", "shard_index", "index")
+"""Which one of them is a rank's own."""
 _INSIDE = ("batch_sampler", "sampler", "dataset", "_distributed", "data_source")
 
 
@@ -58,51 +64,68 @@ class Ranks(Look):
         """How the training loader's data is split."""
         entry: Any = self._probe.loaders.trains if self._probe.loaders is not None else None
         loader = entry.made() if entry is not None else None
-        if loader is not None:
-            rows = loader.dataset if getattr(loader, "_dataset_kind", 1) == 0 else None
-            fields: dict[str, Any] = {"size": length(rows), "each": length(loader) if rows is not None else None}
-            fields |= {"splits": _splits(loader), "batch": entry.facts["batch_size"], "first": _first(rows)}
-            self.write("split", fields)
+        if loader is None:
+            return
+        rows = None
+        if getattr(loader, "_dataset_kind", 1) == 0:  # a table of rows, not an iterable
+            rows = loader.dataset
+        fields = {
+            "size": length(rows),
+            "each": length(loader) if rows is not None else None,
+            "splits": _splits(loader),
+            "batch": entry.facts["batch_size"],
+            "first": _first(rows),
+        }
+        self.write("split", fields)
 
     def _sum(self, fields: dict[str, Any]) -> None:
-        name, reference = self._chosen = self._chosen or self._choose()
-        parameter, torch = reference(), self._probe.torch
+        """Sums of a parameter and its gradient, and of their absolute values, for the ranks to compare."""
+        if self._chosen is None:
+            self._chosen = self._choose()
+        name, reference = self._chosen
+        torch = self._probe.torch
+        parameter = reference()
         gradient: Any = parameter.grad if parameter is not None else None
         if type(gradient) is torch.Tensor and gradient.layout is torch.strided:
-            both = [values.detach() for values in (parameter, gradient)]
-            sums = [part.sum(dtype=torch.float64) for values in both for part in (values, values.abs())]
+            sums = []
+            for values in (parameter.detach(), gradient.detach()):
+                sums.append(values.sum(dtype=torch.float64))
+                sums.append(values.abs().sum(dtype=torch.float64))
             fields.update(name=name, size=parameter.numel())
             record = self._probe.record
             self._probe.numerics.read_all(torch.stack(sums), lambda read: record("ranks", {**fields, "sums": read}))
 
     def _choose(self) -> tuple[str, Any]:
         """The last small matrix that each rank has whole: nothing that is sharded."""
-        plain, models = self._probe.torch.Tensor, self._probe.models
+        plain = self._probe.torch.Tensor
+        models = self._probe.models
         modules = models.trained()[:1]
         if not modules or wrapper(modules[0]) == "FSDP" or "deepspeed" in sys.modules:
             return "", lambda: None
         held = set().union(*map(held_by, models.optimizers()))
-        fit = (
-            (name, weakref.ref(item))
-            for name, item in reversed(parameters(unwrapped(modules[0])).items())
-            if id(item) in held
-            and type(item.data) is type(item.grad) is plain
-            and item.dim() > 1
-            and item.numel() <= _SMALL
-        )
-        return next(fit, ("", lambda: None))
+        own = parameters(unwrapped(modules[0]))
+        for name, item in reversed(own.items()):
+            if id(item) not in held or not type(item.data) is type(item.grad) is plain:
+                continue
+            if item.dim() > 1 and item.numel() <= _SMALL:
+                return name, weakref.ref(item)
+        return "", lambda: None
 
 
 def _splits(loader: Any) -> list[list[Any]]:
     """`[class, parts]` of what leaves a rank a part of the data: what holds a number of parts and its own place."""
-    found, around = [], [loader]
+    found = []
+    around = [loader]
+    # It grows meanwhile.
     for owner in around:
         held = getattr(owner, "__dict__", None) or {}
         parts = next((held[name] for name in _REPLICAS if type(held.get(name)) is int), 0)
-        if parts > 1 and owner is not loader and any(type(held.get(name)) is int for name in _PLACE):
+        has_place = any(type(held.get(name)) is int for name in _PLACE)
+        if parts > 1 and has_place and owner is not loader:
             found.append([class_name(owner), parts])
-        inside = (held[name] for name in _INSIDE if held.get(name) is not None)
-        around += [item for item in inside if len(around) < _DEPTH and all(item is not known for known in around)]
+        inside = [held[name] for name in _INSIDE if held.get(name) is not None]
+        if len(around) < _DEPTH:
+            around += [item for item in inside if all(item is not known for known in around)]
     return found
 
 
@@ -112,7 +135,8 @@ def _first(rows: Any) -> int | None:
     if not type(rows).__module__.startswith("datasets.") or not hasattr(table, "slice") or not len(rows):
         return None
     place = 0 if rows._indices is None else rows._indices.column(0)[0].as_py()
-    return zlib.crc32(repr(table.slice(place, 1).to_pydict())[: 1 << 16].encode())
+    row = table.slice(place, 1).to_pydict()
+    return zlib.crc32(repr(row)[:_TEXT].encode())
 
 
 def install(probe: Probe) -> None:

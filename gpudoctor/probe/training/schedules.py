@@ -14,8 +14,14 @@ if TYPE_CHECKING:
     from ..probe import Probe
 
 HOOK = "schedules"
-_MOST, _METRICS = 16, 64
-"""Schedulers, and metrics that are kept."""
+_MOST = 16
+"""Schedulers that are kept."""
+_METRICS = 64
+"""Metrics of each that are kept."""
+_GROUPS = 64
+"""Groups of an optimizer whose rates are read."""
+_LARGEST = 1e15
+"""What is no number of steps any more: programs that have no end give such a total."""
 _TOTALS = ("T_max", "total_steps", "num_training_steps", "total_iters", "total", "max_steps")
 _EMPTY = CellType()
 
@@ -38,11 +44,17 @@ class Schedules(Look):
 
     def given(self, args: Any, kwargs: Any) -> None:
         """A plateau's `step` gets a metric."""
-        fields, given = self._of(args[0]), args[1] if len(args) > 1 else kwargs.get("metrics")
-        on_host = getattr(getattr(given, "device", None), "type", "") == "cpu" and given.numel() == 1
+        fields = self._of(args[0])
+        given = args[1] if len(args) > 1 else kwargs.get("metrics")
+        device = getattr(given, "device", None)
+        # A device's number is not waited for.
+        on_host = getattr(device, "type", "") == "cpu" and given.numel() == 1
         if fields is not None and (type(given) in (int, float) or on_host):
-            fields["mode"], metrics = args[0].mode, fields.setdefault("metrics", [])
-            metrics += [float(given)] * (len(metrics) < _METRICS)
+            fields["mode"] = args[0].mode
+            metrics = fields.setdefault("metrics", [])
+            metric = float(given)
+            if len(metrics) < _METRICS:
+                metrics.append(metric)
 
     def ended(self) -> None:
         """A watched step has ended."""
@@ -71,45 +83,66 @@ class Schedules(Look):
         for known, fields in self._known:
             scheduler = known()
             if scheduler is not None:
-                groups = getattr(getattr(scheduler, "optimizer", None), "param_groups", ())[:64]
-                rates = [group.get("max_lr", group.get("initial_lr", group.get("lr"))) for group in groups]
-                base = max((rate for rate in rates if type(rate) is float), default=None)
-                fields.update(name=type(scheduler).__name__, base=base, total=_total(scheduler))
+                fields["name"] = type(scheduler).__name__
+                fields["base"] = _base(scheduler)
+                fields["total"] = _total(scheduler)
                 fields["inner"] = id(scheduler) in inner
             if fields.get("inner") is False:
-                self._probe.record("schedule", {name: value for name, value in fields.items() if name != "inner"})
+                told = {name: value for name, value in fields.items() if name != "inner"}
+                self._probe.record("schedule", told)
+
+
+def _base(scheduler: Any) -> float | None:
+    """The largest rate that its groups are to have at some time; None where none is a number of the host's."""
+    optimizer = getattr(scheduler, "optimizer", None)
+    groups = getattr(optimizer, "param_groups", ())[:_GROUPS]
+    rates = [group.get("max_lr", group.get("initial_lr", group.get("lr"))) for group in groups]
+    return max((rate for rate in rates if type(rate) is float), default=None)
 
 
 def _position(scheduler: Any) -> float:
     """Its `last_epoch`; one that chains others stands where they do."""
     own = vars(scheduler)
-    position = own.get("last_epoch", max(map(_position, own.get("_schedulers") or ()), default=0))
+    inner = own.get("_schedulers") or ()
+    furthest = max(map(_position, inner), default=0)
+    position = own.get("last_epoch", furthest)
     return position if type(position) in (int, float) else 0
 
 
 def _total(scheduler: Any) -> tuple[str, float]:
     """What it, or its first function, believes the run to be, and the name of that number; of a chain the last's."""
     own = dict(vars(scheduler))
-    inner, function = own.get("_schedulers"), next(iter(own.get("lr_lambdas") or ()), None)
+    inner = own.get("_schedulers")
+    function = next(iter(own.get("lr_lambdas") or ()), None)
     if inner:
         name, total = _total(inner[-1])
-        return name, total + (own.get("_milestones") or [0])[-1]
+        # The last one begins at the last milestone, where it counts from 0 again.
+        milestones = own.get("_milestones") or [0]
+        return name, total + milestones[-1]
     if type(function) is functools.partial:
         own.update(function.keywords)
         function = function.func
     if type(function) is FunctionType:
         cells = zip(function.__code__.co_freevars, function.__closure__ or ())
         own.update((name, cell.cell_contents) for name, cell in cells if cell != _EMPTY)
-    names = [name for name in _TOTALS if type(own.get(name)) in (int, float) and 0 < own[name] < 1e15]
-    return next(((name, own[name]) for name in names if name != "total_iters" or "power" in own), ("", 0))
+    for name in _TOTALS:
+        number: Any = own.get(name)
+        if type(number) not in (int, float) or not 0 < number < _LARGEST:
+            continue
+        # Of the schedulers with `total_iters`, a polynomial's spans the run; others warm up in it.
+        if name != "total_iters" or "power" in own:
+            return name, number
+    return "", 0
 
 
 def install(probe: Probe) -> None:
     """Hook what makes schedulers, and the metrics of a plateau."""
     schedules = probe.training[HOOK] = Schedules(probe)
     module: Any = sys.modules["torch.optim.lr_scheduler"]
-    for kind in list(vars(module).values()):  # what has a step of its own may not call the base's
-        if isinstance(kind, type) and kind.__module__ == module.__name__ and "step" in vars(kind):
+    kinds = [kind for kind in vars(module).values() if isinstance(kind, type)]
+    for kind in kinds:
+        # What has a step of its own may not call the base's.
+        if kind.__module__ == module.__name__ and "step" in vars(kind):
             probe.guard.surround(HOOK, kind, "__init__", schedules.made)
     probe.guard.surround(HOOK, module.ReduceLROnPlateau, "step", schedules.given)
     probe.steps.after.append(probe.guard.safely(HOOK, schedules.ended))
