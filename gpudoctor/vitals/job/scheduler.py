@@ -55,6 +55,9 @@ def slurm_grants(options: Mapping[str, str], path: str) -> Grants:
     if per_node is None and tasks is not None:
         per_node = max(1, tasks // (nodes or 1))
     gpus, origin = _slurm_gpus(options, nodes or 1, per_node)
+    gpus_per_task = gres_gpus(options.get("gpus-per-task", ""))
+    if "gpu-bind" in options:
+        gpus_per_task = None  # it says which GPUs a task sees: not its own alone
     cpus_per_task = whole(options.get("cpus-per-task"))
     cpus_per_gpu = whole(options.get("cpus-per-gpu"))
     cpus = whole(options.get("cpus"))
@@ -69,7 +72,7 @@ def slurm_grants(options: Mapping[str, str], path: str) -> Grants:
         nodes=nodes,
         cpus_granted=cpus,
         cpus_per_task=cpus_per_task,
-        gpus_per_task=None if "gpu-bind" in options else gres_gpus(options.get("gpus-per-task", "")),
+        gpus_per_task=gpus_per_task,
         memory_granted=_slurm_memory(options, cpus, gpus),
         time_limit=slurm_seconds(options.get("time", "")),
         preemptible=_slurm_preemptible(options),
