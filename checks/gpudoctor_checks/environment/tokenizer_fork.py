@@ -98,9 +98,10 @@ def _tokenizers(script: Script) -> set[str]:
 
 
 def _makes_fast(call: Call) -> bool:
-    owner = call.name.rpartition(".")[0]
+    owner, fast = call.name.rpartition(".")[0], call.argument("use_fast")
+    slow = isinstance(fast, Known) and fast.value is False
     made = call.method == "from_pretrained" and owner.startswith("transformers.")
-    return made and owner.endswith(("AutoTokenizer", "TokenizerFast"))
+    return made and not slow and owner.endswith(("AutoTokenizer", "TokenizerFast"))
 
 
 def _uses(script: Script, names: set[str]) -> Iterator[Call]:
