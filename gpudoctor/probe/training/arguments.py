@@ -139,7 +139,7 @@ class Arguments(Look):
             self._known[id(module)] = known
         known.looks += 1
         if self.due(known.looks):
-            with self.charged():
+            with self:
                 by_place = zip(known.names, args)
                 named = {name: value for name, value in by_place if name not in kwargs}
                 self._look(known, named | kwargs)
@@ -275,7 +275,7 @@ class Arguments(Look):
         if given is None:
             return
         ids, model, several = given
-        with self.charged():
+        with self:
             nodes = [node for node in behind(root.grad_fn, (_LOSS,)) if type(node).__name__ == _LOSS]
             compared = [self._compared(node, ids) for node in nodes]
             vectors = [vector for vector in compared if vector is not None]

@@ -77,7 +77,7 @@ class Batches(Look):
             return
         entry.draws += 1
         if self.due(entry.draws):
-            with self.charged():
+            with self:
                 self._look(entry, batch)
 
     def _look(self, entry: Any, batch: Any) -> None:

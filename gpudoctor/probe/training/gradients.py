@@ -88,7 +88,7 @@ class Backwards(Look):
         step = self._open
         if step is None or step.passes >= _MOST:
             return
-        with self.charged():
+        with self:
             step.passes += 1
             self._place = self.place()
             step.lines.add(self._place["line"])

@@ -51,7 +51,7 @@ class Logged(Look):
         count = self._budget.count + 1
         cheap = count <= _FIRST or self._budget.due()
         if cheap and (by not in _WORDS or self._by in _WORDS):
-            with self.charged():
+            with self:
                 given = (*args, *kwargs.values())
                 if by == "logging":
                     record = args[1]

@@ -115,7 +115,7 @@ class Trained(Look):
         ids: Any = batch.get("input_ids")
         mask: Any = batch.get("attention_mask")
         if type(ids) is self._torch.Tensor and ids.is_cpu and not ids.is_floating_point():
-            with self.charged():
+            with self:
                 # They are at the end of the vocabulary.
                 new: Any = ids >= self.grown[0]
                 if type(mask) is self._torch.Tensor and mask.shape == ids.shape:

@@ -55,7 +55,7 @@ class Ranks(Look):
         started = distributed.is_available() and distributed.is_initialized()
         world = distributed.get_world_size() if started else self._probe.identity.world or 1
         if world > 1:
-            with self.charged():
+            with self:
                 self._split()
                 if not index & (index - 1):
                     self._sum({"step": index, "of": world, "grouped": started, **self._ddp})

@@ -138,7 +138,7 @@ class States(Look):
             shape = " x ".join(map(str, first.shape))
             numbers_a_label = first.size // max(1, labels.size)
             row = [shape, numbers_a_label, size, *self.place().values()]
-            with self.charged():
+            with self:
                 fields = {"kind": "predictions", "growth": [row], "shares": _shares(first, labels)}
                 self.write("memory", fields)
 
