@@ -11,8 +11,6 @@ from gpudoctor.cli.flag_types import seconds
 from gpudoctor.cli.output import tell
 from gpudoctor.errors import UsageError
 from gpudoctor.lang import rendered, say
-from gpudoctor.vitals.job.launch import find_launch
-from gpudoctor.vitals.job.options import is_python
 from gpudoctor.vitals.targets import near_name
 
 if TYPE_CHECKING:
@@ -39,9 +37,9 @@ def command_of(arguments: argparse.Namespace, name: str) -> tuple[str, ...]:
         raise UsageError("no command was given; put it after --: gpudoctor {name} -- python train.py", name=name)
     if words[0].startswith("-"):
         raise UsageError("{words} is not a flag of {name}; see: gpudoctor {name} --help", words=words[0], name=name)
-    launch = find_launch(words) if is_python(Path(words[0]).name) else None
-    if launch is not None and launch.launcher == "python" and launch.script and not os.path.exists(launch.script):
-        path = Path(launch.script)
+    script = next((word for word in words[1:] if not word.startswith("-")), "")
+    if "python" in os.path.basename(words[0]) and script.endswith(".py") and not os.path.exists(script):
+        path = Path(script)
         raise UsageError("{path}: no such file or folder{near_name}", path=path, near_name=near_name(path))
     return tuple(words)
 

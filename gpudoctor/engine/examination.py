@@ -343,9 +343,12 @@ def describe(patient: Patient) -> Subject:
     if survey and survey.gpus and not isinstance(survey.driver_version, Absent):
         details.append(("driver", survey.driver_version))
     details += [("torch", torch.version)] if torch else []
-    from gpudoctor.analysis.workload import runs_here  # not what a log's patient needs
+    here = patient.kind is not PatientKind.SCRIPT
+    if host and not here:
+        from gpudoctor.analysis.workload import runs_here  # only a patient of files needs it
 
-    if host and (patient.kind is not PatientKind.SCRIPT or runs_here(patient)):
+        here = runs_here(patient)
+    if host and here:
         memory = f"{(host.memory_limit or host.memory_total) / (1 << 30):.0f} GiB"
         details += [("CPUs", f"{host.cpu_budget:g}"), ("memory", memory)]
     gpus = tuple(gpu.name for gpu in survey.gpus) if survey else ()

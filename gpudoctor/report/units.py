@@ -6,7 +6,6 @@ import shlex
 from collections import Counter
 from typing import NoReturn
 
-from gpudoctor.analysis.workload import launch_words
 from gpudoctor.lang import ENGLISH, current_language, rendered, template, term, tr, word
 from gpudoctor.lang.message import concatenated, row
 from gpudoctor.lang.wrapping import is_wide
@@ -55,6 +54,10 @@ def subject_facts(report: Report) -> list[str]:
 
 def launch_rows(report: Report) -> list[str]:
     """What the job's script will start, a line each; JSON has all of them."""
+    if not report.launch:
+        return []
+    from gpudoctor.analysis.workload import launch_words
+
     named = [(row.script or row.module, launch_words(row)) for row in report.launch[:4]]
     return [tr("launch: {row} ({script})", row=row, script=script) for script, row in named]
 
