@@ -41,7 +41,7 @@ def packages(tmp_path):
     def made(text=LIBRARY):
         (tmp_path / "transformers.py").write_text(text)
         python = tmp_path / "python"
-        python.write_text(f'#!/bin/sh\nshift 2\nPYTHONPATH={tmp_path} exec {sys.executable} -B "$@"\n')
+        python.write_text(f'#!/bin/sh\nshift 2\nPYTHONPATH={tmp_path} exec "{sys.executable}" -B "$@"\n')
         python.chmod(0o755)
         library = Distribution(name="transformers", version="9.1", requires=(), location=str(tmp_path))
         return Packages(
