@@ -1,21 +1,21 @@
-"""JSON with places: the standard library judges it, and the reader of YAML, which JSON is, finds the places.
+"""JSON with places: the standard library reads it, a scan of the (then valid) text finds the places.
 
 Comments and trailing commas are read, with a note.
 """
 
 import json
 import re
+from bisect import bisect_right
 from typing import Final
 
 from gpudoctor.lang import say
 from gpudoctor.vitals.configs.config_text import TOO_DEEP, UnreadConfig
-from gpudoctor.vitals.configs.tree import ConfigNode
-from gpudoctor.vitals.configs.yaml_reader import read_yaml
+from gpudoctor.vitals.configs.tree import ConfigNode, ConfigPair
 
 _STRING: Final = r'"(?:[^"\\\n]|\\.)*"'
 _COMMENT: Final = re.compile(_STRING + r"|(?P<odd>//[^\n]*|#[^\n]*|/\*.*?\*/)", re.DOTALL)
 _TRAILING: Final = re.compile(_STRING + r"|(?P<odd>,)(?=\s*[}\]])")
-_PAIR: Final = re.compile(r"\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}")
+_TOKEN: Final = re.compile(_STRING + r'|[{}\[\]]|[^\s{}\[\]:,"]+')
 COMMENTS = say("JSON with comments: tools that use Python's json module reject it")
 TRAILING = say("JSON with a trailing comma: tools that use Python's json module reject it")
 
@@ -32,8 +32,7 @@ def read_json(text: str) -> tuple[ConfigNode, tuple[str, ...]]:
                 notes.append(note)
             text = blanked
         _refuse(text)
-    # YAML has no pairs of surrogates; what stands there is one character, whichever.
-    return (read_yaml(_PAIR.sub("x" * 12, text)) or [ConfigNode(1, 1)])[0], tuple(notes)
+    return _tree(text), tuple(notes)
 
 
 def _blank(match: "re.Match[str]") -> str:
@@ -54,3 +53,39 @@ def _refuse(text: str) -> None:
         raise UnreadConfig(TOO_DEEP) from error
     except ValueError as error:  # a number of thousands of digits
         raise UnreadConfig("cannot be read: {error}", error=error) from error
+
+
+def _tree(text: str) -> ConfigNode:
+    starts = [0, *(match.end() for match in re.finditer("\n", text))]
+
+    def place(position: int) -> tuple[int, int]:
+        line = bisect_right(starts, position)
+        return line, position - starts[line - 1] + 1
+
+    root = ConfigNode(1, 1)
+    stack = [root]
+    root.items = []
+    key: ConfigPair | None = None
+    for match in _TOKEN.finditer(text):
+        token, begin, end = match[0], place(match.start()), place(match.end())
+        if token in "}]":
+            closed = stack.pop()
+            closed.end_line, closed.end_column = end
+            continue
+        if stack[-1].pairs is not None and key is None:
+            key = ConfigPair(json.loads(token), *begin, ConfigNode(*begin))
+            continue
+        node = ConfigNode(*begin, *end)
+        parent = stack[-1]
+        if key is not None and parent.pairs is not None:
+            key.node = node
+            parent.pairs.append(key)
+            key = None
+        elif parent.items is not None:
+            parent.items.append(node)
+        if token in "{[":
+            node.pairs, node.items = ([], None) if token == "{" else (None, [])
+            stack.append(node)
+        else:
+            node.value = json.loads(token)
+    return root.items[0]  # it was read before, so there is one

@@ -70,6 +70,9 @@ path = "b"
             "训练.lr": (2, 1e-5), "训练.betas": (2, (0.9, 0.999)), "flag": (4, True), "nothing": (4, None),
             "nested[0].a": (5, "x\n中"),
         }),
+        ('{"a": "\\ud83d\\ude00", "b": "\x7f", "c": -Infinity}', "b.json", {
+            "a": (1, "😀"), "b": (1, "\x7f"), "c": (1, float("-inf")),
+        }),
         (TOML, "a.toml", {
             "title": (2, "训练"), "training.lr": (4, 1e-5), "training.betas": (5, (0.9, 0.999)),
             "training.quoted key": (7, "x # y"), "training.text": (8, "[not.a.table]\nlr = 3\n"),
