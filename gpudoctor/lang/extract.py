@@ -44,11 +44,13 @@ _TABLES = {
     "stacks.json": ("title",),
     "retired.json": ("answer",),
     "formula_phrases.json": ("text",),
-    "conflicts.json": ("say", "breaks"),
+    **dict.fromkeys(("conflicts.json", "launch_faults.json"), ("say", "breaks")),
     "library_warnings.json": ("text", "advice", "breaks"),
     "vocabulary.toml": ("words", "measured", "units", "causes"),
 }
 """Files with texts, and under which keys."""
+_WHOLE = frozenset({"vocabulary.toml", "conflicts.json", "launch_faults.json"})
+"""Those whose texts are messages as they stand."""
 _TOLD = frozenset({"tell", "write_line"})
 """Calls whose first argument is a text; in `cli`."""
 _HELP = frozenset({"help", "description", "epilog"})
@@ -82,7 +84,7 @@ def table(file: IO[bytes], _keywords: object, _tags: object, options: object) ->
     if name in _TABLES:
         data = json.load(file) if name.endswith(".json") else tomllib.load(file)
         texts = _in_table(data, _TABLES[name])
-        yield from _extracted(texts if name in {"vocabulary.toml", "conflicts.json"} else map(plain_template, texts), 1)
+        yield from _extracted(texts if name in _WHOLE else map(plain_template, texts), 1)
     elif name.endswith("messages.toml"):
         yield from _extracted(_in_messages(tomllib.load(file)), 1)
     elif name.endswith(".toml"):

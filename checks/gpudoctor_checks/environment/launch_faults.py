@@ -24,7 +24,7 @@ _TRAINERS = ("lightning.Trainer", "pytorch_lightning.Trainer", "lightning.pytorc
 @cache
 def fault_rows() -> dict[str, dict[str, str]]:
     """What is said of each kind of fault, and what it breaks; one that breaks nothing is a warning."""
-    rows: dict[str, dict[str, str]] = json.loads(files(__package__).joinpath("conflicts.json").read_text("utf-8"))
+    rows: dict[str, dict[str, str]] = json.loads(files(__package__).joinpath("launch_faults.json").read_text("utf-8"))
     return rows
 
 
