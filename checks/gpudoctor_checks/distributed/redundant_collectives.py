@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 from gpudoctor.analysis import of_run
 from gpudoctor.analysis.observation import suspicions
 from gpudoctor.analysis.run.steady_run import judged, script_at, watched
-from gpudoctor.analysis.source.call_frequency import brief, step_period
+from gpudoctor.analysis.source.call_frequency import MEASUREMENT_STEPS, brief, step_period
 from gpudoctor.analysis.source.entry_points import training_programs
 from gpudoctor.analysis.source.parallelism import wraps_ddp
 from gpudoctor.analysis.source.syntax_places import lines_at
@@ -67,13 +67,7 @@ class RedundantCollectives(Check):
             source="convention: collectives every few steps are known to cost 5 % and more",
             meaning="Collectives less often than once in this many steps are not findings.",
         ),
-        Threshold(
-            name="measurement_steps",
-            default=20,
-            unit="{step}",
-            source="convention: benchmarks and demonstrations of an interface make 5 to 20 steps",
-            meaning="A loop known to end within this many steps is a measurement, not a training.",
-        ),
+        MEASUREMENT_STEPS,
     )
 
     def examine(self, patient: Patient) -> Iterator[Finding]:

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from gpudoctor.analysis import of_run
 from gpudoctor.analysis.observation import confirmed, suspicions
 from gpudoctor.analysis.run.steady_run import judged, ran_on_cpu, spots
-from gpudoctor.analysis.source.call_frequency import brief
+from gpudoctor.analysis.source.call_frequency import MEASUREMENT_STEPS, brief
 from gpudoctor.analysis.source.device_tensors import Target
 from gpudoctor.analysis.source.entry_points import Program, training_programs
 from gpudoctor.analysis.source.loaders import LoaderRole, loaders
@@ -125,13 +125,7 @@ class MixedPrecisionOff(Check):
             source="convention: ResNet-18 computes for 2 to 3 ms on four images, as long as its launches",
             meaning="A library's image classifier with batches of at most this many is a note.",
         ),
-        Threshold(
-            name="measurement_steps",
-            default=20,
-            unit="{step}",
-            source="convention: benchmarks and demonstrations of an interface make 5 to 20 steps",
-            meaning="A loop known to end within this many steps is a measurement, not a training.",
-        ),
+        MEASUREMENT_STEPS,
         Threshold(
             name="capability",
             default=7.0,

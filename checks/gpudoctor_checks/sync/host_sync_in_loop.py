@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from gpudoctor.analysis import of_run
 from gpudoctor.analysis.observation import suspicions
 from gpudoctor.analysis.run.steady_run import Run, judged, ran_on_cpu, spot, watched
-from gpudoctor.analysis.source.call_frequency import brief, measures, step_period
+from gpudoctor.analysis.source.call_frequency import MEASUREMENT_STEPS, brief, measures, step_period
 from gpudoctor.analysis.source.device_tensors import DeviceTensors, training_target
 from gpudoctor.analysis.source.metrics import OFTEN, is_metric, samples_around
 from gpudoctor.analysis.source.steering_reads import steers
@@ -105,13 +105,7 @@ class HostSyncInLoop(Check):
             source="convention: one read a step costs something only a run can price",
             meaning="From this many reads per step on it is a note.",
         ),
-        Threshold(
-            name="measurement_steps",
-            default=20,
-            unit="{step}",
-            source="convention: benchmarks and demonstrations of an interface make 5 to 20 steps",
-            meaning="A loop known to end within this many steps is a measurement, not a training.",
-        ),
+        MEASUREMENT_STEPS,
         *Threshold.note_and_warning(
             "Reads that take this share of a recorded run are",
             noted=0.05,

@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from gpudoctor.analysis.memo import once
 from gpudoctor.analysis.source.control_flow import bound
 from gpudoctor.lang import say
+from gpudoctor.model import Threshold
 from gpudoctor.model.signs.source import Call, Event, Guard, GuardKind, Known, Loop, LoopRole, Script, Source
 
 _EPOCH = re.compile(r"epoch|episode|^ep$|^e$|^round$")
@@ -119,6 +120,16 @@ def measures(loop: Loop) -> bool:
     """Whether the loop is there to be timed: a file or a function that says benchmark or profile."""
     name = loop.span.path.replace("\\", "/").rpartition("/")[2]
     return bool(_MEASURES.search(name.lower()) or _MEASURES.search(loop.function.lower()))
+
+
+MEASUREMENT_STEPS = Threshold(
+    name="measurement_steps",
+    default=20,
+    unit="{step}",
+    source="convention: benchmarks and demonstrations of an interface make 5 to 20 steps",
+    meaning="A loop known to end within this many steps is a measurement, not a training.",
+)
+"""Of checks that ask whether a loop is `brief`."""
 
 
 def brief(script: Script, loop: Loop, most: float) -> bool:
