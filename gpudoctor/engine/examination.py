@@ -46,6 +46,7 @@ class Request:
     preview: bool = False
     """Whether suspicions of checks that are often wrong are shown, too."""
     signs_first: tuple[str, ...] = ()
+    """Signs to take at the same time before the first check."""
 
 
 def examine(patient: Patient, request: Request, problems: Iterable[str] = ()) -> Report:

@@ -91,9 +91,13 @@ def newest_recording() -> KeptRecording | None:
     """The recording that started last in this folder, else the last one of all."""
     # By the time of the manifest, which is written once, at the start.
     dated = [(_written(folder / MANIFEST), folder) for folder in recording_folders()]
-    found = [item for _, folder in sorted(dated, reverse=True) if (item := _read(folder)) is not None]
-    here = mask_text(os.getcwd())
-    return next((item for item in found if item.folder == here), found[0] if found else None)
+    here, last = mask_text(os.getcwd()), None
+    for _, folder in sorted(dated, reverse=True):
+        found = _read(folder)
+        if found is not None and found.folder == here:
+            return found
+        last = last or found
+    return last
 
 
 def _written(path: Path) -> float:

@@ -37,7 +37,8 @@ def with_excerpts(report: Report) -> Report:
         lines = files.setdefault(path, _lines(path)) if path not in files else files[path]
         if lines is None or not 0 < line <= len(lines):
             continue
-        if lines[line - 1].strip() != text.strip() if text.strip() else _changed(path, report):
+        same = lines[line - 1].strip() == text.strip() if text.strip() else not _changed(path, report)
+        if not same:
             continue
         first = max(1, line - before)
         found[(path, line)] = Excerpt(
@@ -52,10 +53,10 @@ def with_excerpts(report: Report) -> Report:
 
 def _changed(path: str, report: Report) -> bool:
     """Whether a file may have changed since the run that is reported on."""
+    if report.run is None:
+        return False
     with suppress(OSError, ValueError):
-        return (
-            report.run is not None and os.stat(path).st_mtime > datetime.fromisoformat(report.run.started).timestamp()
-        )
+        return os.stat(path).st_mtime > datetime.fromisoformat(report.run.started).timestamp()
     return True
 
 

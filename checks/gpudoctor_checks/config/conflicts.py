@@ -14,7 +14,7 @@ from typing import Any, Final, NamedTuple
 from gpudoctor.analysis.memo import once
 from gpudoctor.analysis.source.config_links import links
 from gpudoctor.analysis.source.control_flow import switched_off
-from gpudoctor.analysis.source.declared_settings import Setup, Tool, Written, base_name, from_entry, from_keyword
+from gpudoctor.analysis.source.declared_settings import Setup, Tool, Written, from_entry, from_keyword
 from gpudoctor.analysis.source.pretrained_models import trained_models, trainers
 from gpudoctor.analysis.source.training_arguments import deepspeed_configs, in_a_test, training_arguments
 from gpudoctor.lang import say
@@ -319,14 +319,4 @@ def _call(script: Script, call: Call, first: str = "") -> Setup:
         value = getattr(given, "value", None)
         known = isinstance(value, str)
         items["model"] = Written(key=first, value=str(value), known=known, sure=True, place=call.span)
-    return Setup(
-        tool=Tool.TRANSFORMERS,
-        kind=None,
-        path=script.path,
-        line=call.span.line,
-        title=f"{base_name(script.path)}:{call.span.line}",
-        items=items,
-        script=script,
-        call=call,
-        class_name=call.name,
-    )
+    return Setup.of_call(script, call, call.name, items)

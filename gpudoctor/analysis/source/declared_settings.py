@@ -176,6 +176,24 @@ class Setup:
         return None if item is None else item.number
 
     @classmethod
+    def of_call(
+        cls, script: Script, call: Call, class_name: str, items: Mapping[str, Written], *, whole: bool = False
+    ) -> "Setup":
+        """The settings that a call of a library's class is given."""
+        return cls(
+            tool=Tool.TRANSFORMERS,
+            kind=None,
+            path=script.path,
+            line=call.span.line,
+            title=f"{base_name(script.path)}:{call.span.line}",
+            items=items,
+            whole=whole,
+            script=script,
+            call=call,
+            class_name=class_name,
+        )
+
+    @classmethod
     def of_file(
         cls, tool: Tool, file: ConfigFile, items: Mapping[str, Written], section: str = "", *, whole: bool = False
     ) -> "Setup":

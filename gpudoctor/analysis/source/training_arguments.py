@@ -131,18 +131,8 @@ def _call_setup(script: Script, call: Call) -> Setup:
     }
     # A subclass may have defaults of its own.
     documented = call.name.startswith("transformers.") and call.method in TRAINING_ARGUMENTS
-    return Setup(
-        tool=Tool.TRANSFORMERS,
-        kind=None,
-        path=script.path,
-        line=call.span.line,
-        title=f"{base_name(script.path)}:{call.span.line}",
-        items=items,
-        whole=documented and not call.open_ended,
-        script=script,
-        call=call,
-        class_name=arguments_class(call),
-    )
+    whole = documented and not call.open_ended
+    return Setup.of_call(script, call, arguments_class(call), items, whole=whole)
 
 
 READERS = {

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Final
 
+from gpudoctor.analysis.source.training_arguments import option_words
 from gpudoctor.lang import say
 from gpudoctor.model.external_files import read_head
 from gpudoctor.model.read_limits import CONFIG_IN_FOLDER
@@ -196,15 +197,12 @@ _OVERRIDDEN: Final = frozenset(ConfigKind) - {
 
 def _override(flat: Flat, words: Sequence[str]) -> list[str]:
     """Give entries the values of `--key value`, `--key=value` and `key=value`; the keys that were there."""
-    given: dict[str, str] = {}
-    key = ""
-    for word in words:
-        name, equals, value = word.lstrip("-+").partition("=")
-        if word.startswith("--") or equals:
-            key = name.replace("-", "_")
-            given[key] = value if equals else "true"
-        elif given.get(key) == "true":
-            given[key] = word
+    pairs = [word for word in words if "=" in word and not word.startswith("-")]  # Hydra's
+    options = option_words(tuple(word for word in words if word not in pairs))
+    given = {name: value or "true" for name, value in options.items()}
+    for pair in pairs:
+        name, _, value = pair.lstrip("+").partition("=")
+        given[name.replace("-", "_")] = value
     for name in given.keys() & flat.entries.keys():
         flat.entries[name] = replace(flat.entries[name], value=resolve(given[name]), text="")
     return [name for name in given if name in flat.entries]

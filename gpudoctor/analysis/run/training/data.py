@@ -86,7 +86,6 @@ def shown(
     """The finding of what batches show, at the line that makes them: an error if that breaks the result."""
     found = looks(patient.recording).get(role)
     place = place_of(found.records[0]) if found is not None else None
-    severity = severity or (Severity.ERROR if breaks else Severity.WARNING)
     return told(check, patient, how, message, share, place, severity=severity, breaks=breaks)
 
 
