@@ -54,7 +54,7 @@ BUDGETS = {
         13362,
         ["gpudoctor/report", "gpudoctor/ui", "gpudoctor/cli", "gpudoctor/watch", "gpudoctor/agents"],
     ),
-    "checks": (23770, ["checks"]),
+    "checks": (23771, ["checks"]),
     "rules": (5308, ["rules"]),
     "the rest of vitals and analysis": (12195, ["gpudoctor"]),
     "tests": (54324, ["tests"]),

@@ -12,12 +12,12 @@ from gpudoctor.model import Check, Code, Finding, Patient, Reads, Severity
 _SAID = {
     "early": template("The learning rate is {last:.2g} since step {since:,} of {steps:,}, after a peak of {peak:.2g}."),
     "rises": template("The learning rate reaches its end at step {since:,} of {steps:,} and rises again."),
-    "warm": template("The warm-up never ends: the rate still rises at step {steps:,}, to {peak:.2g} of {base:.2g}."),
+    "warm": template("The warm-up never ends: the rate still rises at step {at:,}, to {peak:.2g} of {base:.2g}."),
     "never": template("{name} was never stepped in {steps:,} steps: the rate stays {last:.2g}."),
     "plateau": template(
         '{name} lowers the rate with mode="{mode}" while its metric goes from {first:.3g} to {now:.3g}.'
     ),
-    "slow": template("{name} does not come to its end: the rate is {last:.2g} at step {steps:,}, its peak {peak:.2g}."),
+    "slow": template("{name} does not come to its end: the rate is {last:.2g} at step {at:,}, its peak {peak:.2g}."),
 }
 
 
@@ -68,6 +68,7 @@ class ScheduleMisfit(Check):
                 now=metrics[-1],
                 since=since,
                 steps=item.steps,
+                at=item.rates[-1][0] if item.rates else item.steps,
                 base=float(item.record.get("base") or 0),
                 last=rates[-1],
                 peak=max(rates),
