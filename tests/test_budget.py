@@ -18,7 +18,7 @@ ROOT = Path(__file__).parents[1]
 BUDGETS = {
     # Issue 40 gives it 3,500 lines: it is still to be trimmed. What it takes here, other folders give.
     "training card": (
-        4566,
+        4567,
         ["gpudoctor/probe/training", "gpudoctor/analysis/run/training", "checks/gpudoctor_checks/training"],
     ),
     "model, text, lang, errors, testing": (
@@ -54,7 +54,7 @@ BUDGETS = {
         13362,
         ["gpudoctor/report", "gpudoctor/ui", "gpudoctor/cli", "gpudoctor/watch", "gpudoctor/agents"],
     ),
-    "checks": (23771, ["checks"]),
+    "checks": (23770, ["checks"]),
     "rules": (5308, ["rules"]),
     "the rest of vitals and analysis": (12195, ["gpudoctor"]),
     "tests": (54324, ["tests"]),
