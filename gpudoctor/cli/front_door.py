@@ -112,8 +112,6 @@ def _of_folder(folder: Path) -> tuple[str, tuple[str, ...]]:
         ) from None
     if MANIFEST in names or any(item.endswith(SUFFIX) for item in names):
         return "a recording", (REPORT,)
-    if any(item.endswith((".pt.trace.json", ".pt.trace.json.gz")) for item in names):
-        return say("a folder of profiler traces"), (REPORT,)
     from gpudoctor.vitals.targets import sort_targets
 
     if inner := sorted(item for item in names if (folder / item / MANIFEST).is_file()):
@@ -163,7 +161,7 @@ def _of_file(path: Path) -> tuple[str, tuple[str, ...]]:
     if kind is FileKind.BINARY:
         raise UsageError(
             "{path}: a binary file of no kind that gpudoctor reads; name a script, a config, a log, "
-            "a trace, a recording or a process id",
+            "a recording or a process id",
             path=path,
         )
     kinds = {
@@ -173,7 +171,6 @@ def _of_file(path: Path) -> tuple[str, tuple[str, ...]]:
         FileKind.FLIGHT: (say("a dump of the flight recorder"), (AUTOPSY, CHECK)),
         FileKind.SCHEDULER: (say("a record of the scheduler"), (AUTOPSY, CHECK)),
         FileKind.KERNEL_LOG: (say("a kernel log"), (REPORT, AUTOPSY, CHECK)),
-        FileKind.TRACE: (say("a profiler trace"), (REPORT,)),
     }
     return kinds.get(kind, (say("a log"), (AUTOPSY, CHECK)))
 

@@ -19,7 +19,6 @@ examples:
   gpudoctor report                                                    the last recording
   gpudoctor report run-20261121-081502-4711                           one of `gpudoctor recordings`
   gpudoctor report node0/ node1/ --format html --output run.html      several nodes of one run
-  gpudoctor report rank0.pt.trace.json.gz                             a trace of the profiler
   gpudoctor report dmesg.log       a saved kernel log: dmesg, journalctl -k, syslog, also .gz; its Xid events
 exit codes: those of `gpudoctor check`.""")
 _LONGEST = 80
@@ -35,7 +34,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         nargs="*",
         metavar="RECORDING",
         help="name or folder of a recording (default: the last one of this folder), several for the nodes of one "
-        "run. Or a profiler trace or a saved kernel log.",
+        "run. Or a saved kernel log.",
     )
     parser.add_argument(
         "--show-data", action="store_true", help="show the first batch in an HTML report, of a run with --show-data"

@@ -4,7 +4,6 @@ import argparse
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -20,7 +19,6 @@ if TYPE_CHECKING:
     from gpudoctor.cli.verify_session import VerifyResult
     from gpudoctor.engine.examination import Request
     from gpudoctor.trial.processes import CleanupWatchdog
-    from gpudoctor.trial.unchanged import Unchanged
 
 EPILOG = template("""\
 examples:
@@ -114,7 +112,6 @@ def _examine(command: tuple[str, ...] | None, request: "Request", arguments: arg
     from gpudoctor.cli.verify_session import examine_and_try, named_arms
     from gpudoctor.recorder.folder import new_folder
     from gpudoctor.trial.protection import RunProtection
-    from gpudoctor.trial.unchanged import Unchanged
 
     if command is None:
         from gpudoctor.cli.verify_synthetic import examine_synthetic
@@ -122,34 +119,12 @@ def _examine(command: tuple[str, ...] | None, request: "Request", arguments: arg
         with _scratch() as (scratch, watchdog), _ending_by_signals():
             guard = RunProtection(scratch, project=False)
             return examine_synthetic(scratch, watchdog, guard, request, arguments)
-    files = None
-    try:
-        with _scratch() as (scratch, watchdog), _ending_by_signals():
-            guard = RunProtection(scratch, command)
-            folder, remark = new_folder(arguments.recording)
-            write_line(remark)
-            files = Unchanged(command, without=(str(folder), str(scratch)))
-            arms = named_arms(command, arguments)
-            result = examine_and_try(command, folder, scratch, watchdog, guard, request, arguments, arms=arms)
-    except Interrupted as error:
-        raise Interrupted(
-            error.number, say("; {words}", words=files.look().words) if files is not None else ""
-        ) from None
-    except KeyboardInterrupt:
-        write_line(say("gpudoctor: {words}", words=files.look().words) if files is not None else "")
-        raise
-    return _compared(result, files)
-
-
-def _compared(result: "VerifyResult", files: "Unchanged") -> "VerifyResult":
-    """The result with what has become of the user's files."""
-    trial = result.report.trial
-    if trial is None:
-        return result
-    seen = files.look(trial.kept)
-    kept_out = tuple(path for path in trial.kept_out if path not in seen.changed)
-    trial = replace(trial, changed=seen.changed, compared=seen.words, kept_out=kept_out)
-    return replace(result, report=replace(result.report, trial=trial))
+    with _scratch() as (scratch, watchdog), _ending_by_signals():
+        guard = RunProtection(scratch, command)
+        folder, remark = new_folder(arguments.recording)
+        write_line(remark)
+        arms = named_arms(command, arguments)
+        return examine_and_try(command, folder, scratch, watchdog, guard, request, arguments, arms=arms)
 
 
 @contextmanager
@@ -188,7 +163,6 @@ def _ending_by_signals() -> Iterator[None]:
 class Interrupted(DoctorError):
     """A signal asked us to end."""
 
-    def __init__(self, number: int, files: str = "") -> None:
-        super().__init__(say("ended by signal {number}{files}", number=number, files=files))
-        self.number = number
+    def __init__(self, number: int) -> None:
+        super().__init__(say("ended by signal {number}", number=number))
         self.exit_code = 128 + number

@@ -202,7 +202,7 @@ def _measured(outcome: Found, patient: Patient) -> Found:
     """
     findings = tuple(claimed(finding, patient) for finding in outcome.findings)
     if (recording := recorded(patient)) is not None:
-        findings = of_run.with_notes(patient, recording, findings)
+        findings = of_run.with_notes(recording, findings)
     return replace(outcome, findings=findings)
 
 

@@ -8,7 +8,6 @@ from gpudoctor.analysis.library_warnings import said_in
 from gpudoctor.analysis.run.job_facts import torch_fact
 from gpudoctor.analysis.run.line_ownership import THE_JOB, share_of
 from gpudoctor.analysis.run.recorded_gpus import cards, peak_of_ranks
-from gpudoctor.analysis.run.rollouts import experience
 from gpudoctor.analysis.run.run_numbers import RankMemory, RunNumbers, run_numbers
 from gpudoctor.analysis.run.steady_run import run_of
 from gpudoctor.analysis.run.steady_state import OTHER, Steady, counts, steady
@@ -101,21 +100,12 @@ def _versions(recording: Recording) -> Iterator[tuple[str, str]]:
 
 
 def with_work(run: RunSummary, patient: Patient) -> RunSummary:
-    """The summary once the user's lines are known: what is the job's own work, and in which phase it is.
-
-    A policy that acts in eval mode to gather experience is no evaluation.
-    """
+    """The summary once the user's lines are known: what is the job's own work."""
     judged = run_of(patient.recording)
     if judged is None:
         return run
-    gathered = experience(patient, judged)
-    moved = min(gathered.evaluation, run.phases.get(EVALUATION, 0.0)) if gathered is not None else 0.0
-    phases = dict(run.phases)
-    if moved:
-        phases[EVALUATION] -= moved
-        phases[OTHER] = phases.get(OTHER, 0.0) + moved
-    work = share_of(patient, judged, *THE_JOB) + moved
-    return replace(run, phases=phases, work=min(work, phases.get(OTHER, 0.0)))
+    work = share_of(patient, judged, *THE_JOB)
+    return replace(run, work=min(work, run.phases.get(OTHER, 0.0)))
 
 
 def _marker(recording: Recording) -> str | None:

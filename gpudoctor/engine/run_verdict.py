@@ -8,7 +8,6 @@ from gpudoctor.analysis.known_gain import speedup
 from gpudoctor.analysis.run.cpu_contention import crowd
 from gpudoctor.analysis.run.deaths import EXIT, DeathMessage, first_failed
 from gpudoctor.analysis.run.deaths import death as cause_of_death
-from gpudoctor.analysis.run.steady_run import TRACED
 from gpudoctor.analysis.run.training.card import examined
 from gpudoctor.analysis.run.unmeasured import is_suspicion, without_steps
 from gpudoctor.engine.claims import FEWEST_STEPS, MUCH, UNEXPLAINED, Ran, not_judged, unseen_in_run
@@ -364,7 +363,7 @@ def _well(case: Ran) -> str:
 def _few(case: Ran, said: str) -> str:
     """A run too short for a verdict on its speed: what has shown so far."""
     steps = count(case.run.steady_steps, "steady step")
-    more = say("record more of them") if case.recording.origin == TRACED else say("let the run make more")
+    more = say("let the run make more")
     noted = _noted(case.ranked)
     note = say(" Note {noted} is about {share} of the time.", noted=noted[0], share=percent(noted[1])) if noted else ""
     why = case.run.gain_unknown

@@ -5,9 +5,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import nullcontext, suppress
 
-from gpudoctor.analysis import of_run
 from gpudoctor.analysis.library_warnings import library_findings
-from gpudoctor.analysis.run.steady_run import recorded
 from gpudoctor.lang import say
 from gpudoctor.model.check import Check, Crashed, Found, Outcome, Passed, Skipped, track_record
 from gpudoctor.model.finding import Code, Finding
@@ -48,8 +46,6 @@ def _run(kind: type[Check], patient: Patient, overrides: Mapping[str, float], pr
         examined: list[Finding] = []
         with suppress(Unavailable) if warned else nullcontext():
             examined += _examined(check, patient)
-        if recorded(patient) is not None:
-            examined = [item for item in examined if not of_run.elsewhere(patient, item)]
         alone = {row.kind for row in check.library_warnings if row.alone} if examined else set()
         findings = _distinct((*examined, *(item for item in warned if item.subject not in alone)))
     except Unavailable as reason:

@@ -96,15 +96,8 @@ GPUS = ReadLimit(1_024, "a machine", "GPUs")
 UNPACKED_START = 64 * _MIB
 """Bytes that a packed file may unpack to, however small it is."""
 UNPACKED_RATIO = 50
-"""And so many times its size beyond: a recording packs 5 to 10 times, a profiler's trace 10 to 25 times."""
+"""And so many times its size beyond: a recording packs 5 to 10 times."""
 
-TRACE = ReadLimit(32 * _GIB, "a profiler trace, unpacked")
-"""It is read event by event; a GiB takes about half a minute."""
-TRACE_EVENTS, TRACE_EVENT = 1 << 20, 16
-"""Events beyond which they have so many bytes on average: real ones have hundreds, a bomb's three."""
-TRACE_HEAD = ReadLimit(64 * _MIB, "what stands before the events of a trace")
-TRACE_VALUE = ReadLimit(16 * _MIB, "one event or setting of a trace")
-"""An event has hundreds of bytes; one with all its shapes and stacks has a few thousand."""
 FLIGHT_DUMP = ReadLimit(64 * _MIB, "a flight-recorder dump, unpacked")
 """2,000 entries, the usual ring, have 0.4 MB; this is 300,000."""
 FLIGHT_READER = ReadLimit(2 * _GIB, "the process that reads flight-recorder dumps")

@@ -139,7 +139,7 @@ class RunSummary:
 
     recording: str
     origin: str = "gpudoctor"
-    """`gpudoctor`, `kineto`, `watch`."""
+    """`gpudoctor`, `watch`."""
     command: tuple[str, ...] = ()
     seconds: float | None = None
     """Of the whole command; None where its end was not recorded."""

@@ -1,7 +1,7 @@
 """`--find-batch`: the largest batch that fits and the fastest one, each try in a process of its own.
 
-Doubling from the job's own batch, as far as memory goes by the line through what was measured; then halving
-the gap to the first that failed. The fastest is confirmed in pairs against the job as it is, by the sample.
+Doubling from the job's own batch, as far as memory goes by the line through what was measured. The fastest is
+confirmed in pairs against the job as it is, by the sample.
 """
 
 from collections.abc import Callable
@@ -22,10 +22,7 @@ _GAIN = 1.03
 """A doubled batch that brings less than this, twice in a row, ends the search."""
 _GREATER = 1.2
 """A doubled batch with less than so many times the samples is not greater any more."""
-_HALVINGS = 3
 _DOUBLINGS = 12
-_GRAIN = 8
-"""Batches between powers of two are multiples of it: tensor cores want that."""
 
 
 @frozen
@@ -74,7 +71,6 @@ def find_batch(session: TrialSession, batch: int, arm_of: Callable[[int], Arm], 
         search = _Search(session, arm_of, limit)
         if search.run(batch, BASELINE).window is not None:
             search.double(batch)
-            search.halve()
         tries = sorted(search.tries, key=lambda item: item.batch)
         session.searched = [_row(item) for item in tries]
         fitting = [item for item in tries if item.window is not None]
@@ -106,25 +102,14 @@ class _Search:
             if idle == 2:
                 return
 
-    def halve(self) -> None:
-        """Between the largest that fits and the smallest that does not."""
-        for _ in range(_HALVINGS):
-            fits = max((item.batch for item in self.tries if item.window is not None), default=0)
-            fails = min((item.batch for item in self.tries if not item.window and not item.cut), default=0)
-            middle = (fits + fails) // 2
-            middle -= middle % _GRAIN if middle > _GRAIN else 0
-            if not fails or middle <= fits or not self._session.left:
-                return
-            self.run(middle, self._arm_of(middle))
-
     def _too_much(self, batch: int) -> bool:
         """Whether the line through the last two measurements leaves the limit."""
         points = [(item.batch, item.window.memory) for item in self.tries if item.window and item.window.memory]
-        if self._limit is None or not points:
+        if self._limit is None or len(points) < 2:
             return False
-        (b, last) = points[-1]
-        slope = (last - points[-2][1]) / (b - points[-2][0]) if len(points) > 1 else 0.0
-        return last + max(0.0, slope) * (batch - b) > self._limit
+        (before, less), (last, more) = points[-2:]
+        slope = max(0.0, (more - less) / (last - before))
+        return more + slope * (batch - last) > self._limit
 
     def run(self, batch: int, arm: Arm) -> Try:
         self._session.doing, self._session.current = f"batch {batch}", None

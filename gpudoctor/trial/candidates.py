@@ -87,23 +87,23 @@ def plan_of(chosen: Sequence[Candidate]) -> EditPlan:
 
 def _candidate(item: Ranked, remedy: Remedy, unsafe: bool) -> Candidate | Untried:
     allowed = {Applicability.SAFE, *([Applicability.UNSAFE] if unsafe else [])}
-    reason = ""
-    arm = _override_arm(remedy)
     by_override = bool(remedy.override) and all(_safety(remedy, name) in allowed for name, _ in remedy.override)
+    refused = say("it may change results: --unsafe tries it")
     if remedy.edits and remedy.applicability is not Applicability.DISPLAY_ONLY:
-        if remedy.applicability in allowed or by_override:
-            plan = make_plan([replace(item, remedies=(remedy,))], unsafe=True)
-            edited = edited_arm(plan, remedy.id)
-            if edited.texts:
-                return Candidate(item=item, remedy=remedy, arm=edited, edits=True)
-            reason = plan.left[0].reason if plan.left else say("a trial cannot replace its file")
-        else:
-            reason = say("it may change results: --unsafe tries it")
-    if arm is not None and by_override:
-        return Candidate(item=item, remedy=remedy, arm=arm, edits=False)
-    if arm is not None and not reason:
-        reason = say("it may change results: --unsafe tries it")
-    return Untried(item=item, remedy=remedy, reason=reason or say("a person must do it"))
+        if remedy.applicability not in allowed and not by_override:
+            return Untried(item=item, remedy=remedy, reason=refused)
+        plan = make_plan([replace(item, remedies=(remedy,))], unsafe=True)
+        edited = edited_arm(plan, remedy.id)
+        if edited.texts:
+            return Candidate(item=item, remedy=remedy, arm=edited, edits=True)
+        reason = plan.left[0].reason if plan.left else say("a trial cannot replace its file")
+        return Untried(item=item, remedy=remedy, reason=reason)
+    arm = _override_arm(remedy)
+    if arm is None:
+        return Untried(item=item, remedy=remedy, reason=say("a person must do it"))
+    if not by_override:
+        return Untried(item=item, remedy=remedy, reason=refused)
+    return Candidate(item=item, remedy=remedy, arm=arm, edits=False)
 
 
 def _safety(remedy: Remedy, name: str) -> Applicability:

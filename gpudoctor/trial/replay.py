@@ -2,10 +2,8 @@
 
 import time
 from collections.abc import Callable, Mapping, Sequence
-from statistics import median
 from typing import Any
 
-from gpudoctor.analysis.run.curves import explosion, loss_curve, norm_curve
 from gpudoctor.analysis.run.line_costs import relative
 from gpudoctor.lang import say
 from gpudoctor.model import Finding, Measurement, Ranked, SourceSpan, Trait
@@ -15,10 +13,6 @@ from gpudoctor.model.signs.recording import Process, Recording
 from gpudoctor.text import duration
 from gpudoctor.trial.trial_runner import Arm, TrialRunner
 
-GROWN = 10.0
-"""Growth of gradients from which on the rate is to blame (the threshold of NUM003)."""
-_LOSS_GROWN = 100.0
-"""Growth of the loss above its earlier median, likewise: single batches vary."""
 _SLOWER, _SPARE = 2.0, 20.0
 """A replay may take so many times the seconds until the bad step, and so many more."""
 
@@ -31,17 +25,23 @@ class BadStep:
     step: int
     seconds: float
     """From the start of the command to the end of that step."""
+    grew: bool
+    """Whether gradients or loss had grown before, by its finding."""
 
 
 def bad_step(findings: Sequence[Ranked], recording: Recording) -> BadStep | None:
     """The first bad step that the findings tell of; None where they tell of none."""
     found = [item.finding for item in findings if Trait.FIRST_BAD_STEP in item.finding.traits]
-    steps = [(item.detail.step, item.code) for item in found if isinstance(item.detail, BadStepDetail)]
+    steps = [
+        (item.detail.step, str(item.code), item.detail.suspected == "rate")
+        for item in found
+        if isinstance(item.detail, BadStepDetail)
+    ]
     if not steps:
         return None
-    step, code = min(steps)
+    step, code, grew = min(steps)
     times = [_reached(process, step) for process in recording.ranks if len(process.steps)]
-    return BadStep(code=code, step=step, seconds=max(times, default=0.0))
+    return BadStep(code=code, step=step, seconds=max(times, default=0.0), grew=grew)
 
 
 def replay(
@@ -73,25 +73,12 @@ def replay(
             else say("step {step} was finite this time: the seeds do not determine its cause", step=bad.step)
         )
         return replace(nothing, reason=reason, seconds=spent)
-    cause = cause_of(origin, grown(recording, bad.step))
+    cause = cause_of(origin, bad.grew)
     seen = {name: str(origin.get(name) or "") for name in ("operation", "operator", "phase", "value", "dtype")}
     return Replay(
         code=bad.code, step=bad.step, reproduced=True, cause=cause, words=words(origin, cause), rank=rank, **seen,
         names=(str(origin["name"]),) if origin.get("name") else (), place=_span(origin, recording), seconds=spent,
     )  # fmt: skip
-
-
-def grown(recording: Recording, step: int) -> bool:
-    """Whether gradients or loss had grown before the bad step."""
-    for process in recording.ranks:
-        found = explosion(norm_curve(process))
-        if found is not None and found[0] >= GROWN:
-            return True
-        curve = loss_curve(process)
-        before = [abs(value) for index, value in zip(curve.steps, curve.values, strict=True) if index < step]
-        if len(before) >= 3 and before[-1] >= _LOSS_GROWN * max(median(before[: len(before) // 2 + 1]), 1e-9):
-            return True
-    return False
 
 
 def cause_of(origin: Mapping[str, Any], growth: bool) -> Cause:

@@ -81,9 +81,6 @@ def _placed(item: Ranked, place: int, gain: float | None) -> Ranked:
     return replace(item, rank=place, reason=reason)
 
 
-_WHOLE = 100.0
-"""Samples a second from which on a fraction of one is noise."""
-_IN_VAIN = (Conclusion.UNCLEAR, Conclusion.SLOWER)
 _NO_TRIAL = (Conclusion.NOT_TRIED, Conclusion.MEASURED, Conclusion.TOO_MUCH)
 
 
@@ -100,43 +97,11 @@ def verdict_words(trial: TrialSummary, diagnosis: str, stopped: str = "", *, pro
         return concatenated(" ", (part for part in (cured, faster + early if faster else early.strip(), found) if part))
     if tried and promise:
         diagnosis = without(diagnosis, promise)
-    replay = trial.replay
-    if replay is not None and replay.reproduced:
-        what = replay.operation or (replay.cause.value.replace("-", " ") if replay.cause else "")
-        span = replay.place
-        at = say(" ({path}:{line})", path=span.path, line=span.line) if span is not None else ""
-        cause = say("It comes from {what}{at}.", what=what, at=at) if what else ""
-        diagnosis = concatenated(" ", filter(None, (diagnosis, cause)))
     if not tried:
         return (found or diagnosis) + early
     changes = count(len(tried), "change")
-    signs = any(row.proof is not None and row.proof.cure is not None for row in tried)
-    helps = say("cures it or makes it clearly faster") if signs else say("makes it clearly faster")
-    if all(row.conclusion is Conclusion.UNCLEAR and row.proof and row.proof.undecided for row in tried):
-        torn = say(
-            "Undecided: the runs of a trial differ too much ({changes} tried); try an idle machine.", changes=changes
-        )
-        return concatenated(" ", (torn, (found or diagnosis) + early))
-    vain = say(
-        "Nothing that was tried {helps} ({changes} tried{measured_words}).",
-        helps=helps,
-        changes=changes,
-        measured_words=_measured_words(tried),
-    )
-    return concatenated(" ", filter(None, (found or diagnosis, vain + early)))
-
-
-def _measured_words(tried: Sequence[TrialRow]) -> str:
-    """What the best of the trials measured: `; num_workers=2: 0.86x as fast`."""
-    ratios = [
-        (row.proof.ratio, row.title)
-        for row in tried
-        if row.conclusion in _IN_VAIN and row.proof and math.isfinite(row.proof.ratio) and not row.proof.undecided
-    ]
-    if not ratios:
-        return ""
-    ratio, title = max(ratios)
-    return say("; {title}: {ratio:.2f}x as fast", title=title, ratio=ratio)
+    vain = say("Nothing that was tried cures it or makes it clearly faster ({changes} tried).", changes=changes)
+    return concatenated(" ", (found or diagnosis, vain + early))
 
 
 def _cured_words(tried: Sequence[TrialRow]) -> str:
@@ -185,15 +150,7 @@ def _faster_words(tried: Sequence[TrialRow], trial: TrialSummary) -> str:
 def _search_words(trial: TrialSummary) -> str:
     """What a search has found; empty without one."""
     ran = [row for row in trial.rows if row.conclusion is Conclusion.MEASURED]
-    if not ran:
-        return ""
-    rates = [row for row in ran if row.samples_per_second is not None]
-    fastest = max(rates, key=lambda row: row.samples_per_second or 0.0, default=None)
-    words = say("The largest that ran is {title}", title=ran[-1].title)
-    if fastest is not None:
-        rate = fastest.samples_per_second or 0.0
-        words += f"; the most samples a second had {fastest.title} ({rate:,.{0 if rate >= _WHOLE else 2}f})"
-    return words + "."
+    return say("The largest that ran is {title}.", title=ran[-1].title) if ran else ""
 
 
 def _ratio(row: TrialRow) -> float:

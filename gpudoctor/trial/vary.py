@@ -6,13 +6,12 @@ import shlex
 import shutil
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
 from gpudoctor.errors import UsageError
 from gpudoctor.lang import say
-from gpudoctor.trial.override_table import OVERRIDES, is_known, value_of
+from gpudoctor.trial.override_table import OVERRIDES, is_known
 from gpudoctor.trial.trial_runner import Arm
 
 _MOST = 12
@@ -50,20 +49,13 @@ def with_value(key: str, value: str, command: Sequence[str]) -> Arm:
     if key.startswith("env."):
         return Arm(name=name, environment={key.removeprefix("env."): value})
     if is_known(key):
-        try:
-            return Arm(name=name, overrides={key: value_of(key, value)})
-        except ValueError as error:
-            raise UsageError(say("{name}: {error}", name=name, error=error)) from None
+        return Arm(name=name, overrides={key: value})
     if "." not in key:
         return Arm(name=name, arguments={f"--{key}": value})
-    known = sorted(OVERRIDES)
-    near = get_close_matches(key, known, n=3, cutoff=0.7)
-    hint = (
-        say("did you mean {near}?", near=" or ".join(near))
-        if near
-        else say("the overrides: {known}", known=", ".join(known))
+    known = ", ".join(sorted(OVERRIDES))
+    raise UsageError(
+        say("{key} is neither an argument of the command nor an override; the overrides: {known}", key=key, known=known)
     )
-    raise UsageError(say("{key} is neither an argument of the command nor an override; {hint}", key=key, hint=hint))
 
 
 def against(text: str) -> tuple[str, Arm]:
@@ -76,9 +68,6 @@ def against(text: str) -> tuple[str, Arm]:
         raise UsageError("--against: no command was given; quote it: --against 'python other.py'")
     if shutil.which(words[0]) is None:
         raise UsageError(say("--against: {words}: command not found", words=words[0]))
-    interpreter = os.path.basename(words[0]).startswith("python")
-    if interpreter and words[1:] and words[1].endswith(".py") and not os.path.exists(words[1]):
-        raise UsageError(say("--against: {words}: no such file", words=words[1]))
     return text, Arm(name=AGAINST, command=tuple(words))
 
 
@@ -99,7 +88,6 @@ def _flag(key: str, command: Sequence[str]) -> str | None:
 _JSON, _YAML = {".json"}, {".yaml", ".yml"}
 _AUTO = "auto"
 """What transformers fills in: it stands for a value of any kind."""
-_LISTED = 12
 
 
 def with_setting(name: str, key: str, value: str) -> tuple[str, str]:
@@ -114,17 +102,9 @@ def with_setting(name: str, key: str, value: str) -> tuple[str, str]:
     unreadable = (ValueError, RecursionError, yaml.YAMLError)
     try:
         document = load(Path(name).read_text(encoding="utf-8-sig"))
-    except OSError as error:
-        raise UsageError(
-            say("--vary {name}: cannot be read: {error}", name=name, error=error.strerror or error)
-        ) from None
-    except unreadable as error:
+    except (OSError, *unreadable) as error:
         words = " ".join(str(error).split())
-        raise UsageError(
-            say("--vary {name}: not {form}: {words}", name=name, form="JSON" if is_json else "YAML", words=words)
-        ) from None
-    if not isinstance(document, (dict, list)):
-        raise UsageError(say("--vary {name}: it has no keys", name=name))
+        raise UsageError(say("--vary {name}: cannot be read: {error}", name=name, error=words)) from None
     parts = key.split(".")
     section: Any = document
     for depth, part in enumerate(parts):
@@ -134,7 +114,8 @@ def with_setting(name: str, key: str, value: str) -> tuple[str, str]:
         elif isinstance(section, list) and part.isdecimal() and int(part) < len(section):
             found = int(part)
         if found is None:
-            raise UsageError(_absent(name, parts, depth, section))
+            key_there = ".".join(parts[: depth + 1])
+            raise UsageError(say("--vary {name}: no key {key}", name=name, key=key_there))
         if depth < len(parts) - 1:
             section = section[found]
     try:
@@ -146,18 +127,10 @@ def with_setting(name: str, key: str, value: str) -> tuple[str, str]:
     return os.path.realpath(name), text
 
 
-def _absent(name: str, parts: list[str], depth: int, section: Any) -> str:
-    names = [str(item) for item in section] if isinstance(section, dict) else []
-    listed = ", ".join(names[:_LISTED]) + (", ..." if len(names) > _LISTED else "")
-    where = ".".join(parts[:depth]) or say("it")
-    there = say("{where} has {listed}", where=where, listed=listed) if listed else say("it is empty")
-    return f"--vary {name}: no key {'.'.join(parts[: depth + 1])}; {there}"
-
-
 def _value(name: str, key: str, text: str, given: Any, present: Any) -> Any:
     """The given value; a text stays one. Raises `UsageError` for a section."""
     if isinstance(present, (dict, list)):
-        raise UsageError(_absent(name, [*key.split("."), "..."], len(key.split(".")), present))
+        raise UsageError(say("--vary {name}: {key} is a section; name a key in it", name=name, key=key))
     if isinstance(present, str) and present != _AUTO:
         return text
     if isinstance(present, float) and isinstance(given, str):

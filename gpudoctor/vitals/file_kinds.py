@@ -27,8 +27,6 @@ class FileKind(Enum):
     """A dump of torch's flight recorder, and what is named like one and may be cut or empty."""
     SCHEDULER = "scheduler"
     """What a scheduler kept of the job: sacct, scontrol, kubectl."""
-    TRACE = "trace"
-    """A trace of the profiler."""
     PAGE = "page"
     """A page of HTML: no reader takes it."""
     BINARY = "binary"
@@ -78,11 +76,6 @@ def _kind_of(path: Path, _written: int, size: int) -> FileKind:
     if small and begins_as_record(head) and is_scheduler_record(read_head(path, SMALL_JSON.most)):
         return FileKind.SCHEDULER
     unpacked = _unpacked_head(path, raw)
-    if unpacked.lstrip(b"\xef\xbb\xbf \t\r\n")[:1] in (b"{", b"["):
-        from gpudoctor.vitals.recording.chrome import is_trace
-
-        if is_trace(path):
-            return FileKind.TRACE
     if (
         suffix == ".json"
         and raw.lstrip()[:1] == b"{"

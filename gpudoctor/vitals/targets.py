@@ -14,7 +14,6 @@ from gpudoctor.vitals.file_kinds import CONFIGS, JOBS, SCRIPTS, FileKind, kind_o
 _READABLE = SCRIPTS | JOBS | CONFIGS | {".json"}
 _ENOUGH_FILES = 20_000
 """Files after which a folder counts as not empty without further looking."""
-_OF_REPORT = (FileKind.TRACE,)
 
 
 @frozen
@@ -115,11 +114,6 @@ def _kind_of_file(path: Path) -> FileKind:
         kind = kind_of(path)
     except OSError as error:
         raise _unreadable(path, error) from None
-    if kind in _OF_REPORT:
-        other = say(
-            "check does not read such logs; read this one with `gpudoctor report {named}`", named=shlex.quote(str(path))
-        )
-        raise _Unreadable("{name}: {other}", name=path, other=other)
     if kind is FileKind.BINARY:
         said = template("{path}: {reported}; check reads scripts, notebooks, configs and job scripts")
         raise _Unreadable(said, path=path, reported=say("a binary file"))

@@ -9,9 +9,9 @@ from gpudoctor.analysis.source.precision import TRAINING_ARGUMENTS
 from gpudoctor.analysis.source.syntax import is_attribute, nodes
 from gpudoctor.analysis.source.syntax_edits import insert_after, replace_node
 from gpudoctor.analysis.source.tf32 import settings_in, tf32_settings
-from gpudoctor.analysis.workload import cpus_per_rank, scripts_given
+from gpudoctor.analysis.workload import scripts_given
 from gpudoctor.lang import say
-from gpudoctor.model import Finding, Patient, Resource, Unavailable, answers
+from gpudoctor.model import Finding, Patient, Unavailable, answers
 from gpudoctor.model.evidence import Setting
 from gpudoctor.model.job_devices import lowest_capability
 from gpudoctor.model.remedy import Applicability, Edit, Effort, KeywordEdit, Remedy, TextEdit
@@ -473,60 +473,17 @@ def _autotune_edits(finding: Finding, patient: Patient) -> Iterator[Edit]:
     yield from after_imports(script, _LINE) if script is not None else ()
 
 
-_MOST = 16
-"""Environments in processes of their own: beyond that one process is busy with handing over."""
-_DEAR = 0.5
-"""Share of the environment in gathering experience from which on processes of their own are worth it."""
-_FALLBACK = 4
-"""Where the machine that trains is not known."""
-
-
 @answers("PERF014")
-def unexplained_time(finding: Finding, patient: Patient) -> Iterator[Remedy]:
-    """By what is known of it: engine, experience, one rank, a package, a Python loop, lines alone."""
+def unexplained_time(finding: Finding, _: Patient) -> Iterator[Remedy]:
+    """By what is known of it: engine, one rank, a package, a Python loop, lines alone."""
     detail = finding.detail_of(UnexplainedTimeDetail)
     nature = detail.nature
     if detail.engine_loop or nature == "one rank":
         return
-    if nature == "experience":
-        if detail.stepping >= _DEAR:
-            yield _environments(patient)
-        else:  # the environment is cheap and the policy's small calls are dear: one process is enough
-            yield remedy(
-                "PERF014-together",
-                "run several environments at once, with one policy call for all",
-                "gymnasium.vector.SyncVectorEnv([make_env] * 16), or an environment that steps whole arrays",
-                "one forward pass and one sample() for all of them; torch.inference_mode() where none of it is "
-                "differentiated",
-                effort=Effort.REWRITE,
-                references=("https://gymnasium.farama.org/api/vector/sync_vector_env/",),
-            )
-    elif nature == "foreign":
+    if nature == "foreign":
         yield _foreign(finding)
     else:
         yield _look(finding)
-
-
-def _environments(patient: Patient) -> Remedy:
-    """One for each CPU that this rank has."""
-    try:
-        count = max(2, min(_MOST, int(cpus_per_rank(patient)[0])))
-    except Unavailable:
-        count = _FALLBACK
-    return remedy(
-        "PERF014-environments",
-        say("run {count} environments at once, each in its own process", count=count),
-        say(
-            "gymnasium.vector.AsyncVectorEnv([make_env] * {count}), or an environment that steps whole arrays",
-            count=count,
-        ),
-        "act on all their observations in one forward pass, under torch.inference_mode()",
-        "if the device is idle meanwhile: gather in one process while another one learns",
-        # Other episodes are seen, in another order.
-        effort=Effort.REWRITE,
-        uses=frozenset({Resource.CPU, Resource.HOST_MEMORY}),
-        references=("https://gymnasium.farama.org/api/vector/async_vector_env/",),
-    )
 
 
 def _foreign(finding: Finding) -> Remedy:

@@ -25,8 +25,6 @@ def host_sync_in_loop(finding: Finding, patient: Patient) -> Iterator[Remedy]:
     detail = finding.detail_of(HostSyncInLoopDetail)
     reads = float(detail.reads or 1)
     places = source_places(finding)
-    if detail.copies:
-        return
     needed = [place for place in places if steers(scripts_given(patient), place)]
     if needed:
         yield _on_the_device(needed)

@@ -12,7 +12,6 @@ from gpudoctor.cli import front_door, main, start_here
 from gpudoctor.cli.parser import COMMANDS
 from gpudoctor.errors import UsageError
 
-TRACE = {"schemaVersion": 1, "traceEvents": []}
 DEATH = "step 3\nTraceback (most recent call last):\n  File 'train.py', line 3\nRuntimeError: boom\n"
 TRAINING = "import torch\nloss.backward()\nif __name__ == '__main__':\n    main()\n"
 
@@ -34,7 +33,7 @@ def here(tmp_path, monkeypatch) -> Path:
 def things(here) -> Path:
     for name, text in {
         "train.py": TRAINING, "ds.json": '{"train_batch_size": 8}', "conf.yaml": "lr: 1", "job.sbatch": "#!/bin/bash\n",
-        "job.out": DEATH, "notes.txt": "epoch 1\n", "t.pt.trace.json": json.dumps(TRACE),
+        "job.out": DEATH, "notes.txt": "epoch 1\n",
         "dmesg.log": "[  1.0] NVRM: Xid (PCI:0000:41:00): 79, GPU has fallen off the bus.\n",
         "sacct.txt": "JobID|State|ExitCode\n1|FAILED|1:0\n",
         "old.json": '{"schema": "gpudoctor.report/1"}',
@@ -57,7 +56,7 @@ def things(here) -> Path:
         ("train.py ds.json --format json", "check"),
         ("job.out", "autopsy"), ("notes.txt", "autopsy"), ("logs", "autopsy"), ("-", "autopsy"),
         ("train.py job.out", "autopsy"), ("job.out dmesg.log", "autopsy"), ("sacct.txt", "autopsy"),
-        ("t.pt.trace.json", "report"), ("dmesg.log", "report"),
+        ("dmesg.log", "report"),
         ("run-1", "report"),
     ],
 )  # fmt: skip
@@ -87,7 +86,6 @@ def test_a_dump_of_the_flight_recorder_and_a_process(things, capsys):
         ("99999999", "no such process"),
         ("model.bin", "binary file"),
         ("old.json", "a report that gpudoctor wrote"),
-        (". src run-1", "no command examines these together"),
         ("run-1 run-2", "gpudoctor compare run-1 run-2"),
     ],
 )

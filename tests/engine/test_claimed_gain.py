@@ -1,14 +1,11 @@
 """No report claims more than the device's idle share, whatever was recorded; nor do its findings together."""
 
-import json
 import re
-import tempfile
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 from claims import beyond
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from recordings import lines, make_machine, make_process, make_recording, make_steps, record, site
 from windows import make_gpu_window, make_rank, make_window, report_of
@@ -21,7 +18,6 @@ from gpudoctor.model.signs.process import Gap, Series
 from gpudoctor.report import FORMATS, render
 from gpudoctor.testing import make_host, make_patient
 from gpudoctor.ui.console.text_report import render_text
-from gpudoctor.vitals.recording.opening import open_recording
 
 REGISTRY = load_registry()
 REQUEST = Request(registry=REGISTRY, selection=make_selection(REGISTRY, [], []))
@@ -78,52 +74,6 @@ def test_no_wait_is_worth_more_than_the_device_is_idle(job):
         assert float(told[1]) <= 1.06 / max(0.0099, 1 - most - own)
 
 
-@settings(max_examples=10, suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(st.lists(st.integers(0, 9), min_size=6, max_size=6), st.integers(1, 12), st.integers(0, 20))
-def test_no_wait_in_a_trace_is_worth_more_than_its_device_is_idle(tmp_path, parts, steps, kernels):
-    """Phases of so many milliseconds one after the other, and a kernel of so many beside them."""
-    path = tmp_path / "trace.json"
-    path.write_text(json.dumps({"traceEvents": traced(parts, steps, kernels)}))
-    recording = open_recording(str(path))
-    patient = make_patient(recording=recording, host=make_host(), kind=PatientKind.RECORDING)
-    report = examine(patient, REQUEST)
-    assert not [item for item in report.problems if "failed" in item]
-    step = max(1, sum(parts))
-    idle = 1 - min(kernels, step) / step
-    assert not beyond((item.finding for item in report.findings), idle + 1e-3)
-    assert ("unknown" in report.summary.verdict) or not report.run.gain_unknown or not report.findings
-
-
-def traced(parts, steps, kernels):
-    """Events of a trace: loader, copy, forward, backward, optimizer, and a read that waits."""
-    names = (
-        ("enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__", "user_annotation", 1),
-        ("cudaMemcpyAsync", "cuda_runtime", 1),
-        ("aten::linear", "cpu_op", 1),
-        ("autograd::engine::evaluate_function: AddmmBackward0", "cpu_op", 2),
-        ("Optimizer.step#SGD.step", "user_annotation", 1),
-        ("cudaStreamSynchronize", "cuda_runtime", 1),
-    )
-    step = 1000.0 * max(1, sum(parts))
-    events = []
-    for number in range(steps):
-        at = begin = number * step
-        add = {"ph": "X", "pid": 1}
-        events.append(
-            add | {"name": f"ProfilerStep#{number}", "cat": "user_annotation", "tid": 1, "ts": at, "dur": step}
-        )
-        for (name, category, thread), length in zip(names, parts, strict=True):
-            if length:
-                events.append(add | {"name": name, "cat": category, "tid": thread, "ts": at, "dur": 1000.0 * length})
-            at += 1000.0 * length
-        launch = {"name": "cudaLaunchKernel", "cat": "cuda_runtime", "tid": 1, "ts": begin, "dur": 1.0}
-        events.append(add | launch)
-        if kernels:
-            length = min(1000.0 * kernels, step)
-            events.append(add | {"name": "gemm", "cat": "kernel", "tid": 7, "ts": begin, "dur": length})
-    return events
-
-
 STANDS = {"data_wait": 0.004, "sync": 0.006, "forward": 0.001, "backward": 0.001}
 READS = site("sync", "Tensor.item", 1.2, 200, tensor=True, line=40)
 FACTOR = re.compile(r"\b\d+(\.\d+)?x\b")
@@ -133,14 +83,6 @@ def recorded_blind(**changes):
     """A GPU's job of which neither the device's clock nor its utilisation is known."""
     process = make_process(make_steps(200, **STANDS), records=[ON_DEVICE, READS])
     recording = make_recording(process, started="", **changes)
-    return examine(make_patient(recording=recording, host=make_host(), kind=PatientKind.RECORDING), REQUEST)
-
-
-def traced_blind():
-    """The same from a trace that holds launches and no kernel."""
-    folder = Path(tempfile.mkdtemp())
-    (folder / "trace.json").write_text(json.dumps({"traceEvents": traced([8, 0, 1, 1, 1, 6], 40, 0)}))
-    recording = open_recording(str(folder / "trace.json"))
     return examine(make_patient(recording=recording, host=make_host(), kind=PatientKind.RECORDING), REQUEST)
 
 
@@ -156,7 +98,6 @@ BLIND = {
     "a card without utilisation": lambda: recorded_blind(
         machine=make_machine(30, gpu0_memory=4e9), machine_facts={"gpus": [{"name": "Some GPU", "index": 0}]}
     ),
-    "a trace without kernels": traced_blind,
     "a live job, its driver silent": watched_blind,
     "a live job, its card without utilisation": lambda: watched_blind(
         gpus=[replace(make_gpu_window(0), busy=Series())], gaps=()

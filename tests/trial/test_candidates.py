@@ -57,11 +57,10 @@ def test_an_edit_is_tried_as_the_mended_text(script):
     assert Path(script).read_text() == TEXT
 
 
-def test_where_the_edit_no_longer_fits_the_override_stands_in(script):
+def test_an_edit_that_no_longer_fits_is_not_tried(script):
     Path(script).write_text("pass\n")
     [one] = candidates([ranked(script, workers(script))], unsafe=False)
-    assert isinstance(one, Candidate) and not one.edits
-    assert one.arm.overrides == {"DataLoader.num_workers": "2"}
+    assert isinstance(one, Untried) and one.reason
 
 
 def test_unsafe_ones_are_asked_for_and_edits_of_watching_are_safe(script):

@@ -39,29 +39,12 @@ def test_another_command_must_be_there(tmp_path, monkeypatch):
     assert against(f"{python} -m other --x nosuch.py")[0].endswith("nosuch.py")
     for text, words in (
         ("", "no command"), ("x 'y", "No closing quotation"), ("no-such-command-42 x.py", "command not found"),
-        (f"{python} nosuch.py", "nosuch.py: no such file"),
     ):  # fmt: skip
         with pytest.raises(UsageError, match=words):
             against(text)
 
 
-def test_a_value_is_what_its_override_takes():
-    for key, text, given in (
-        ("DataLoader.pin_memory", "off", "False"), ("torch.backends.cudnn.benchmark", "yes", "True"),
-        ("torch.num_threads", "4", "4"), ("torch.float32_matmul_precision", "HIGH", "high"),
-        ("TrainingArguments.eval_strategy", "no", "no"),
-    ):  # fmt: skip
-        assert with_value(key, text, COMMAND).overrides == {key: given}
-    for key, text, words in (
-        ("DataLoader.num_workers", "two", "takes a whole number from 0 on, not 'two'"),
-        ("DataLoader.batch_size", "0", "from 1 on, not '0'"), ("DataLoader.num_workers", "-1", "from 0 on"),
-        ("DataLoader.pin_memory", "maybe", "takes true or false, not 'maybe'"),
-        ("torch.float32_matmul_precision", "tf32", "takes highest, high, medium, not 'tf32'"),
-    ):  # fmt: skip
-        with pytest.raises(UsageError, match=words):
-            with_value(key, text, COMMAND)
-    with pytest.raises(UsageError, match=r"did you mean DataLoader\.num_workers\b"):
-        with_value("DataLoader.num_worker", "2", COMMAND)
+def test_a_key_of_nobody_is_refused_with_the_overrides_that_there_are():
     with pytest.raises(UsageError, match=r"the overrides: DataLoader\.batch_size, "):
         with_value("no.such", "2", COMMAND)
 
@@ -113,17 +96,14 @@ def test_values_keep_the_kind_that_is_there(config):
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("no.json:a=1", "no.json: cannot be read: No such file"),
-        ("bad.json:a=1", "bad.json: not JSON: "),
-        ("ds.json:stage=1", "no key stage; it has zero_optimization, train_batch_size, name"),
-        (
-            "ds.json:zero_optimization.stge=1",
-            "no key zero_optimization.stge; zero_optimization has stage, overlap_comm",
-        ),
-        ("ds.json:zero_optimization=1", "no key zero_optimization....; zero_optimization has stage, overlap_comm"),
+        ("no.json:a=1", "no.json: cannot be read: "),
+        ("bad.json:a=1", "bad.json: cannot be read: "),
+        ("ds.json:stage=1", "no key stage"),
+        ("ds.json:zero_optimization.stge=1", "no key zero_optimization.stge"),
+        ("ds.json:zero_optimization=1", "zero_optimization is a section"),
     ],
 )
-def test_what_a_config_does_not_have_is_refused_with_what_it_has(config, text, said):
+def test_what_a_config_does_not_have_is_refused(config, text, said):
     (config / "bad.json").write_text("{")
     with pytest.raises(UsageError, match=re.escape(said)):
         varied(text, COMMAND)
@@ -165,13 +145,13 @@ def search(machine: Machine, limit: float | None = None):
     return session, ran, failed
 
 
-def test_the_largest_batch_is_found_between_the_last_that_fits_and_the_first_that_does_not():
+def test_the_batch_is_doubled_until_one_does_not_fit():
     session, ran, failed = search(Machine(16, most=100))
-    assert (ran, failed) == ([16, 32, 64, 96], [104, 112, 128])
+    assert (ran, failed) == ([16, 32, 64], [128])
     [attempt] = session.attempts
-    assert attempt.name == "batch=96"
+    assert attempt.name == "batch=64"
     words = verdict_words(summarise_trials(session), "sick")
-    assert "The largest that ran is batch 96" in words
+    assert "The largest that ran is batch 64" in words
 
 
 def test_memory_that_is_known_to_be_too_little_is_not_tried():

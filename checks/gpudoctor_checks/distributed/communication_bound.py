@@ -20,12 +20,11 @@ class CommunicationBound(Check):
         Devices are idle while they wait for gradients or parameters of other ranks.
     How it knows:
         From a recording: the device's times of collectives if there are any, else the host's time in explicit
-        collectives. Reductions that overlap with the backward pass are not counted. A profiler trace names each
-        kernel: the time in collectives in which no other kernel runs counts. In each step the rank that waits
-        least is the reference. Any longer wait of the others is a wait for that rank.
+        collectives. Reductions that overlap with the backward pass are not counted. In each step the rank that
+        waits least is the reference. Any longer wait of the others is a wait for that rank.
     False alarms:
         Waiting for a straggler resembles communication: if one rank is late, DIST001 reports it and this check
-        is silent. The trace of one rank cannot separate the two. On the CPU (gloo) the reduction cannot be
+        is silent. On the CPU (gloo) the reduction cannot be
         separated from the backward pass.
     Remedies:
         Use bigger buckets, accumulation without synchronisation, overlap, or a faster network.
@@ -49,7 +48,7 @@ class CommunicationBound(Check):
 
     def examine(self, patient: Patient) -> Iterator[Finding]:
         run = demanded(patient)
-        if len(run.states) < 2 and not run.traced:
+        if len(run.states) < 2:
             raise Unavailable(say("the recording has one rank"))
         if not any(state.known("device_collective") for state in run.states):
             raise Unavailable(say("the recording has no device times of collectives"))
@@ -72,10 +71,9 @@ class CommunicationBound(Check):
 
 def _of_all(run: Run) -> tuple[float, float] | None:
     """Seconds a step for which even the rank waits that is last to come, and their share of the devices' time:
-    what others wait beyond that is its lateness. None where the ranks have no timed steps in common, and in a
-    trace of few steps.
+    what others wait beyond that is its lateness. None where the ranks have no timed steps in common.
     """
-    table = None if run.traced else of_run.aligned(run.recording)
+    table = of_run.aligned(run.recording)
     timed = table.on_device() if table is not None else None
     if timed is None or not timed.steps:
         return None

@@ -2,7 +2,7 @@
 
 import ast
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 
 from gpudoctor.analysis import of_run
 from gpudoctor.analysis.observation import confirmed, suspicions
@@ -15,7 +15,6 @@ from gpudoctor.lang import say
 from gpudoctor.model import Check, Code, Detail, Finding, Patient, Reads, Severity, Threshold
 from gpudoctor.model.records import frozen
 from gpudoctor.model.signs.source import Event, Source
-from gpudoctor.text import percent
 
 _TEACHER = re.compile(r"teacher", re.IGNORECASE)
 
@@ -81,10 +80,7 @@ class TeacherTrained(Check):
             yield from suspected
             return
 
-        readings = of_run.teachers(patient, run.lead.process, self.limit("forwards"))
-        if not readings and (inner := of_run.inner_teacher(patient, run.lead.process)) is not None:
-            yield self._inner(run, inner, suspected)
-            return
+        readings = of_run.teachers(run.lead.process, self.limit("forwards"))
         if not readings:
             yield from suspected
             return
@@ -110,24 +106,6 @@ class TeacherTrained(Check):
         """A graph for nothing wastes a part of the passes: little where these take little of the time."""
         passes = run.share("forward") + run.share("backward")
         return Severity.WARNING if passes >= self.limit("passes") else Severity.NOTE
-
-    def _inner(self, run: Run, inner: "of_run.Inner", suspected: Sequence[Finding]) -> Finding:
-        """A part of the trained model: a module that distils holds teacher and student."""
-        name = ast.unparse(inner.call.node.func)
-        return confirmed(
-            self,
-            suspected,
-            say(
-                "{name} gets gradients in every step, but no optimizer has its {parameters} parameters "
-                "({inner_share} of the trainable elements). The backward pass through it is wasted.",
-                name=name,
-                parameters=inner.parameters,
-                inner_share=percent(inner.share),
-            ),
-            evidence=(inner.call.span, run.measured("unheld_share", inner.share)),
-            severity=self._worth(run),
-            detail=TeacherTrainedDetail(name),
-        )
 
     def _suspected(self, patient: Patient) -> Iterator[Finding]:
         """What is called teacher and runs with gradients, where nothing freezes or trains it."""

@@ -93,11 +93,8 @@ class DeadParameters(Check):
         dead = [str(name) for name in last.get("parameters")]
         called = _called_without(run.lead.process, dead)
         found = [of_run.place_of(item) for item in called]
-        places = [place for place in found if place is not None]
-        resting = [] if called else of_run.resting_lines(patient, dead)
-        places = places or resting or of_run.cutting_lines(patient, dead)
-        spans = list(dict.fromkeys(spot(patient, place) for place in places))
-        told = list(library_findings(self, patient)) if not called and not resting else []
+        spans = list(dict.fromkeys(spot(patient, place) for place in found if place is not None))
+        told = list(library_findings(self, patient)) if not called else []
         heard = [item for finding in told for item in finding.evidence]
         none = set(map(str, last.get("none") or ()))
         how = say("got no gradient at all") if none >= set(dead) else say("got no gradient but zeros")
@@ -115,12 +112,10 @@ class DeadParameters(Check):
                 its=say("its") if len(kinds) == 1 else say("their"),
             )
             if called
-            else say(" They are used under no_grad{at}, but require gradients.", at=of_run.at(spans))
-            if resting
             else concatenated(" ", ["", *(item.message for item in told)])
         )
         first = say(", the first {front} of {of} tensors", front=front, of=of) if cut_off else ""
-        meant = bool(called or resting)
+        meant = bool(called)
         yield self.finding(
             say(
                 "{parameters} {how} in {steps} steps: {share} of the trainable elements{first}.{why}",

@@ -72,7 +72,7 @@ class NanGradients(Check):
         self, patient: Patient, recording: "of_run.Recording", process: "of_run.Process", bad: "of_run.Record"
     ) -> Finding:
         cause, words = self._cause(process, of_run.step_of(bad))
-        spans = spots(patient, *(of_run.risky_lines(patient) if cause == "operation" else ()), of_run.place_of(bad))
+        spans = spots(patient, of_run.place_of(bad))
         who = say(" on rank {process_rank}", process_rank=process.rank) if len(recording.ranks) > 1 else ""
         what = say("infinite") if bad.get("value") == "inf" else "NaN"
         which = say("all gradients") if bad.get("all") else say("the gradients of {names}", names=of_run.names(bad))

@@ -102,8 +102,7 @@ class NanLoss(Check):
         rate = bool(before)
         if not before and readings_before(process, of_run.step_of(loss)):
             before = say("no loss or norm had grown before")
-        places = of_run.loss_lines(patient) if rate else [*of_run.risky_lines(patient), *of_run.loss_lines(patient)]
-        spans = spots(patient, *dict.fromkeys(places), of_run.place_of(loss))
+        spans = spots(patient, *of_run.loss_lines(patient), of_run.place_of(loss))
         who = say(" on rank {process_rank}", process_rank=process.rank) if len(recording.ranks) > 1 else ""
         return self.finding(
             say(

@@ -99,15 +99,15 @@ class WeightsFrozen(Check):
         for item in last.values():
             if int(item.get("steps") or 0) >= self.limit("steps"):
                 yield self._idle(patient, run, item)
-        for item in of_run.forgotten(patient, process, self.limit("steps")):
+        for item in of_run.forgotten(process, self.limit("steps")):
             yield self._forgotten(patient, run, item)
         readings = [
             item for item in of_run.numerics(process, "frozen") if int(item.get("steps") or 0) >= self.limit("steps")
         ]
         still = readings[-1] if readings else None
         others = of_run.unheld(process)
-        if (still is not None and not still.get("parameters")) or of_run.inner_teacher(patient, process) is not None:
-            return  # everything moves, or what does not is LOOP011's
+        if still is not None and not still.get("parameters"):
+            return  # everything moves
         if still is None and not others:
             return
         named = list(map(str, still.get("parameters"))) if still is not None else sorted(others)

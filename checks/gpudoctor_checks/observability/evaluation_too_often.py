@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 from gpudoctor.analysis import of_run
 from gpudoctor.analysis.observation import Observation, suspicions
-from gpudoctor.analysis.run.steady_run import hot_lines, judged_by_share, run_of, watched
+from gpudoctor.analysis.run.steady_run import hot_lines, judged_by_share, watched
 from gpudoctor.analysis.source.call_frequency import full_batch, known_period, often, option_of
 from gpudoctor.lang import say
 from gpudoctor.model import Check, Code, Detail, Finding, Patient, Reads, Severity, Threshold, Trait, Whose
@@ -91,7 +91,9 @@ class EvaluationTooOften(Check):
             return
         severity = seen.level(self)
         passes = seen.recurrence
-        if severity is None or passes is None or passes.times < self.limit("events") or _acts(patient, seen):
+        if severity is None or passes is None or passes.times < self.limit("events"):
+            return
+        if of_run.gathers(patient):  # a policy that acts in eval mode looks like an evaluation
             return
         yield seen.finding(
             self,
@@ -154,10 +156,3 @@ class EvaluationTooOften(Check):
                 norm=self.limit("eval_period"),
             ),
         )
-
-
-def _acts(patient: Patient, seen: Observation) -> bool:
-    """Whether the evaluations of a run are a policy that acts in an environment."""
-    run = run_of(seen.recording) if seen.recording is not None else None
-    gathered = of_run.experience(patient, run) if run is not None else None
-    return gathered is not None and gathered.evaluation > 0

@@ -24,8 +24,7 @@ class LaunchBound(Check):
         time, and a faster one would change nothing.
     How it knows:
         From a recording: the share of the step in which the stream had work (device events), and the host's
-        phases. Other checks report other waits of the host. A profiler trace shows both on one clock: the idle
-        time while the host is in these phases counts.
+        phases. Other checks report other waits of the host.
     False alarms:
         - A first step, a small test run.
         - Steps that replay a graph, which are one launch each.
@@ -59,10 +58,8 @@ class LaunchBound(Check):
             raise Unavailable(say("the recording has no device times"))
         if of_run.replayed(state.process):  # one launch a step: no fewer can be had
             return
-        share = run.idle_in(*_LAUNCHING)
-        if share is None:
-            elsewhere = 1.0 - run.share(*_LAUNCHING)
-            share = max(0.0, idle - elsewhere)
+        elsewhere = 1.0 - run.share(*_LAUNCHING)
+        share = max(0.0, idle - elsewhere)
         severity = self.level(share, "idle_noted", "idle_warned")
         if severity is None:
             return

@@ -11,7 +11,7 @@ from gpudoctor.model.records import frozen
 from gpudoctor.text import duration, joined, percent
 from gpudoctor_checks.performance.non_tensor_time import foreign
 
-_GATHERS, _ONE_RANK, _FOREIGN = "experience", say("one rank"), "foreign"
+_ONE_RANK, _FOREIGN = say("one rank"), "foreign"
 """Kinds of time that have remedies of their own."""
 _NO_LINE = say("; no stack sample caught it, so its line is unknown")
 _PLACES = 3
@@ -31,8 +31,6 @@ class UnexplainedTimeDetail(Detail):
     """The framework whose own loop it is."""
     loop: str = ""
     """Place of the Python loop."""
-    stepping: float = 0.0
-    """Share of the environment in gathering experience."""
     package: str = ""
     """The package that computes without tensors."""
 
@@ -52,13 +50,12 @@ class UnexplainedTime(Check):
         a second and attributes the rest to lines. Lines that another finding explains, and those that compute
         the loss or call the passes, are excluded.
     False alarms:
-        A script whose step is that work: a simulation, a search. The share is still correct. If the source
-        shows that the program steps an environment, gathering experience is reported separately, as a note.
-        Time of only one rank belongs to DIST001. If that finding is reported, this check is silent, otherwise
-        it is a note. Time without a stack sample, which has no line, is also a note.
+        A script whose step is that work: a simulation, a search. The share is still correct. Lines that step an
+        environment are the job's own work. Time of only one rank belongs to DIST001. If that finding is reported,
+        this check is silent, otherwise it is a note. Time without a stack sample, which has no line, is also a
+        note.
     Remedies:
-        Read the lines. Remove the work from the step, do it less often, or do it on whole tensors on the
-        device. To gather experience faster, run several environments at once.
+        Read the lines. Remove the work from the step, do it less often, or do it on whole tensors on the device.
     References:
         - https://github.com/traceopt-ai/traceml
         - https://docs.pytorch.org/tutorials/recipes/recipes/tuning_guide.html
@@ -97,7 +94,6 @@ class UnexplainedTime(Check):
             yield from self._live(window)
             return
         run = demanded(patient)
-        yield from self._gathering(patient, run)
         yield from self._foreign(patient, run)
         # All of what is left where the sampler saw nothing.
         seen = of_run.owned(patient, run)
@@ -161,27 +157,6 @@ class UnexplainedTime(Check):
             name="unexplained_share",
             severity=severity,
             detail=UnexplainedTimeDetail(),
-        )
-
-    def _gathering(self, patient: Patient, run: Run) -> Iterator[Finding]:
-        """Experience is the job's own work, and worth knowing where it takes most of the time."""
-        found = of_run.experience(patient, run)
-        if found is None or found.share < self.limit("share_warned"):
-            return
-        spans = list(found.spans[:_PLACES])
-        yield of_run.seen_in_run(run, found.share, spans).finding(
-            self,
-            say(
-                "{cost}, gathers experience: {environment} in the environment, the rest in "
-                "acting{where}. That is the job's own work on one CPU.",
-                cost=_time(run, found.share),
-                environment=percent(found.stepping),
-                where=of_run.at(spans),
-            ),
-            name="experience_share",
-            severity=Severity.NOTE,
-            detail=UnexplainedTimeDetail(nature=_GATHERS, stepping=found.stepping / found.share),
-            numbers=(run.measured("environment_share", found.stepping),),
         )
 
     def _foreign(self, patient: Patient, run: Run) -> Iterator[Finding]:

@@ -52,8 +52,6 @@ class HostSyncInLoopDetail(Detail):
     """A step."""
     waits: float | None = None
     """A step; None where only a run was seen."""
-    copies: bool | None = None
-    """The host waits for copies more than for reads."""
 
 
 class HostSyncInLoop(Check):
@@ -153,7 +151,7 @@ class HostSyncInLoop(Check):
         seen = of_run.price(
             patient,
             run,
-            phases=("sync", "transfer") if run.traced else ("sync",),
+            phases=("sync",),
             wanted=lambda site: (
                 # what waits for a cache, garbage or the whole device waits for no value
                 not of_run.collects(site.what)
@@ -163,7 +161,7 @@ class HostSyncInLoop(Check):
         )
         severity = seen.level(self)
         reads = run.per_step("reads")
-        if severity is None and reads >= self.limit("reads_per_step") and not run.traced:
+        if severity is None and reads >= self.limit("reads_per_step"):
             severity = Severity.NOTE
         if severity is None or not seen.sites:
             return
@@ -171,12 +169,8 @@ class HostSyncInLoop(Check):
         yield seen.finding(
             self,
             say(
-                "The host waits {share} of the time {purpose}, {often} a step ({call}){where}{meanwhile}.",
+                "The host waits {share} of the time to read values, {often} a step ({call}){where}{meanwhile}.",
                 share=percent(seen.host),
-                # a trace knows calls: those that copy to the device block, too, from pageable memory
-                purpose=say("in copies to and from the device")
-                if run.share("transfer") and run.traced
-                else say("to read values"),
                 often=often,
                 call=seen.what,
                 where=seen.where,
@@ -185,9 +179,7 @@ class HostSyncInLoop(Check):
             name="sync_share",
             severity=severity,
             suspected=suspected,
-            detail=HostSyncInLoopDetail(
-                reads=round(max(reads, seen.calls), 2), copies=run.share("transfer") > run.share("sync")
-            ),
+            detail=HostSyncInLoopDetail(reads=round(max(reads, seen.calls), 2)),
             numbers=(run.measured("reads_per_step", reads, "{reads}"),),
         )
 

@@ -101,10 +101,8 @@ def recurring_in_run(run: Run, seen: Observation, phase: str, name: str = "") ->
 def meanwhile(run: Run, cost: Observation) -> str:
     """Where the host waits longer than the device is idle: what the device does, as a clause; else ""."""
     idle = run.idle
-    if idle is None or cost.host <= (cost.share if run.traced else idle):
+    if idle is None or cost.host <= idle:
         return ""
-    if run.traced:
-        return say("; the device is idle meanwhile for {share} of the time", share=percent(cost.share))
     return say("; the device works meanwhile, and is idle for {idle} of the time at most", idle=percent(idle))
 
 

@@ -19,7 +19,6 @@ from gpudoctor.analysis.run.rank_positions import *
 from gpudoctor.analysis.run.recorded_gpus import *
 from gpudoctor.analysis.run.recorded_loaders import *
 from gpudoctor.analysis.run.recorded_statements import *
-from gpudoctor.analysis.run.risky_operations import *
 from gpudoctor.analysis.run.rollouts import *
 from gpudoctor.analysis.run.run_numbers import *
 from gpudoctor.analysis.run.steady_state import *

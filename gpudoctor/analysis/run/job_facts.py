@@ -21,8 +21,8 @@ def on_gpu(process: Process) -> bool | None:
 
 
 def uses_device(process: Process) -> bool:
-    """Whether work was given to a device: its model stood on one, or a trace holds launches."""
-    return on_gpu(process) is True or process.first("launches") is not None
+    """Whether work was given to a device: its model stood on one."""
+    return on_gpu(process) is True
 
 
 def on_cuda(process: Process) -> bool:

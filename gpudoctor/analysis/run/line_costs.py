@@ -36,8 +36,6 @@ class Site:
     """Whether it read a device tensor."""
     longest: float
     """Seconds of the longest call; 0 where not known."""
-    whole: bool = False
-    """Whether the place is a function with all that it calls, and no line, as in a profiler's trace."""
 
 
 @frozen
@@ -74,7 +72,6 @@ def _site(item: Record) -> Site:
         steps=int(item.get("steps") or 0),
         tensor=bool(item.get("tensor")),
         longest=float(item.get("longest") or 0.0),
-        whole=bool(item.get("whole")),
     )
 
 

@@ -12,7 +12,7 @@ from enum import Enum
 
 from gpudoctor.analysis.run.line_costs import LineCost, LinePlace, Site, lines, sites
 from gpudoctor.analysis.run.recorded_statements import calls_on, extent, inner_loop, statement_at, statements_on
-from gpudoctor.analysis.run.rollouts import playing_part, plays
+from gpudoctor.analysis.run.rollouts import plays
 from gpudoctor.analysis.run.statement_effects import (
     COLLECTS,
     FLUSHES,
@@ -79,8 +79,8 @@ _OF_PHASE = {
     "logging": LineOwner.LOGGING, "checkpoint": LineOwner.SAVING, "profiler": LineOwner.PROFILING,
     "evaluation": LineOwner.EVALUATION, "collective": LineOwner.COMMUNICATION,
 }  # fmt: skip
-_SHARED = (LineOwner.NOBODY, LineOwner.COMPUTE, LineOwner.METRICS)
-"""Owners of lines that a rollout and an update may share: their time goes by the caller."""
+_PLAYED = (LineOwner.NOBODY, LineOwner.COMPUTE, LineOwner.METRICS)
+"""Owners of lines that belong to a rollout where they stand in one."""
 THE_JOB = (LineOwner.COMPUTE, LineOwner.PLAYING)
 """Those whose time is the training's own work, though no hook knows it."""
 _MEASURED = frozenset({LineOwner.NOBODY, LineOwner.COMPUTE, LineOwner.ENGINE, LineOwner.COLLECTING})
@@ -151,9 +151,8 @@ def _owned(patient: Patient, state: Steady) -> tuple[OwnedLine, ...]:
             if owner in (LineOwner.NOBODY, LineOwner.LOGGING) and here in machinery:
                 owner = LineOwner.COMPUTE
             share = item.samples * scale
-            if owner in _SHARED and (part := playing_part(patient, state.process, item)) > 0:
-                found.append(OwnedLine(place=item.place, owner=LineOwner.PLAYING, share=part * share))
-                share *= 1 - part
+            if owner in _PLAYED and plays(patient, item.place.path, item.place.line):
+                owner = LineOwner.PLAYING
             if share > 0 and (phase == OTHER or owner not in _MEASURED):
                 found.append(OwnedLine(place=item.place, owner=owner, share=share))
     return tuple(sorted(found, key=lambda item: -item.share))
@@ -189,8 +188,7 @@ def _hooked(state: Steady) -> Mapping[str, list[Site]]:
     """Sites by file."""
     found: dict[str, list[Site]] = {}
     for site in sites(state.process):
-        if not site.whole:
-            found.setdefault(site.place.path, []).append(site)
+        found.setdefault(site.place.path, []).append(site)
     return found
 
 

@@ -12,6 +12,9 @@ from gpudoctor.model.evidence import SourceSpan
 from gpudoctor.model.patient import Patient
 from gpudoctor.model.signs.source import Call, LoopRole, Script
 
+_LOSSES = 3
+"""Lines that give a loss its value, which are named."""
+
 
 def statement_at(script: Script | None, line: int) -> ast.stmt | None:
     """The innermost statement whose own text (a compound one's head) stands on a line."""
@@ -131,3 +134,22 @@ def heads_loop(patient: Patient, place: LinePlace) -> bool:
 
 def _holds(loop: ast.For | ast.While, training: Iterable[int]) -> bool:
     return any(loop.lineno <= line <= (loop.end_lineno or loop.lineno) for line in training)
+
+
+def loss_lines(patient: Patient) -> list[LinePlace]:
+    """Lines of the training loops that give the loss its value: three at most."""
+    source = source_of(patient)
+    found: dict[tuple[str, int], LinePlace] = {}
+    for _, loop in source.training_loops if source is not None else ():
+        roots = {
+            ast.unparse(event.call.node.func.value)
+            for event in loop.events
+            if event.call is not None and event.call.method == "backward"
+            and isinstance(event.call.node.func, ast.Attribute)
+        }  # fmt: skip
+        for event in loop.events:
+            targets = event.node.targets if isinstance(event.node, ast.Assign) else ()
+            if any(ast.unparse(target) in roots for target in targets):
+                place = LinePlace(path=event.span.path, line=event.span.line)
+                found.setdefault((place.path, place.line), place)
+    return list(found.values())[:_LOSSES]

@@ -21,10 +21,6 @@ if TYPE_CHECKING:
 
 LEAST_STEPS = 30
 """Steady steps before a share of time is judged (with fewer, one slow step would decide)."""
-TRACED = "kineto"
-"""The origin of a recording made from a profiler's trace."""
-_LEAST_TRACED = 1
-"""The same for a profiler's trace: it holds every event of the one to six steps that somebody chose."""
 _FEWEST_STEPS = 5
 """Steady steps before it is judged where one slow step more or less would not decide."""
 
@@ -47,11 +43,6 @@ class Run:
         return median(sum(state.share(phase) for phase in phases) for state in self.states)
 
     @property
-    def traced(self) -> bool:
-        """Whether it comes from a profiler's trace: whole, and short."""
-        return self.recording.origin == TRACED
-
-    @property
     def idle(self) -> float | None:
         """Share of the time in which the device can have had nothing to do, the median over ranks; None without
         its clock."""
@@ -70,20 +61,9 @@ class Run:
 
         return self.room is None and any(map(uses_device, self.recording.ranks))
 
-    def idle_in(self, *phases: str) -> float | None:
-        """Share of the time in which the device has nothing to do while the host is in these phases.
-
-        None where nobody saw both on one clock: a profiler's trace has them.
-        """
-        columns = [f"idle_{phase}" for phase in phases]
-        known = any(state.known(column) for state in self.states for column in columns)
-        return self.share(*columns) if known else None
-
     def worth(self, share: float, *phases: str) -> float:
-        """What a share of the host's time can give back: no more than the device is idle, as far as that is
-        known; and no more than it is idle meanwhile, where a trace shows these phases beside its work."""
-        meanwhile = self.idle_in(*phases)
-        idle = self._idle_of_those_who_wait(*phases) if meanwhile is None else meanwhile
+        """What a share of the host's time can give back: no more than the device is idle, as far as that is known."""
+        idle = self._idle_of_those_who_wait(*phases)
         return share if idle is None else min(share, idle)
 
     def _idle_of_those_who_wait(self, *phases: str) -> float | None:
@@ -140,12 +120,7 @@ def judged(patient: Patient, least: float = LEAST_STEPS) -> Run | None:
     """The recording, where it is long enough to judge; None where it is not, or nothing was run."""
     recording = recorded(patient)
     run = run_of(recording) if recording is not None else None
-    return run if run is not None and run.lead.steps >= _needed(run, least) else None
-
-
-def _needed(run: Run, least: float) -> float:
-    """Steps before a share is judged; a trend needs as many of a trace as of any recording."""
-    return _LEAST_TRACED if run.traced and least == LEAST_STEPS else least
+    return run if run is not None and run.lead.steps >= least else None
 
 
 def judged_by_share(patient: Patient, limit: float, *phases: str) -> Run | None:
@@ -176,10 +151,9 @@ def demanded(patient: Patient, least: float = LEAST_STEPS) -> Run:
     run = run_of(recording)
     if run is None:
         raise Unavailable("no training step was seen in the recording")
-    needed = _needed(run, least)
-    if run.lead.steps < needed:
+    if run.lead.steps < least:
         raise Unavailable(
-            say("the recording has {steps} steady steps; {needed:.0f} are needed", steps=run.lead.steps, needed=needed)
+            say("the recording has {steps} steady steps; {needed:.0f} are needed", steps=run.lead.steps, needed=least)
         )
     return run
 
@@ -268,14 +242,11 @@ def source_of(patient: Patient) -> Source | None:
 
 
 def sites_of(run: Run, *phases: str) -> "list[Site]":
-    """Sites of these phases on the rank that spent most in them, dearest first.
-
-    A trace without Python frames knows what was called and not where.
-    """
+    """Sites of these phases on the rank that spent most in them, dearest first."""
     from gpudoctor.analysis.run.line_costs import sites
 
     state = max(run.states, key=lambda state: sum(state.share(phase) for phase in phases))
-    return [site for site in sites(state.process) if site.phase in phases and (site.place.path or run.traced)]
+    return [site for site in sites(state.process) if site.phase in phases and site.place.path]
 
 
 def dear(found: "Sequence[Site]", share: float = 0.1, most: int = 4, beside: float = 0.0) -> "list[Site]":

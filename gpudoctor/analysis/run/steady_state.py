@@ -96,9 +96,7 @@ class Steady:
 
     def _idle(self) -> float | None:
         busy, idle = self.values("device_busy"), self.values("device_idle")
-        if not idle:  # an imported trace has kernels
-            return max(0.0, 1.0 - self.share("device_busy")) if self.known("device_busy") else None
-        pairs = [(a, b) for a, b in zip(busy, idle, strict=True) if not math.isnan(a) and not math.isnan(b)]
+        pairs = [(a, b) for a, b in zip(busy, idle, strict=False) if not math.isnan(a) and not math.isnan(b)]
         whole = math.fsum(a + b for a, b in pairs)
         return math.fsum(b for _, b in pairs) / whole if whole > 0 else None
 

@@ -165,7 +165,7 @@ class Recording:
     kernel_log: KernelLog | None = None
     """Messages of the kernel, where a saved log of it was named."""
     origin: str = "gpudoctor"
-    """`gpudoctor`, `kineto`, `kernel log`."""
+    """`gpudoctor`, `kernel log`."""
     problems: tuple[str, ...] = ()
     """What could not be read, a sentence each."""
     memory: dict[Hashable, Any] = field(default_factory=dict, compare=False, repr=False)

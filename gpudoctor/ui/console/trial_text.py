@@ -64,21 +64,9 @@ def trial_ending(canvas: Canvas, trial: TrialSummary) -> None:
             shown = tr(said, shown=", ".join(map(one_line, items[:_KEPT_OUT])))
             canvas.paragraph(shown + (tr(" and {more} more", more=more) if more > 0 else ""), hang=2)
     if trial.protection:
-        canvas.paragraph(_kept_as_it_was(trial), hang=2)
-
-
-def _kept_as_it_was(trial: TrialSummary) -> str:
-    """What can be said of the user's files: what was compared, and what this level of protection promises."""
-    how, compared = one_line(trial.protection), one_line(trial.compared)
-    if trial.changed:
-        return tr("{compared} ({how})", compared=compared, how=how)
-    beside = tr("; {compared}", compared=compared) if compared else ""
-    return tr(
-        "none of your {other}files was changed ({how}{beside})",
-        other=say("other ") if trial.kept else "",
-        how=how,
-        beside=beside,
-    )
+        other = say("other ") if trial.kept else ""
+        how = one_line(trial.protection)
+        canvas.paragraph(tr("none of your {other}files was changed ({how})", other=other, how=how), hang=2)
 
 
 def _baseline(trial: TrialSummary) -> str:

@@ -56,58 +56,22 @@ def _few(name: str, names: list[str]) -> list[str]:
 
 
 def find_place(name: str) -> RecordingFolder:
-    """The recording at a path: the folder, or the only recording right inside of it.
-
-    Raises `UsageError` for what is no recording, `Unavailable` for what may not be read.
-    """
+    """The recording at a path. Raises `UsageError` for what is no recording, `Unavailable` for what may not be read."""
     path = Path(name)
     try:
-        if path.is_dir():
-            return _in_folder(name, path)
         if path.is_file():
-            hint = say(" (name its folder)") if path.name in {MANIFEST, END} or path.suffix == SUFFIX else ""
-            raise UsageError("{name}: not a recording, which is a folder{hint}", name=name, hint=hint)
-    except PermissionError as error:
-        raise Unavailable("{name}: no permission to read it", name=name) from error
+            raise UsageError("{name}: not a recording, which is a folder", name=name)
+        if not path.is_dir():
+            raise UsageError("{name}: no such recording; name the folder that `gpudoctor run` wrote", name=name)
+        with os.scandir(path) as entries:
+            names = [entry.name for entry in islice(entries, RECORDING_FILES.most + 1)]
     except (OSError, ValueError) as error:
         raise Unavailable(
             "{name}: cannot be read: {reason}", name=name, reason=getattr(error, "strerror", None) or error
         ) from error
-    raise UsageError("{name}: no such recording; name the folder that `gpudoctor run` wrote", name=name)
-
-
-def _in_folder(name: str, path: Path) -> RecordingFolder:
-    if _holds(_few(name, _entries(path))):
-        return RecordingFolder(name, path)
-    with os.scandir(path) as entries:
-        inner = sorted(entry.name for entry in entries if entry.is_dir() and _holds(_entries(entry.path)))
-    if not inner:
-        raise UsageError(
-            "{name}: no recording in it ({manifest} and {suffix} files are missing)",
-            name=name,
-            manifest=MANIFEST,
-            suffix=SUFFIX,
-        )
-    if len(inner) > 1:
-        listed = ", ".join(inner[:3]) + (", ..." if len(inner) > 3 else "")
-        raise UsageError(
-            "{name}: contains {inner} recordings; name one of them: {listed}",
-            name=name,
-            inner=len(inner),
-            listed=listed,
-        )
-    return RecordingFolder(name, path / inner[0])
-
-
-def _entries(path: str | Path) -> list[str]:
-    """Names in a folder, a bounded number of them; none of one that may not be looked into."""
-    try:
-        with os.scandir(path) as entries:
-            return [entry.name for entry in islice(entries, RECORDING_FILES.most + 1)]
-    except OSError:
-        if isinstance(path, Path):
-            raise
-        return []
+    if not _holds(_few(name, names)):
+        raise UsageError("{name}: no recording in it", name=name)
+    return RecordingFolder(name, path)
 
 
 def _holds(names: list[str]) -> bool:

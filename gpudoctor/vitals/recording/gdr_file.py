@@ -4,7 +4,7 @@ from array import array
 from collections import Counter
 from typing import Any
 
-from gpudoctor.lang import SpokenError, say
+from gpudoctor.lang import SpokenError
 from gpudoctor.model.external_files import load_json
 from gpudoctor.model.read_limits import COLUMNS as MOST_COLUMNS
 from gpudoctor.model.read_limits import FRAMES, RECORD, RECORD_BYTES, RECORDS
@@ -90,12 +90,10 @@ class Contents:
     tables: dict[str, Columns] = field(default_factory=dict)
     lost: int = 0
     """Bytes at its end that could not be read."""
-    bad: int = 0
-    """Frames that arrived whole and make no sense."""
+    bad: bool = False
+    """Whether frames arrived whole and make no sense, or are beyond what is read."""
     wrong: Counter[str] = field(default_factory=Counter)
     """What made no sense and was taken out: fields, columns and rows, with how often."""
-    left: tuple[str, ...] = ()
-    """What was not read for its budget, a clause each."""
 
     def table(self, name: str) -> Table:
         """A table as far as it can be true, empty where there is none."""
@@ -108,8 +106,6 @@ class Reported:
 
     process: Process
     ranked: bool
-    format: int
-    """The version of the format that it says it wrote."""
 
 
 def read_frames(data: bytes) -> Contents:
@@ -119,17 +115,14 @@ def read_frames(data: bytes) -> Contents:
     spent = 0
     for number, (kind, payload) in enumerate(frames):
         if number >= FRAMES.most:
-            contents.left = (say("it has {words}", words=FRAMES.words),)
+            contents.bad = True
             break
         if kind == JSON:
             spent += len(payload)
-            if len(contents.records) >= RECORDS.most or spent > RECORD_BYTES.most:
-                most = RECORDS if len(contents.records) >= RECORDS.most else RECORD_BYTES
-                contents.left = (say("its records are {beyond}", beyond=most.beyond),)
-                continue
-            record = _record(payload, contents.wrong)
+            room = len(contents.records) < RECORDS.most and spent <= RECORD_BYTES.most
+            record = _record(payload, contents.wrong) if room else None
             if record is None:
-                contents.bad += 1
+                contents.bad = True
             else:
                 contents.records.append(record)
         elif kind == COLUMNS:
@@ -137,7 +130,7 @@ def read_frames(data: bytes) -> Contents:
                 name, rows, block = read_block(payload)
                 contents.tables.setdefault(name, Columns()).append(rows, block)
             except BadBlock:
-                contents.bad += 1
+                contents.bad = True
     contents.lost = frames.lost
     return contents
 
@@ -159,7 +152,7 @@ def as_process(contents: Contents, named: tuple[int | None, int], node: str) -> 
     Its own `start` counts for more than the name; a file that was cut before it has the name alone.
     """
     start = next((record for record in contents.records if record.type == "start"), None)
-    fields: dict[str, Any] = {"rank": named[0], "pid": named[1], "wall": 0.0, "format": 1}
+    fields: dict[str, Any] = {"rank": named[0], "pid": named[1], "wall": 0.0}
     fields |= {name: value for name, value in (start.fields if start else {}).items() if value is not None}
     rank = fields["rank"]
     process = Process(
@@ -172,4 +165,4 @@ def as_process(contents: Contents, named: tuple[int | None, int], node: str) -> 
         lost_bytes=contents.lost,
         clean=any(record.type == "end" and record.get("clean") is True for record in contents.records),
     )
-    return Reported(process=process, ranked=rank is not None, format=fields["format"] or 1)
+    return Reported(process=process, ranked=rank is not None)

@@ -7,12 +7,11 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from gpudoctor.lang import say
-from gpudoctor.model.external_files import RefusedFile, load_json
+from gpudoctor.model.external_files import load_json
 from gpudoctor.model.read_limits import EARLY_DEATH, FAULT, GDR, GPUS, ReadLimit
 from gpudoctor.model.read_limits import MANIFEST as MANIFEST_LIMIT
 from gpudoctor.model.signs.recording import EARLY_DEATH_FILE, Process, Record, RunEnd, Table
 from gpudoctor.model.unavailable import Unavailable
-from gpudoctor.text import count
 from gpudoctor.vitals.recording.archive import END, MACHINE, MANIFEST, RecordingFolder
 from gpudoctor.vitals.recording.fields import judged, left_out
 from gpudoctor.vitals.recording.gdr_file import Contents, ForeignFile, Reported, as_process, read_frames
@@ -49,10 +48,6 @@ _SCHEMA = re.compile(r"gpudoctor\.recording/([0-9]{1,9})")
 _FAULT = re.compile(r"fault-(x|[0-9]{1,9})-([0-9]{1,9})\.txt")
 _RANK = re.compile(r"rank-(x|[0-9]{1,9})-([0-9]{1,9})\.gdr")
 _WORKER = re.compile(r"worker-(x|[0-9]{1,9})-([0-9]{1,9})-([0-9]{1,9})\.gdr")
-
-
-_MOST_EARLY = 64 << 20
-"""Bytes of all of them together; one has 2 KB."""
 
 
 _GPU = re.compile(r"gpu([0-9]+)_")
@@ -111,24 +106,15 @@ def read_node(place: RecordingFolder) -> RecordedNode:
         if name.endswith(".gdr"):
             _read_file(node, name)
     problems += [sentence for item in node.reported for sentence in _missing(node, item)]
-    problems += _missing_of_workers(node)
     for name in names:
         fault = _FAULT.fullmatch(name)
         if fault is not None:
             _read_fault(node, name, int(fault[2]))
-    _read_early_deaths(node, names)
-    return node
-
-
-def _read_early_deaths(node: RecordedNode, names: Sequence[str]) -> None:
-    left = _MOST_EARLY
     for name in _outermost(names):
         data = node.read(name, EARLY_DEATH)
-        left -= len(data or b"")
-        if left < 0:
-            break
         if data is not None:
-            node.early_deaths[node.place.shown(name)] = data
+            node.early_deaths[place.shown(name)] = data
+    return node
 
 
 def _outermost(names: Sequence[str]) -> list[str]:
@@ -161,26 +147,6 @@ def _missing(node: RecordedNode, item: Reported) -> Iterator[str]:
                 "{who}: its file is incomplete although the command ended well: the disk was full, or "
                 "the process called os._exit",
                 who=who,
-            )
-        )
-
-
-def _missing_of_workers(node: RecordedNode) -> Iterator[str]:
-    """The same of loader workers, of which there may be thousands: a sentence a hook."""
-    found: dict[str, list[str]] = {}
-    for _, process in node.workers:
-        for record in process.of("lost"):
-            found.setdefault(str(record.get("hook")), []).append(str(record.get("error")))
-    for hook, errors in found.items():
-        where = count(len(errors), "loader worker")
-        yield (
-            say(
-                "{name}: gpudoctor's `{hook}` hook failed in {where} and was disabled there; its data is "
-                "missing ({errors})",
-                name=node.place.name,
-                hook=hook,
-                where=where,
-                errors=errors[0],
             )
         )
 
@@ -219,17 +185,8 @@ def _read_file(node: RecordedNode, name: str) -> None:
         )
     if contents.bad:
         node.problems.append(
-            say(
-                "{name}: {bad} frames of {file} are not valid; they were ignored",
-                name=node.place.name,
-                bad=contents.bad,
-                file=name,
-            )
+            say("{name}: parts of {file} are not valid; they were ignored", name=node.place.name, file=name)
         )
-    node.problems += [
-        say("{name}: {file} was not read to the end: {clause}", name=node.place.name, file=name, clause=clause)
-        for clause in contents.left
-    ]
     host = node.text("node")
     if name == MACHINE:
         node.machine = _machine(contents)
@@ -242,11 +199,6 @@ def _read_file(node: RecordedNode, name: str) -> None:
     if contents.wrong:
         node.problems.append(
             say("{name}: {file}: {left_out}", name=node.place.name, file=name, left_out=left_out(contents.wrong))
-        )
-    newer = [item.format for item in node.reported[-1:] if item.format > FORMAT]
-    if newer:
-        raise Unavailable(
-            "{name}: {file} was written by a newer gpudoctor; upgrade this one", name=node.place.name, file=name
         )
 
 
@@ -271,20 +223,13 @@ def _object(place: RecordingFolder, name: str, problems: list[str]) -> dict[str,
     """A JSON file of the folder; what is missing or broken is an empty object and a problem."""
     try:
         value = load_json(place.read(name, MANIFEST_LIMIT).decode("utf-8-sig"))
-    except KeyError:
+    except (OSError, KeyError):
         problems.append(say("{name}: {file} is missing or cannot be read", name=place.name, file=name))
         return {}
-    except OSError as error:
-        reason = say(": {reason}", reason=error.strerror) if isinstance(error, RefusedFile) else ""
-        problems.append(
-            say("{name}: {file} is missing or cannot be read{reason}", name=place.name, file=name, reason=reason)
-        )
-        return {}
     except ValueError:
-        problems.append(say("{name}: {file} is not whole JSON", name=place.name, file=name))
-        return {}
+        value = None
     if not isinstance(value, dict):
-        problems.append(say("{name}: {file} contains no object", name=place.name, file=name))
+        problems.append(say("{name}: {file} is not whole JSON", name=place.name, file=name))
         return {}
     wrong: Counter[str] = Counter()
     found = judged(name, value, wrong)

@@ -3,7 +3,6 @@ from dataclasses import replace
 import pytest
 from looks import look_of, remedies_of
 from recordings import make_process, make_recording, make_steps, record
-from scripts import script_patient
 
 from gpudoctor.model import Severity, Unavailable
 from gpudoctor.testing import examine, make_patient, prescribe
@@ -110,19 +109,3 @@ def test_an_optimizer_over_another_model_is_one_finding(rank, said):
         [one] = found
         assert one.severity is Severity.ERROR and one.cost.breaks and "Actor (rl.py:12)" in one.message
         assert "over the model" in prescribe(advice("numerics"), one, patient)[0].steps[0]
-
-
-@pytest.mark.parametrize(("head", "severity"), [("torch.no_grad()", Severity.WARNING), ("timer()", Severity.ERROR)])
-def test_a_part_that_is_used_below_no_grad_is_a_warning(head, severity):
-    text = f"""
-    import torch
-    class Reader(torch.nn.Module):
-        def forward(self, x):
-            with {head}:
-                seen = self.branch(x)
-            return self.top(seen)
-    """
-    patient = script_patient(text, recording=make_recording(dead(share=0.7)))
-    [finding] = examine(DeadParameters, patient)
-    assert finding.severity is severity
-    assert ("under no_grad" in finding.message) is (severity is Severity.WARNING)

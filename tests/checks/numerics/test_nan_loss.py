@@ -2,11 +2,9 @@ import math
 
 import pytest
 from looks import look_of, remedies_of
-from recordings import make_process, make_recording, make_steps, record
-from scripts import script_patient
+from recordings import make_process, make_steps, record
 
 from gpudoctor.model import Severity, Unavailable
-from gpudoctor.testing import examine
 from gpudoctor_checks.numerics.nan_loss import NanLoss
 from gpudoctor_rules.advice import advice
 from gpudoctor_rules.numerics import not_finite
@@ -81,24 +79,3 @@ def test_the_gradients_were_first():
 def test_nothing_trained():
     with pytest.raises(Unavailable):
         look(make_process(make_steps(0)))
-
-
-VARIATIONAL = """
-    import torch
-    model = torch.nn.Linear(8, 2)
-    optimizer = torch.optim.SGD(model.parameters(), 0.1)
-    for x in torch.utils.data.DataLoader(range(10)):
-        mean, spread = model(x).chunk(2, -1)
-        z = mean + torch.exp(0.5 * spread)
-        loss = (z - x).square().mean() - {term}.mean()
-        optimizer.zero_grad()
-        loss.backward()
-        optimizer.step()
-"""
-
-
-@pytest.mark.parametrize(("term", "line"), [("torch.log(spread)", 8), ("spread", 7)])
-def test_an_operation_that_is_undefined_comes_before_one_that_overflows(term, line):
-    recording = make_recording(make_process(make_steps(60, loss=lambda i: math.nan), records=[bad(0)]))
-    [finding] = examine(NanLoss, script_patient(VARIATIONAL.format(term=term), recording=recording))
-    assert finding.span.line == line

@@ -56,7 +56,7 @@ def test_an_optimizer_that_was_given_another_models_parameters(tmp_path, second,
     run = run_script(tmp_path, TWINS.format(second=second))
     process = open_recording(str(run.folder)).ranks[0]
     assert [item.get("twin") for item in process.of("optimizer")][-1] is bool(said)
-    found = forgotten(make_patient(recording=make_recording(process)), process, 20)
+    found = forgotten(process, 20)
     assert [item.get("model") for item in found[-1:]] == ["Noise"] * said
 
 
