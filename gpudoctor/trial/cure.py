@@ -1,22 +1,18 @@
 """Proof by the ailment's own sign: with the remedy in place the command runs again, and is examined again.
 
 What is not about speed (NaN, a wrong loss, a leak, a death) is proven by its absence: the check that found it
-looks at the re-run, of as many steps, and finds nothing. A check that could not judge proves nothing. Growth
-of memory is also given in bytes a step, without and with the remedy.
+looks at the re-run, of as many steps, and finds nothing. A check that could not judge proves nothing.
 """
 
-import math
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from gpudoctor.analysis.run.memory_growth import memory_readings, rise, tree_growth
 from gpudoctor.analysis.run.training.card import changed
 from gpudoctor.lang import say
-from gpudoctor.model import GROWTH, Confidence, Found, Passed, Ranked, Report, Skipped, Trait
+from gpudoctor.model import Confidence, Found, Passed, Ranked, Report, Skipped
 from gpudoctor.model.proof import BadStepDetail, Cure
 from gpudoctor.model.signs.recording import Recording
-from gpudoctor.text import size
 from gpudoctor.trial.trial_runner import Arm, TrialRun, TrialRunner
 from gpudoctor.trial.window import steps_made
 
@@ -25,8 +21,6 @@ Diagnose = Callable[[Path, Arm, frozenset[str]], Report]
 
 _CARD = "TRAIN"
 _TOPICS = ("NUM", "LOOP", "MEM", "FAIL", _CARD)
-_LEFT = 0.25
-"""Growth with the remedy, as a share of that without, from which on a leak is not gone."""
 _ENOUGH = 0.5
 """Share of the steps asked for that a run must make, which ended of itself."""
 _AFTER = 30
@@ -76,20 +70,15 @@ class Cures:
         report = self._diagnose(Path(lap.recording.path), arm, codes)
         gone = {str(outcome.code) for outcome in report.outcomes if isinstance(outcome, Passed)} & codes
         there = {str(outcome.code) for outcome in report.outcomes if isinstance(outcome, Found)} & codes
-        code, traits = str(item.finding.code), item.finding.traits
+        code = str(item.finding.code)
         skipped = [item.reason for item in report.outcomes if isinstance(item, Skipped) and item.code == code]
         reason = skipped[0] if skipped else ""
         state = True if code in gone else False if code in there else None
-        before = after = None
-        if traits & GROWTH:
-            before, after = growth_rate(self._recording, traits), growth_rate(lap.recording, traits)
-            if state and before:  # the check finds it no more, and the growth that was measured must be gone, too
-                state = None if after is None else after <= _LEFT * before
         if self._died and lap.finished.failed:
             state = False
         shows = {str(each.code): each.judges for each in report.outcomes if isinstance(each, Passed | Found)}
         line = shows.get(code, "") if code.startswith(_CARD) else ""
-        number = changed(line, item.finding, self._recording, lap.recording)
+        number = changed(line, self._recording, lap.recording)
         made = steps_made(lap.recording)
         if state and lap.problem and made < wanted:
             state = None
@@ -98,38 +87,11 @@ class Cures:
             # One that came to its own end may have made fewer: a larger batch does that.
             state, reason = None, say("it made {made} of {wanted} steps", made=made, wanted=wanted)
         return Cure(
-            code=code,
-            name=item.finding.name,
-            gone=state,
-            words=number or _words(state, before, after, reason, self._died),
-            also=tuple(sorted(gone - {code})) if state else (),
-            steps=made,
-            before=before,
-            after=after,
-            unit="B" if before is not None else "",
+            code=code, name=item.finding.name, gone=state, words=number or _words(state, reason, self._died), steps=made
         )
 
 
-def growth_rate(recording: Recording, traits: frozenset[Trait]) -> float | None:
-    """Bytes a step of the rank that grows fastest; with loader workers of the whole tree, where it was seen.
-
-    Of the device's memory where it was read, if the finding says that it grows.
-    """
-    ranks = [process for process in recording.ranks if len(process.steps)]
-    column = "rss"
-    if Trait.DEVICE_MEMORY_GROWS in traits:
-        read = any(memory_readings(process, "allocated") for process in ranks)
-        column = "allocated" if read or Trait.HOST_MEMORY_GROWS not in traits else "rss"
-    found = [growth.per_step for process in ranks if (growth := rise(process, column)) is not None]
-    tree = tree_growth(recording) if recording.workers and column == "rss" else None
-    return max([*found, *([tree.per_step] if tree is not None else [])], default=None)
-
-
-def _words(state: bool | None, before: float | None, after: float | None, reason: str, died: bool) -> str:
-    if state is not None and before is not None and after is not None:
-        # What does not grow, or shrinks, is `0 B`.
-        shown = {"before": size(max(0, math.floor(before))), "after": size(max(0, math.floor(after)))}
-        return say("grew {before} a step, {after} with it", **shown)
+def _words(state: bool | None, reason: str, died: bool) -> str:
     if state is None and reason:
         return say("the re-run does not show it ({reason})", reason=reason)
     if state is None:

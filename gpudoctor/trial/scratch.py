@@ -31,13 +31,12 @@ def scratch_folder() -> Path:
     raise OSError("no temporary folder can be made")
 
 
-def _hindrance(base: str) -> tuple[bool, bool, bool]:
-    """What speaks against a place: no overlay can lie there, it is among the user's own files, it is full."""
+def _hindrance(base: str) -> tuple[bool, bool]:
+    """What speaks against a place: no overlay can lie there, it is full."""
     kinds = [kind for path, kind in mounts() if inside(base, path)]
     kind = kinds[-1].partition(".")[0] if kinds else ""
     found = os.statvfs(base)
-    own = any(inside(base, folder) for folder in (os.getcwd(), os.path.realpath(os.path.expanduser("~"))))
-    return kind in _STACKED, own, found.f_bavail * found.f_frsize < _ROOM
+    return kind in _STACKED, found.f_bavail * found.f_frsize < _ROOM
 
 
 def remove_scratch(folder: Path) -> None:

@@ -15,7 +15,6 @@ from gpudoctor.model import GROWTH, Applicability, Ranked, Unavailable
 from gpudoctor.model.proof import Conclusion, TrialRow
 from gpudoctor.model.records import dataclass, field, frozen
 from gpudoctor.model.signs.recording import Recording
-from gpudoctor.text import duration
 from gpudoctor.trial.candidates import Candidate, Untried, candidates, joined
 from gpudoctor.trial.cure import Cures, has_sign
 from gpudoctor.trial.decision import LOOKS
@@ -198,34 +197,19 @@ class TrialSession:
 
     def try_arms(self, arms: Sequence[tuple[str, Arm]]) -> None:
         """Try changes that the user named: titles and arms."""
-        cures = self.cures
         with self.stopping():
             self._plan(len(arms))
             for number, (title, arm) in enumerate(arms):
-                until = time.monotonic() + self.left / (len(arms) - number)
-                # What the user varies may cure the first ailment, too; a moved loss is what it is for.
-                looked = cures.of(cures.signs[0], arm, until) if cures is not None and cures.signs else ""
-                attempt = self.attempt(arm.name, title, arm, until - time.monotonic())
-                if not isinstance(looked, str) and looked.gone:
-                    attempt.tried.cure, attempt.tried.safe = looked, False
-                self.attempts.append(attempt)
+                self.attempts.append(self.attempt(arm.name, title, arm, self.left / (len(arms) - number)))
 
     def _plan(self, changes: int) -> None:
         """Say what is to come. Raises `BudgetSpent` where not even one comparison is left."""
         self.changes = changes
         if not changes:
             return
-        needed = 2 * LEAST_PAIRS * self.lap_seconds
-        if self.left < needed:
-            raise BudgetSpent(
-                say(
-                    "one comparison takes {needed} and {left} of the budget are left, so none was started; use "
-                    "--budget {budget_flag}",
-                    needed=duration(float(math.ceil(needed))),
-                    left=duration(float(round(self.left))),
-                    budget_flag=self.enough_for(LOOKS[1]),
-                )
-            )
+        if self.left < 2 * LEAST_PAIRS * self.lap_seconds:
+            more = self.enough_for(LOOKS[1])
+            raise BudgetSpent(say("the time left is too short for one comparison; use --budget {more}", more=more))
         self.planned()
 
     def enough_for(self, pairs: int) -> str:

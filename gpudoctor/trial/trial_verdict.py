@@ -45,19 +45,10 @@ def _with_proof(item: Ranked, remedy: Remedy, tried: Sequence[Attempt]) -> Remed
 
 
 def _trial_of(item: Ranked, remedy: Remedy, tried: Sequence[Attempt]) -> Tried | None:
-    """The trial of a remedy; of one with the same edit that another finding was tried for, that one's.
-
-    Another ailment's proof counts where this one was gone in that run, too.
-    """
+    """The trial of a remedy."""
     for attempt in tried:
         candidate = attempt.candidate
-        assert candidate is not None
-        if (candidate.item.rank, candidate.remedy.id) == (item.rank, remedy.id):
-            return attempt.tried
-    for attempt in tried:
-        candidate, cure = attempt.candidate, attempt.tried.cure
-        same = candidate is not None and bool(remedy.edits) and candidate.remedy.edits == remedy.edits
-        if same and cure is not None and str(item.finding.code) in cure.also:
+        if candidate is not None and (candidate.item.rank, candidate.remedy.id) == (item.rank, remedy.id):
             return attempt.tried
     return None
 

@@ -15,9 +15,6 @@ from gpudoctor.analysis.run.training.ranks import ranks
 from gpudoctor.analysis.run.training.resumed import states
 from gpudoctor.analysis.run.training.schedule import schedule
 from gpudoctor.lang import say, template, term
-from gpudoctor.lang.message import Message
-from gpudoctor.model.evidence import Measurement
-from gpudoctor.model.finding import Finding
 from gpudoctor.model.run import CardLine
 from gpudoctor.model.signs.recording import Recording
 from gpudoctor.text import joined, number, percent
@@ -72,8 +69,6 @@ def shown_batch(recording: Recording) -> Mapping[str, Any]:
 _SHARES = ("share", "unchanged", "clipped")
 """Facts that are shares of 1, and are shown in percent."""
 _NUMBERS = (int, float)
-_PLACES = 6
-"""Decimal places in which a finding's number and a fact are the same."""
 _MUST = (template("batch"), template("labels"), template("parameters"), template("schedule"))
 """Lines that every training has: without one of them it was not seen."""
 _MAY = (template("gradients"), template("evaluation"))
@@ -96,44 +91,23 @@ def examined(training: Sequence[CardLine]) -> str:
     return say(" gpudoctor examined its {areas}.", areas=joined(names))
 
 
-def changed(line: str, finding: Finding, before: Recording, after: Recording) -> str:
-    """The number of a line that two runs tell apart, one that the finding says before others; "" where there is none.
+def changed(line: str, before: Recording, after: Recording) -> str:
+    """The first number of a line that two runs tell apart; "" where there is none.
 
     `labels, share: 0 %, 12 % with it`.
     """
     old = _facts(before, line)
     new = _facts(after, line)
-    apart = []
     for name, value in old.items():
         other = new.get(name)
         # A truth is no number, though Python counts with it.
         if type(value) in _NUMBERS and type(other) in _NUMBERS and value != other:
-            apart.append(name)
-    if not apart:
-        return ""
-    said: list[Any] = [item.value for item in finding.evidence if isinstance(item, Measurement)]
-    said += _parts(finding.message)
-    numbers = [round(value, _PLACES) for value in said if isinstance(value, int | float)]
-
-    def late(name: str) -> int:
-        """The place of a fact among what the finding says; those that it does not say come last."""
-        value = round(old[name], _PLACES)
-        return numbers.index(value) if value in numbers else len(numbers)
-
-    name = min(apart, key=late)
-    text = template("{line}, {fact}: {before}, {after} with it")
-    shown = percent if name in _SHARES else number
-    fact = name.replace("_", " ")
-    return say(text, line=term(line), fact=fact, before=shown(old[name]), after=shown(new[name]))
+            text = template("{line}, {fact}: {before}, {after} with it")
+            shown = percent if name in _SHARES else number
+            return say(text, line=term(line), fact=name.replace("_", " "), before=shown(value), after=shown(other))
+    return ""
 
 
 def _facts(recording: Recording, line: str) -> Mapping[str, Any]:
     """What a line of a run's card says; nothing where it has none."""
     return next((item.facts for item in training_card(recording) if item.name == line), {})
-
-
-def _parts(part: object) -> list[Any]:
-    """What is said in a message, in its order."""
-    if not isinstance(part, Message):
-        return [part]
-    return [value for inner in part.parts.values() for value in _parts(inner)]

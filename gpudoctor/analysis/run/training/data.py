@@ -19,7 +19,7 @@ from gpudoctor.model import Check, Finding, Patient, Severity
 from gpudoctor.model.records import frozen
 from gpudoctor.model.run import CardLine
 from gpudoctor.model.signs.recording import Process, Record, Recording
-from gpudoctor.text import count, number, percent
+from gpudoctor.text import number, percent
 
 TRAINING, EVALUATION = "training", "evaluation"
 _PACKED = 0.9
@@ -216,8 +216,6 @@ def batch(recording: Recording) -> CardLine | None:
         parts = [say("{batch} = {total} {kind} a step", batch=text, total=total, kind=kind)]
     if found is not None and tokens:
         parts += _padding(recording, found, facts)
-    elif found is not None:
-        parts += _range(found, shape, facts)
     return CardLine(name="batch", text=concatenated("; ", parts), facts=facts)
 
 
@@ -239,25 +237,6 @@ def _accumulated(process: Process) -> int:
     seen = newest_of(process, "gradients")
     micro = seen.get("micro") if seen is not None else None
     return max(1, int(micro or 1))
-
-
-def _range(found: Looks, shape: Sequence[int], facts: dict[str, Any]) -> Iterator[str]:
-    """The shape of a sample that is no text, and the range of its numbers."""
-    ranged = found.holding("most")
-    if ranged is None:
-        return
-    least = min(float(item.get("least")) for item in ranged.records)
-    most = max(float(item.get("most")) for item in ranged.records)
-    facts["least"] = least
-    facts["most"] = most
-    if len(shape) > 2:
-        each = " x ".join(map(number, shape[1:]))
-    elif len(shape) == 2:
-        each = count(shape[1], "number")
-    else:
-        each = count(1, "number")
-    text = template("each {each}; numbers looked at: {least:.3g} to {most:.3g}")
-    yield say(text, each=each, least=least, most=most)
 
 
 def _padding(recording: Recording, found: Looks, facts: dict[str, Any]) -> Iterator[str]:

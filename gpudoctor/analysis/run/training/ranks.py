@@ -206,9 +206,6 @@ def ranks(recording: Recording) -> CardLine | None:
     if data is not None and None not in data.each:
         numbers = sorted({each or 0 for each in data.each})
         parts.append(say("{each} batches an epoch", each=concatenated("/", map(str, numbers))))
-        same = rows is not None and rows.same
-        if data.read is not None and data.size and data.by and not same:
-            parts.append(say("{read:,} of {size:,} rows", read=min(data.read, data.size), size=data.size))
         facts.update(each=list(data.each), read=data.read, size=data.size)
     weights = apart(recording)
     if weights is not None:
