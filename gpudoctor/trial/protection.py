@@ -3,7 +3,7 @@
 Every folder that the user may write to is covered by an overlay in a mount namespace of the run's own
 (`jail/covering.py`): whatever a run saves, appends or deletes lands in the scratch place and is gone with it. Where no
 overlay can be had, each run works in a fresh copy of the working folder, and the kernel refuses every write outside
-it: Landlock (`jail/landlock.py`). Without either no run is started.
+it: Landlock (`jail/landlock.py`), else read-only mounts. Without either no run is started.
 """
 
 import json
@@ -73,6 +73,7 @@ class RunProtection:
         """Whether the overlays are those of a user namespace."""
         self._here = self._temporary = True
         """Whether the working folder, and the one for temporary files, can be written to in an overlay."""
+        self._landlock = True
         self._caches = scratch / "caches"
         self._variables: dict[str, str] = {}
         self._copied: dict[str, int] = {}
@@ -162,7 +163,7 @@ class RunProtection:
     def _config(self, level: Level, folder: Path, place: Path) -> dict[str, object]:
         """For the program that closes the door."""
         through, edits = [str(folder), *self._places.through], str(folder / EDITS)
-        if level is Level.COPY:
+        if level is Level.COPY and self._landlock:
             writable = [str(folder), str(place), str(self._caches), "/dev/shm"]
             devices = ["/dev", "/proc", *self._places.through]
             return {"how": "landlock", "edits": edits, "writable": writable, "devices": devices}
@@ -176,12 +177,13 @@ class RunProtection:
             "mounts": self._places.mounts,
             "known": self._places.known,
             "through": through,
-            "caches": caches,
+            "caches": caches if level is Level.OVERLAY else [],
             "root": self._places.root,
             "scratch": str(self._scratch),
             "upper": str(upper),
             "told": str(place / "told.json"),
             "temporary": tempfile.gettempdir(),
+            "overlays": level is Level.OVERLAY,
         }
 
     def _choose(self, only: Level | None) -> Level:
@@ -191,8 +193,9 @@ class RunProtection:
             return Level.OVERLAY
         if only is not Level.OVERLAY:
             try:
-                if self._tried(Level.COPY):
-                    return Level.COPY
+                for self._landlock in (True, False):
+                    if self._tried(Level.COPY):
+                        return Level.COPY
             except NoProtectionError:
                 if not overlay:
                     raise
@@ -212,7 +215,7 @@ class RunProtection:
         refused = self._scratch / "refused"
         try:
             prefix = self._protection(level, place, place).prefix
-            probing = [_PROBING, str(refused)] if level is Level.COPY else [""]
+            probing = [_PROBING, str(refused)] if level is Level.COPY and self._landlock else [""]
             words = [*prefix, sys.executable, "-I", "-S", "-c", *probing]
             done = subprocess.run(
                 words, stdin=subprocess.DEVNULL, capture_output=True, timeout=_TRY_SECONDS, check=False

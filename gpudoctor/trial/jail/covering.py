@@ -83,10 +83,11 @@ _ST_READ_ONLY = 1
 def enter(config: dict[str, Any]) -> None:
     """Unshare and cover. Raises `OSError`.
 
-    `cover`: folders; `mounts`: mount points below them, parents first; `scratch`: where `upper` (an empty folder) lies;
-    `known`: folders that the run may well write to; `through`: what stays as it is; `caches`: pairs of a folder and an
-    upper folder that outlives the run; `root`: whether `/` itself can be written to; `told`: the file for what came of
-    it; `temporary`: the folder for temporary files.
+    `cover`: folders; `mounts`: mount points below them, parents first; `overlays`: whether there are to be any,
+    else all is read-only; `scratch`: where `upper` (an empty folder) lies; `known`: folders that the run may
+    well write to; `through`: what stays as it is; `caches`: pairs of a folder and an upper folder that outlives
+    the run; `root`: whether `/` itself can be written to; `told`: the file for what came of it; `temporary`: the folder
+    for temporary files.
     """
     here = os.getcwd()
     covering = _Covering(config)
@@ -128,7 +129,7 @@ class _Covering:
         for path in config["cover"]:
             self._cover(path)
         self.mounts.bind(self._handles[self._scratch], self._scratch)
-        for path in self._roots():
+        for path in self._roots() if config["overlays"] else []:
             if self._overlay(self._handles[path], path):
                 self._restore(path)
         for path, upper in config["caches"]:
@@ -145,7 +146,7 @@ class _Covering:
         self._restore(path)
 
     def _overlay(self, source: str, path: str) -> bool:
-        if not os.path.isdir(source):
+        if not os.path.isdir(source) or not self._config["overlays"]:
             return False
         upper = self._layer(path)
         try:
