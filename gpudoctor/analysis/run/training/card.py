@@ -99,7 +99,7 @@ def changed(line: str, before: Recording, after: Recording) -> str:
     old = _facts(before, line)
     new = _facts(after, line)
     for name, value in old.items():
-        other = new.get(name)
+        other: Any = new.get(name)
         # A truth is no number, though Python counts with it.
         if type(value) in _NUMBERS and type(other) in _NUMBERS and value != other:
             text = template("{line}, {fact}: {before}, {after} with it")

@@ -273,7 +273,7 @@ def _shape(recording: Recording, found: Looks | None) -> Sequence[int]:
         called = [list(shape) for shape in shapes_called if shape]
         return max(called, key=lambda shape: shape[0] * shape[1], default=[])
     largest = max(found.records, key=_rows)
-    shapes: dict[str, Sequence[int]] = {name: shape for name, _, shape in largest.get("shapes") if shape}
+    shapes: dict[str, Sequence[int]] = {name: shape for name, _, shape in largest.get("shapes") or () if shape}
     if shapes.get("input_ids"):
         return shapes["input_ids"]
     return next(iter(shapes.values()), [])
@@ -281,7 +281,7 @@ def _shape(recording: Recording, found: Looks | None) -> Sequence[int]:
 
 def _rows(batch: Record) -> list[int]:
     """The length of a batch's longest tensor, in a list that is empty for tensors without a dimension."""
-    lengths: Iterator[list[int]] = (shape[:1] for _, _, shape in batch.get("shapes"))
+    lengths: Iterator[list[int]] = (shape[:1] for _, _, shape in batch.get("shapes") or ())
     return max(lengths, default=[0])
 
 
