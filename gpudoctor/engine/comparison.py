@@ -29,12 +29,7 @@ _WORDS = 6
 """Arguments of a command that are shown."""
 _LONG = 60
 """Characters of them."""
-_MARKERS = {
-    "optimizer": say("a step of the optimizer"),
-    "backward": say("a backward pass"),
-    "loader": "a batch",
-    "gradients": say("a call for gradients"),
-}
+_MARKERS = {"optimizer": say("a step of the optimizer"), "backward": say("a backward pass"), "loader": "a batch"}
 
 
 def other_job(before: Recording, after: Recording) -> tuple[str, ...]:

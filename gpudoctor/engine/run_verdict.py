@@ -40,7 +40,6 @@ _FIRST = 3
 _STEPS_ARE = {
     "loader": say("gpudoctor saw no backward pass and no optimizer: it counts a batch as a step. "),
     "backward": say("gpudoctor saw no optimizer: it counts a backward pass as a step. "),
-    "gradients": say("gpudoctor saw no optimizer: it counts a call for gradients (torch.autograd.grad) as a step. "),
     "trace": say("The trace marks no step: gpudoctor reads all of it as one. "),
 }
 """What a step is where no optimizer makes one, by the marker."""

@@ -383,7 +383,7 @@ def _crosses(own: tuple[int, ...], shape: tuple[int, ...], side: tuple[Any, int]
 
 
 # What the graph behind a loss says of it, by the names of its nodes and their links: whether what is normalised by the
-# loss was normalised before, and whether a softmax has a single score to choose from. No value is read.
+# loss was normalised before. No value is read.
 
 _NORMALISING = {
     "LogSoftmaxBackward0": ("SoftmaxBackward0", "LogSoftmaxBackward0"),
@@ -391,9 +391,6 @@ _NORMALISING = {
 }
 """Nodes of losses that normalise their input, and what must not have made it."""
 _KINDS = {"SoftmaxBackward0": "softmax", "LogSoftmaxBackward0": "log_softmax", "SigmoidBackward0": "sigmoid"}
-_SOFTMAX = ("SoftmaxBackward0", "LogSoftmaxBackward0")
-_UNSIGNED = 1 << 63
-"""From here on a saved dimension is a negative one."""
 _MOVED = frozenset(
     {"ViewBackward0", "ReshapeAliasBackward0", "UnsafeViewBackward0", "TransposeBackward0", "PermuteBackward0",
      "SqueezeBackward0", "SqueezeBackward1", "UnsqueezeBackward0", "SliceBackward0", "SelectBackward0",
@@ -408,28 +405,18 @@ LOOKS, TELL = 24, 8
 
 
 class Graphs:
-    """Counts graphs whose loss normalises, and those whose input was normalised before."""
+    """Counts losses that normalise, and those whose input was normalised before."""
 
     def __init__(self) -> None:
         self._looks = 0
         self.losses = 0
         self.found: dict[str, int] = {}
-        self.looks = 0
-        """Graphs that were looked at whole."""
-        self.single = self.closed = 0
-        """Those with a softmax over one score, and those in which nothing learns but through one."""
-        self._due = False
 
     def look(self, root: Any) -> bool:
         """Look at the graph of a loss; whether it is time to tell what was found."""
         if self._looks >= LOOKS:
             return False
         self._looks += 1
-        found = single_score(root.grad_fn)
-        self.looks += root.grad_fn is not None
-        self.single += found is not None
-        self.closed += found is True
-        self._due = found is not None and self.single == self.looks and self.looks in (TELL, LOOKS)
         kinds = normalised(root.grad_fn)
         if kinds is None:
             return False
@@ -437,47 +424,6 @@ class Graphs:
         for kind in kinds:
             self.found[kind] = self.found.get(kind, 0) + 1
         return self.losses in (TELL, LOOKS)
-
-    def single_due(self) -> bool:
-        """Whether it is time to tell of softmaxes over one score: there was one in each graph."""
-        due, self._due = self._due, False
-        return due
-
-
-def single_score(top: Any) -> bool | None:
-    """Whether all that learns from a loss learns through a softmax over one score, which gives one for any.
-
-    None without such a softmax among the first nodes; False where some parameter is reached beside it.
-    """
-    found, whole, level, seen = False, True, [top], 0
-    for _ in range(_DEPTH):
-        below: list[Any] = []
-        for node in level:
-            if node is None:
-                continue
-            seen += 1
-            if seen > _NODES or type(node).__name__ == "AccumulateGrad":
-                whole = False
-                if seen > _NODES:
-                    break
-            elif _of_one(node):
-                found = True
-            else:
-                below += [item[0] for item in node.next_functions]
-        level = below
-    return whole and not any(node is not None for node in level) if found else None
-
-
-def _of_one(node: Any) -> bool:
-    """Whether a node is a softmax over a dimension that holds one number."""
-    if type(node).__name__ not in _SOFTMAX:
-        return False
-    made, dim = getattr(node, "_input_metadata", None), getattr(node, "_saved_dim", None)
-    if not made or dim is None:
-        return False
-    shape = made[0].shape
-    dim = dim - 2 * _UNSIGNED if dim >= _UNSIGNED else dim
-    return bool(-len(shape) <= dim < len(shape)) and int(shape[dim]) == 1
 
 
 def behind(top: Any, stops: Container[str] = ()) -> Iterator[Any]:

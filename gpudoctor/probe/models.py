@@ -16,16 +16,10 @@ if TYPE_CHECKING:
 
 _MODELS = 32
 """Outermost modules that are remembered."""
-_DDP = (
-    "iteration", "avg_forward_compute_time", "avg_backward_compute_time", "avg_backward_comm_time",
-    "avg_backward_compute_comm_overlap_time", "bucket_sizes", "comm_hook", "backend_name", "world_size",
-)  # fmt: skip
 _SHARDED = "_fsdp_wrapped_module."
 """What FSDP puts into the names of parameters, and takes out where it lists them."""
 FEW = 3
 """Calls in a wrong mode before it is told."""
-_LOOKS = 16
-"""Open calls of a model whose place is looked up: a training in eval mode has one each step."""
 _NOWHERE: Place = (None, None, None)
 _WRAPPERS = {"DistributedDataParallel": "DDP", "FullyShardedDataParallel": "FSDP", "DataParallel": "DataParallel"}
 
@@ -72,7 +66,7 @@ class Model:
         self.eval_calls = 0
         """Those of them in eval mode."""
         self.open = 0
-        """Those of these that no backward pass has followed so far."""
+        """Calls in eval mode with gradients that no backward pass has followed so far."""
         self.evaluations = 0
         """Calls in an evaluation."""
         self.eval_grads = 0
@@ -83,18 +77,16 @@ class Model:
         self.evaluation_line: Place = _NOWHERE
         """Where it was first called in an evaluation with gradients or in training mode."""
         self.open_line: Place = _NOWHERE
-        """Where the first of the open calls was made."""
-        self.looks = 0
-        """How often the place of an open call was looked up."""
+        """Where it was first called so."""
         self.told = False
         self.inside: set[int] | None = None
         """Ids of the modules in it, once they were asked for: a large tree takes long to walk."""
 
     def holds(self, key: int) -> bool:
-        """Whether another module, by its id, is a part of this one."""
+        """Whether a module, by its id, is this one or a part of it."""
         module = self.module()
         if self.inside is None and module is not None:
-            self.inside = {id(part) for part in list(parts(module).values())[1:]}
+            self.inside = set(map(id, parts(module).values()))
         return self.inside is not None and key in self.inside
 
 
@@ -108,8 +100,6 @@ class Models:
         self._eval_places: dict[int, Place] = {}
         self._open: dict[int, Model] = {}
         """Models that were called in eval mode with gradients since the last backward pass."""
-        self._last: Model | None = None
-        """The one of the last such call."""
         self._recent: Model | None = None
         """The one of the last call of all."""
         self._guessed: Model | None = None
@@ -127,7 +117,7 @@ class Models:
         """For a new recording no model has been called and nothing told; optimizers are known already."""
         self._models.clear()
         self._open.clear()
-        self._last = self._guessed = self._recent = None
+        self._guessed = self._recent = None
         self._optimizers = {key: (reference, False) for key, (reference, _) in self._optimizers.items()}
 
     def called(self, module: Any, grad: bool, evaluation: bool) -> None:
@@ -148,18 +138,25 @@ class Models:
                 model.evaluation_line = where(self._probe.places.user_frame(sys._getframe(3)))
         elif grad:
             self._guessed = None
-            if not model.grad_calls:
-                self.version += 1
-            model.grad_calls += 1
-            if not module.training:
-                model.eval_calls += 1
+            if module.training:
+                self.version += not model.grad_calls
+                model.grad_calls += 1
+                for key in [key for key in self._open if model.holds(key)]:
+                    self._was_evaluation(self._open.pop(key))
+            else:
+                if not model.open:
+                    self._open[id(module)] = model
+                    if model.open_line is _NOWHERE:
+                        model.open_line = where(self._probe.places.user_frame(sys._getframe(3)))
                 model.open += 1
-                self._open[id(module)] = self._last = model
-                if model.open == 1 and model.looks < _LOOKS:
-                    model.looks += 1
-                    model.open_line = where(self._probe.places.user_frame(sys._getframe(3)))
-            elif self._open:
-                self._take_back([key for key in self._open if key == id(module) or model.holds(key)])
+
+    def _was_evaluation(self, model: Model) -> None:
+        """What a model did in eval mode without a backward pass was an evaluation that keeps its graphs."""
+        model.evaluations += model.open
+        model.eval_grads += model.open
+        model.open = 0
+        if model.evaluation_line is _NOWHERE:
+            model.evaluation_line = model.open_line
 
     def again_called(self, module: Any) -> bool:
         """The same of a model in training, with gradients; False: nothing was done, it is not as ever."""
@@ -187,7 +184,12 @@ class Models:
     def backward(self) -> None:
         """A backward pass is over: what was called before it was called in training."""
         if self._open:
-            self._was_training()
+            for known in self._open.values():
+                self.version += not known.grad_calls
+                known.grad_calls += 1
+                known.eval_calls += 1
+                known.open = 0
+            self._open.clear()
         model = self._guessed
         if model is not None:
             self._guessed = None
@@ -203,39 +205,11 @@ class Models:
         model = self._models.get(id(module))
         return model is not None and not module.training and model.eval_grads > 0 and not model.eval_calls
 
-    def _was_training(self) -> None:
-        """The last call in eval mode was a training step's; what was called more often may have evaluated."""
-        last = self._last
-        if last is not None and len(self._open) > 1:
-            self._take_back([key for key in self._open if last.holds(key)])
-        for model in self._open.values():
-            model.grad_calls -= model.open - 1
-            model.eval_calls -= model.open - 1
-            model.open = 0
-            model.open_line = _NOWHERE
-        self._open.clear()
-
-    def _take_back(self, keys: list[int]) -> None:
-        """What these did in eval mode without a backward pass was an evaluation that keeps its graph: they, or
-        the module that they are a part of, were called in a training step.
-        """
-        for key in keys:
-            model = self._open.pop(key)
-            model.grad_calls -= model.open
-            model.eval_calls -= model.open
-            model.evaluations += model.open
-            model.eval_grads += model.open
-            model.open = 0
-            if model.evaluation_line is _NOWHERE:
-                model.evaluation_line = model.open_line
-            model.open_line = _NOWHERE
-            self.version += 1
-
     def see_autocast(self) -> None:
         """A training forward begins, some steps only."""
         torch = self._probe.torch
         for device in ("cuda", "cpu"):
-            if hasattr(torch, "get_autocast_dtype") and torch.is_autocast_enabled(device):
+            if torch.is_autocast_enabled(device):
                 self.autocast = str(torch.get_autocast_dtype(device)).replace("torch.", "")
 
     def put_to_eval(self, module: Any, frame: FrameType | None) -> None:
@@ -301,15 +275,6 @@ class Models:
                 facts["unused"] = bool(data.get("unused_parameter_size"))
         return facts
 
-    def tell_ddp(self) -> None:
-        """Write down what DDP measures of itself on some steps, in nanoseconds."""
-        for module, _ in self.all():
-            if wrapper(module) == "DDP" and hasattr(module, "_get_ddp_logging_data"):
-                data = module._get_ddp_logging_data()
-                fields = {name: data[name] for name in _DDP if data.get(name)}
-                if fields:
-                    self._probe.record("ddp", {"step": self._probe.steps.index, **fields})
-
     def tell_modes(self) -> None:
         """Write down models that ran in a mode, or with gradients, that does not go with what they were for."""
         pairs = self.all()
@@ -319,9 +284,8 @@ class Models:
             at = place if model.evaluation_line is _NOWHERE else model.evaluation_line
             facts: dict[str, Any] = {"model": class_name(unwrapped(module)), "affected": _mode_dependent(module)}
             if trains[id(module)] and facts["affected"]:
-                if model.eval_calls - model.open >= FEW:
-                    steps, of = model.eval_calls - model.open, model.grad_calls - model.open
-                    self._tell_mode("eval-training", steps, of, eval_place, facts)
+                if model.eval_calls >= FEW:
+                    self._tell_mode("eval-training", model.eval_calls, model.grad_calls, eval_place, facts)
                 if model.eval_trainings >= FEW:
                     self._tell_mode("train-evaluation", model.eval_trainings, model.evaluations, at, facts)
             if trains[id(module)] and model.eval_grads >= FEW:
@@ -345,19 +309,7 @@ def _mode_dependent(module: Any) -> list[str]:
         rate: Any = vars(part).get("p")
         if "BatchNorm" in name or ("Dropout" in name and rate):
             names.add(name)
-        names |= _functional(part)
     return sorted(names)
-
-
-def _functional(part: Any) -> set[str]:
-    """The same of what a part's own forward calls: `F.dropout(x, self.rate, training=self.training)`."""
-    code = getattr(getattr(type(part), "forward", None), "__code__", None)
-    if code is None or "training" not in code.co_names or type(part).__module__.startswith("torch."):
-        return set()
-    rates = [value for key, value in vars(part).items() if "drop" in key and isinstance(value, (int, float))]
-    drops = any("dropout" in name for name in code.co_names) and (any(rates) or not rates)
-    found = {"Dropout": drops, "BatchNorm": "batch_norm" in code.co_names}
-    return {name for name, there in found.items() if there}
 
 
 def _line(place: Place) -> dict[str, Any]:
@@ -426,7 +378,6 @@ def optimizer_facts(optimizer: Any, modules: list[Any], every: list[Any]) -> dic
     """What an optimizer is, of every one that makes steps: the `optimizer` record without its line."""
     held = held_by(optimizer)
     first = optimizer.param_groups[0] if optimizer.param_groups else {}
-    rates = [_number(group.get("lr")) for group in optimizer.param_groups]
     missing = [
         name
         for module in modules
@@ -435,10 +386,8 @@ def optimizer_facts(optimizer: Any, modules: list[Any], every: list[Any]) -> dic
     ]
     return {
         "name": type(optimizer).__name__,
-        "groups": len(optimizer.param_groups),
         "parameters": sum(p.numel() for group in optimizer.param_groups for p in group["params"]),
-        "lr": rates[0] if rates else None,
-        "rates": rates[:16],
+        "lr": _number(first.get("lr")),
         "foreach": first.get("foreach"),
         "fused": first.get("fused"),
         "missing": missing[:64],
@@ -454,11 +403,7 @@ def held_by(optimizer: Any) -> set[int]:
 
 def _number(value: Any) -> float | None:
     """A rate; one that is a tensor on a device would have to be waited for."""
-    if isinstance(value, (int, float)):
-        return float(value)
-    if getattr(getattr(value, "device", None), "type", "") == "cpu":
-        return float(value)
-    return None
+    return float(value) if isinstance(value, (int, float)) else None
 
 
 # Whether the loop is training or evaluating: loops do not say so, it shows in what they do. An evaluation begins with

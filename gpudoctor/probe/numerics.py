@@ -167,8 +167,6 @@ class Numerics:
         if graphs.look(root):
             made_by = [list(item) for item in graphs.found.items()]
             self._tell("normalised", {"step": step, "losses": graphs.losses, "made_by": made_by})
-        if graphs.single_due():
-            self._tell("single-score", {"step": step, "losses": graphs.looks, "closed": graphs.closed})
         look(root) if root.is_cpu else self._as_ours(look, root)
         self._probe.rooted(root)
 

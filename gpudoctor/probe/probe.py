@@ -180,7 +180,6 @@ class Probe:
         """Write down what is known by now."""
         self.guard.reading("numerics", self.numerics.end)()
         self.guard.reading("modes", self.models.tell_modes, subclasses=True)()
-        self.guard.reading("ddp", self.models.tell_ddp, subclasses=True)()
         self.guard.reading("memory", self.memory.end)()
         self.guard.safely("compile", self.compiling.look)()
         self.guard.safely("warnings", self.warned.tell)()

@@ -118,7 +118,6 @@ class Facts:
                 self._probe.record("torch", facts)
         if index >= 32:
             self._probe.models.tell_modes()
-            self._probe.models.tell_ddp()
             self._probe.numerics.gradients.tell_uncleared()
 
 
@@ -131,13 +130,10 @@ def torch_facts(torch: Any) -> dict[str, Any]:
         "cuda": torch.version.cuda,
         "device": device.name if device is not None else None,
         "device_bytes": device.total_memory if device is not None else None,
-        "capability": f"{device.major}.{device.minor}" if device is not None else None,
+        "capability": [device.major, device.minor] if device is not None else None,
         "threads": torch.get_num_threads(),
-        "interop_threads": torch.get_num_interop_threads(),
-        "start_method": sys.modules["multiprocessing"].get_start_method(allow_none=True),
-        "tf32": torch.get_float32_matmul_precision() if hasattr(torch, "get_float32_matmul_precision") else None,
+        "tf32": torch.get_float32_matmul_precision(),
         "cudnn_benchmark": torch.backends.cudnn.benchmark,
-        "deterministic": torch.are_deterministic_algorithms_enabled(),
         "backend": _backend(torch),
     }
 

@@ -1,8 +1,7 @@
 """Where one step of training ends and the next begins, in loops that carry no marker.
 
-A step lies between two ends of the outermost `optimizer.step()` of a cycle; with several optimizers one of
-them closes it (`Cycles`). Without an optimizer a step ends with its backward pass, without those with the next
-batch, and without a loader with the gradients that were asked for (`torch.autograd.grad`, torch.func).
+A step lies between two ends of the outermost `optimizer.step()`; with several optimizers the first one closes it.
+Without an optimizer a step ends with its backward pass, and without those with the next batch.
 """
 
 from __future__ import annotations
@@ -17,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from .call_sites import where
 from .clock import BACKWARD, DATA_WAIT, EVALUATION, PROBE
 from .importlib_bootstrap import nothing
-from .table import AT, EMPTY, NAN, OTHER, merge
+from .table import AT, EMPTY, NAN, OTHER
 from .wire.frames import private
 from .wire.steps import PHASES
 
@@ -36,8 +35,10 @@ ACCUMULATION = 512
 """Backward passes without a step of the optimizer that exists before they count as steps themselves."""
 DRAWS = 32
 """Batches without any backward pass before they count as steps (inference, training without autograd)."""
-GRADIENTS = 32
-"""Calls of `torch.autograd.grad` before they count as steps: no loader, backward pass or optimizer beside."""
+RARE, ALONE = 16, 8
+"""Steps of another optimizer without one of the first after which it is the one whose steps are the steps, and steps
+of the first one in a row after which two are enough.
+"""
 
 _ENGINES = (
     ("transformers.trainer", "transformers.Trainer"), ("lightning", "lightning"),
@@ -56,8 +57,6 @@ class Steps:
         """Called in the training thread when a step is about to end."""
         self.after: list[Callable[[], None]] = []
         """Called in the training thread when a step has ended."""
-        self.known: set[int] = set()
-        """Ids of the optimizers that have made steps."""
         self.fences: frozenset[int] = frozenset()
         """Steps of a trial before which `fence` is called, as the end of the step before."""
         self.fence: Callable[[], None] = nothing
@@ -88,14 +87,14 @@ class Steps:
         """Id of the optimizer whose steps are the steps."""
         self.captured: list[Any] | None = None
         """Weak references to the optimizers whose steps a graph captures; None where none is captured."""
-        self.known.clear()
-        self._cycles = Cycles(self)
-        self.table.held = False
+        self._others = 0
+        """Steps of other optimizers since the anchor's last."""
+        self._run = 0
+        """Steps of the anchor without one of another between."""
         self._remembered = 0
         self._deferred = False
         self._idle_backwards = 0
         self._idle_draws = 0
-        self._idle_gradients = 0
         self._fresh = False
         self.drawn = 0.0
         """Seconds that the sampler saw the loop waiting for its own generator; moved to data wait."""
@@ -141,27 +140,6 @@ class Steps:
             if self._idle_backwards > 1 and self._idle_backwards > (ACCUMULATION if self.optimizers else 1):
                 self._close_by("backward")
 
-    def gradients_ended(self) -> None:
-        """An outermost `torch.autograd.grad` is over: the backward pass of who trains by torch.func."""
-        if self.marker != "gradients":
-            if self.backwards or self.batches or self.optimizers or self.index:
-                return
-            self._idle_gradients += 1
-            if self._idle_gradients <= GRADIENTS:
-                return
-        self.backwards += 1
-        self._clock.row[_BACKWARDS] += 1.0
-        self._close_by("gradients")
-
-    def optimizer_made(self, optimizer: Any) -> None:
-        """An optimizer is there, which may take part."""
-        self.optimizers += 1
-        self._cycles.made(optimizer)
-
-    def optimizer_inner(self, optimizer: Any) -> None:
-        """An optimizer's step is part of another one's."""
-        self._cycles.idle.pop(id(optimizer), None)
-
     def optimizer_ended(self, optimizer: Any, key: int) -> None:
         """An outermost `optimizer.step()` is over (or was skipped by the scaler); `key` is its id."""
         self._idle_backwards = 0
@@ -172,7 +150,7 @@ class Steps:
         if self._clock.phase == BACKWARD:  # one optimizer a parameter, stepped by hooks of the backward pass
             self._deferred = True
             return
-        if self._cycles.closes(key, self._clock.mark):
+        if self._ends_step(key):
             self._close_by("optimizer")
 
     def anchor_ended(self) -> None:
@@ -181,39 +159,31 @@ class Steps:
         self._clock.phase = OTHER
         self._idle_backwards = 0
         self.optimizer_calls += 1
-        if self._cycles.closes(self.anchor, now):
-            self._close(now)
-            self._probe.pace.timed_ended()
+        self._ends_step(self.anchor)
+        self._close(now)
+        self._probe.pace.timed_ended()
+
+    def _ends_step(self, key: int) -> bool:
+        """Whether the step of an optimizer that has just ended is the end of a step of the training.
+
+        That are the anchor's. Another one's is part of a cycle (a GAN's, Muon and AdamW), unless it goes on without
+        the anchor.
+        """
+        if key == self.anchor:
+            self._run = 1 if self._others else self._run + 1
+            self._others = 0
+            return True
+        self._others += 1
+        # After an anchor that was long alone (an optimizer is made for each epoch) the second step is enough.
+        if self.anchor and self._others < (2 if self._run > ALONE else RARE):
+            return False
+        self.anchor = key
+        self._others = self._run = 0
+        return True
 
     def may_be_quick(self) -> bool:
         """Whether nothing but the clock is asked at the end of a step."""
-        return self.marker == "optimizer" and not (self.fences or self._stop_after or self.table.held)
-
-    # -- what the cycles of several optimizers tell
-
-    def begins(self) -> bool:
-        """Whether no step has ended yet."""
-        return not self.index and not self._clock.row[_COUNT]
-
-    def reopen(self) -> None:
-        """The steps that were held are the beginning of the one in the making."""
-        row = self.table.reopen()
-        if row is not None:
-            self.last -= row[_DURATION]
-            self.index = 0
-            merge(row, self._clock.row[:-1])
-            row[: _LONGEST + 1] = EMPTY[: _LONGEST + 1]
-            self._clock.row = [*row, self._clock.row[OTHER]]
-
-    def were_steps(self, ends: list[float]) -> None:
-        """What ended there were steps, whose phases are in the row in the making."""
-        row = self._clock.row
-        begins = [self.last, *ends[:-1]]
-        row[_LONGEST] = max(row[_LONGEST], *(end - begin for begin, end in zip(begins, ends)))
-        row[_DURATION] += ends[-1] - self.last
-        row[_COUNT] += len(ends)
-        self.last = ends[-1]
-        self.index += len(ends)
+        return self.marker == "optimizer" and not (self.fences or self._stop_after)
 
     # -- how a step ends
 
@@ -336,98 +306,3 @@ def _engine(frame: FrameType | None) -> str | None:
         rank = next((at for at in range(rank) if module.startswith(_ENGINES[at][0])), rank)
         frame = frame.f_back
     return _ENGINES[rank][1] if rank < len(_ENGINES) else None
-
-
-# Which optimizer's steps end the steps of the training, where there are several. The anchor is the one that closes a
-# cycle: of those that alternate the one that came last (a GAN's generator, the second of Muon and AdamW), of those
-# that step more and less often the rarer one (a critic trained five times for each step of its generator), unless it
-# is so rare that the others make the rhythm. A loop shows that only when it has gone round: until then its first
-# steps are held, and made one where they were parts of a cycle.
-
-RARE = 16
-"""Steps of another optimizer after which the anchor has lost the rhythm, and the longest cycle there is."""
-FIRST, HELD = 8, 10.0
-"""Steps that are held, and seconds: a run that is killed is to have them."""
-_IDLE = 256
-"""Optimizers without a step that are remembered."""
-
-
-class Cycles:
-    """Chooses the anchor of `Steps`."""
-
-    def __init__(self, steps: Steps) -> None:
-        self._steps = steps
-        self.idle: dict[int, Any] = {}
-        """Weak references to the optimizers that were made and have made no step."""
-        self._others: list[tuple[int, float]] = []
-        """Steps of others since the anchor's last, each with its end."""
-        self._latest: dict[int, int] = {}
-        """How many steps there were when others than the anchor made theirs."""
-        self._run = 0
-        """Steps of the anchor without one of another between."""
-        self._until = 0.0
-        """Until when first steps are held."""
-
-    def made(self, optimizer: Any) -> None:
-        """An optimizer is there, which may take part."""
-        if len(self.idle) < _IDLE:
-            self.idle[id(optimizer)] = weakref.ref(optimizer)
-
-    def closes(self, key: int, now: float) -> bool:
-        """Whether the step of an optimizer that ended right now is the end of a step of the training."""
-        steps = self._steps
-        if key == steps.anchor:
-            if self._others:
-                self._others = []
-                self._run = 0
-            self._run += 1
-        elif key not in steps.known and (steps.table.held or not steps.anchor):
-            self._join(key)
-        elif not self._takes_over(key, now):
-            return False
-        if steps.table.held and (steps.index >= FIRST or now > self._until):
-            steps.table.held = False
-        return True
-
-    def _join(self, key: int) -> None:
-        """An optimizer takes part from the first cycle on: it closes it, unless another one comes after it."""
-        steps = self._steps
-        if steps.anchor:
-            steps.reopen()
-        elif steps.begins() and any(reference() is not None for reference in self.idle.values()):
-            self._until = steps.last + HELD
-            steps.table.held = True
-        self._choose(key, 1)
-
-    def _takes_over(self, key: int, now: float) -> bool:
-        """Another one than the anchor has made a step: whether it is the anchor from now on."""
-        steps = self._steps
-        between = steps.index - self._latest.get(key, steps.index)
-        self._latest[key] = steps.index
-        if 1 < between <= RARE:  # the anchor is the one that steps more often
-            if steps.table.held:
-                steps.reopen()
-            self._choose(key, 1)
-            return True
-        before = [end for other, end in self._others if other == key]
-        repeated = bool(before) and self._others[-1][0] == key
-        if len(before) == RARE or (repeated and self._run > 1):  # one after the other, each for a while
-            steps.were_steps(before)
-            self._choose(key, 2)
-            return True
-        self._others.append((key, now))
-        self._know(key)
-        return False
-
-    def _choose(self, key: int, run: int) -> None:
-        steps = self._steps
-        self._know(key)
-        self._latest = {other: min(at, steps.index) for other, at in self._latest.items()}
-        self._latest[steps.anchor] = steps.index
-        self._others = []
-        self._run = run
-        steps.anchor = key
-
-    def _know(self, key: int) -> None:
-        self._steps.known.add(key)
-        self.idle.pop(key, None)

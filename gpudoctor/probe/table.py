@@ -54,8 +54,6 @@ class StepTable:
         self.rows = 0
         self.room = 1
         """Steps that the next row may cover."""
-        self.held = False
-        """Whether what was pushed stays until it is clear which steps these are."""
         self._per_row = 1
         self._values: list[float] = []
         self._open: list[float] = []
@@ -84,15 +82,6 @@ class StepTable:
             self._per_row = steps_in_row(self.rows)
         self.room = self._per_row
 
-    def reopen(self) -> list[float] | None:
-        """Take all rows out again that were held, as one; None where there are none."""
-        values, self._values = self._values, []
-        rows = [values[at : at + WIDTH] for at in range(0, len(values), WIDTH)]
-        self.rows -= len(rows)
-        for row in rows[1:]:
-            merge(rows[0], row)
-        return rows[0] if rows else None
-
     def patch(self, step: int, column: int, value: float) -> bool:
         """Set a value of a step that is over; whether its row was still here."""
         values = self._values
@@ -112,8 +101,6 @@ class StepTable:
         if everything and self._steps:
             self._values += self._open
             self._steps = 0
-        if self.held and not everything:
-            return []
         values = self._values
         size = len(values) // WIDTH * WIDTH
         while size and not everything and values[size - WIDTH + _T] > until:

@@ -109,11 +109,10 @@ for number, (x, y) in enumerate(batches):
 @pytest.mark.parametrize(
     ("body", "backwards"),
     [
-        ("train(critic); train(actor)", [2] * 30),
-        ("train(critic); train(actor); train(alpha)", [3] * 30),
-        ("train(critic, 5); train(actor)", [6] * 30),
-        # Which of them is the rarer shows in the second round only.
-        ("train(actor); train(critic, 5)", [7] + [6] * 28),
+        ("train(critic); train(actor)", [1] + [2] * 29),
+        ("train(critic); train(actor); train(alpha)", [1] + [3] * 29),
+        ("train(critic, 5); train(actor)", [1] * 5 + [2, 1, 1, 1, 1] * 29),
+        ("train(actor); train(critic, 5)", [1] + [6] * 29),
         ("train(critic)", [1] * 30),
         ("train(critic); number % 20 == 19 and train(alpha)", [1] * 20 + [2] + [1] * 9),
         ("train(critic); number > 10 and train(actor)", [1] * 12 + [2] * 18),
@@ -148,27 +147,6 @@ def test_a_loop_without_an_optimizer_steps_by_its_backward_passes(tmp_path):
     assert told.one("loop")["marker"] == "backward"
     assert sum(told.steps("backwards")) == 12
     assert len(told.steps("index")) == 11
-
-
-def test_a_loop_of_torch_func_steps_by_its_gradients(tmp_path):
-    told = run_script(
-        tmp_path,
-        """
-        from torch.func import functional_call, grad_and_value
-        model = net()
-        parameters = {name: value.detach() for name, value in model.named_parameters()}
-        x, y = data(32).tensors
-        gradients = grad_and_value(lambda p: F.cross_entropy(functional_call(model, p, (x,)), y))
-        for step in range(80):
-            found, loss = gradients(parameters)
-            parameters = {name: value - 0.1 * found[name] for name, value in parameters.items()}
-        """,
-    ).rank
-    assert told.one("loop")["marker"] == "gradients"
-    assert len(told.steps("index")) == 80 - 32
-    assert sum(told.steps("backwards")) == 80 - 32
-    assert min(told.steps("forward")) > 0
-    assert min(told.steps("backward")) > 0
 
 
 def test_gradients_beside_an_optimizer_are_no_steps(tmp_path):

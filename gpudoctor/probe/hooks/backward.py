@@ -51,10 +51,8 @@ def install(probe: Probe) -> None:
         phase = clock.phase
         return None if phase == BACKWARD or OWNS[phase] else clock.switch(BACKWARD)
 
-    def given(before: int, result: Any) -> None:
+    def given(before: int, _result: Any) -> None:
         clock.switch(before)
-        if result is not MISSING:
-            steps.gradients_ended()
 
     autograd = probe.torch.autograd
     guard.between(HOOK, autograd, "backward", begins, ended, Usual(BACKWARD, ready, after))

@@ -69,7 +69,6 @@ def _ends(probe: Probe) -> tuple[Any, Any]:
         if running:
             if all(known != key for known, _ in running):
                 running.append((key, -1))
-                steps.optimizer_inner(optimizer)
                 return None
             running.clear()  # its last step raised, so no hook saw its end
         if clock.phase == EVALUATION or evaluation.streak:
@@ -156,10 +155,9 @@ def _ends(probe: Probe) -> tuple[Any, Any]:
 def _making(probe: Probe, kind: Any) -> None:
     def make(args: Any, _kwargs: Any) -> Any:
         if (yield) is not MISSING:
-            optimizer = args[0]
-            probe.steps.optimizer_made(optimizer)
+            probe.steps.optimizers += 1
             if len(probe.models.made) < 256:
-                probe.models.made[id(optimizer)] = where(probe.places.user_frame(sys._getframe(CALLER)))
+                probe.models.made[id(args[0])] = where(probe.places.user_frame(sys._getframe(CALLER)))
 
     probe.guard.surround(HOOK, kind, "__init__", make)
 

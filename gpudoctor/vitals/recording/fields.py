@@ -153,11 +153,11 @@ _OF: Mapping[str, Mapping[str, Judge]] = {
         "argv": _NAMES,
     },
     "torch": {
-        **dict.fromkeys(("version", "cuda", "start_method", "tf32", "backend", "autocast"), text),
-        **dict.fromkeys(("threads", "interop_threads"), whole),
+        **dict.fromkeys(("version", "cuda", "tf32", "backend", "autocast"), text),
+        "threads": whole,
         "device_bytes": amount,
         "capability": every(amount),
-        **dict.fromkeys(("cudnn_benchmark", "deterministic", "find_unused", "unused"), flag),
+        **dict.fromkeys(("cudnn_benchmark", "find_unused", "unused"), flag),
     },
     "loop": {"marker": text, "engine": text},
     "model": {
@@ -169,10 +169,9 @@ _OF: Mapping[str, Mapping[str, Judge]] = {
         "training": flag,
     },
     "optimizer": {
-        **dict.fromkeys(("groups", "parameters", "missing_count"), whole),
+        **dict.fromkeys(("parameters", "missing_count"), whole),
         "twin": flag,
         "lr": reading,
-        "rates": every(nullable(reading)),
         "foreach": flag,
         "fused": flag,
         "missing": _NAMES,
@@ -268,19 +267,6 @@ _OF: Mapping[str, Mapping[str, Judge]] = {
         "grew": number,
         "growth": every(row(text, nullable(whole), nullable(number), _PATH, _LINE, least=3)),
         "shares": every(number),
-    },
-    "ddp": {
-        **dict.fromkeys(
-            (
-                "avg_forward_compute_time",
-                "avg_backward_compute_time",
-                "avg_backward_comm_time",
-                "avg_backward_compute_comm_overlap_time",
-                "iteration",
-            ),
-            amount,
-        ),
-        "bucket_sizes": text,
     },
     "compile": {"reason": text},
     "window": {"begin": step, "end": step, "on": flag},

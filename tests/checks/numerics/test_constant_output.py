@@ -37,25 +37,6 @@ def test_healthy_too_few_looks_or_steps(seen):
     assert look(*seen) == []
 
 
-def recorded(losses, closed):
-    seen = record("numeric", 3.0, kind="single-score", step=24, losses=losses, closed=closed,
-                  path="/job/train.py", line=7)  # fmt: skip
-    return make_recording(make_process(make_steps(400), records=[seen]))
-
-
-def test_sick_a_softmax_over_one_score_in_every_graph():
-    [finding] = examine(ConstantOutput, make_patient(recording=recorded(24, 24)))
-    assert finding.severity is Severity.ERROR and "no parameter gets a gradient" in finding.message
-    [finding] = examine(ConstantOutput, make_patient(recording=recorded(24, 0)))
-    assert (
-        finding.severity is Severity.WARNING and "the layers that compute the score get no gradient" in finding.message
-    )
-
-
-def test_healthy_too_few_graphs():
-    assert examine(ConstantOutput, make_patient(recording=recorded(7, 7))) == []
-
-
 def test_what_an_update_has_killed_is_an_effect_of_the_rate():
     [alive_at_first] = look(40, 1, 90)
     assert "from the first update on" in alive_at_first.message
