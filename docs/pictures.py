@@ -74,7 +74,6 @@ def draw(folder: Path, progress: Callable[[str], None]) -> set[str]:
         take.shot("report.svg", "report", "before")
         take.shot("compare.svg", "compare", "before", "after")
         take.page("report.html", "report", "before")
-        take.page("compare.html", "compare", "before", "after")
         take.dead_job("job.out", "train_shards.py")
         take.shot("autopsy.svg", "autopsy", "job.out", "train_shards.py")
         take.living_job("watch.svg", "live.svg", script)

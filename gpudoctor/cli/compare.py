@@ -15,14 +15,13 @@ if TYPE_CHECKING:
     from gpudoctor.model.comparison import Comparison
     from gpudoctor.model.signs.recording import Recording
 
-FORMATS = ("text", "json", "markdown", "html")
+FORMATS = ("text", "json", "markdown")
 BEYOND = 1
 UNKNOWN = 3
 
 EPILOG = template("""\
 examples:
   gpudoctor compare before/ after/
-  gpudoctor compare before/ after/ --format html --output both.html    charts over each other
   gpudoctor compare baseline/ run/ --max-regression 5%         in CI: exit code 1 if it got slower
 The time compared is that of a step, or of a sample where the batches differ in size.
 exit codes: 0; 1 slower by more than --max-regression, and not by chance; 2 wrong usage; 3 a recording cannot be
@@ -90,10 +89,6 @@ def _render(result: "Comparison", arguments: argparse.Namespace) -> str:
         from gpudoctor.report.markdown import render_comparison as render_comment
 
         return render_comment(result)
-    if arguments.format == "html":
-        from gpudoctor.report.html.page import render_comparison as render_page
-
-        return render_page(result)
     from gpudoctor.ui.console.run_text import render_comparison
 
     width, colour = look(arguments)

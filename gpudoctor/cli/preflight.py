@@ -58,7 +58,6 @@ def configure(parser: argparse.ArgumentParser) -> None:
     who.add_argument("--python", metavar="PATH", help="interpreter or environment folder that the job will use")
     report = parser.add_argument_group("beside the report")
     report.add_argument("--baseline", metavar="FILE", help="compare with this JSON report of an earlier preflight")
-    report.add_argument("--textfile", metavar="FILE", help="write metrics for the textfile collector of Prometheus")
     report.add_argument("--exclude-to", metavar="FILE", help="write the nodes to leave out, with commas; empty if none")
     add_report_flags(parser)
     parser.set_defaults(mode="standard")
@@ -114,10 +113,6 @@ def _report(preflight: "Preflight", arguments: argparse.Namespace) -> int:
     bad = nodes_to_leave_out(report.findings)
     if arguments.exclude_to:
         write_file(Path(arguments.exclude_to), ",".join(bad), "--exclude-to")
-    if arguments.textfile:
-        from gpudoctor.report.textfile import render_textfile
-
-        write_file(Path(arguments.textfile), render_textfile(report), "--textfile")
     return FOUND if code == 0 and bad and fail_on != "never" else code
 
 

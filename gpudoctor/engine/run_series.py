@@ -12,10 +12,8 @@ from gpudoctor.model.signs.recording import PHASES, Process, Recording
 
 POINTS = 240
 """Points of a series: one for every few pixels of a page."""
-_LANE_POINTS = 120
-"""Points of a rank that is drawn as one lane among others."""
-_RANKS = 16
-"""Ranks whose step times and phases are drawn."""
+_RANKS = 8
+"""Ranks whose step times are drawn."""
 _MACHINE = (
     ("cpu", "{core}"),
     ("tree_cpu", "{core}"),
@@ -23,18 +21,8 @@ _MACHINE = (
     ("tree_rss", "B"),
     ("disk_read", "B/s"),
     ("disk_write", "B/s"),
-    ("net_rx", "B/s"),
-    ("net_tx", "B/s"),
 )
-_GPU = (
-    ("util", "1"),
-    ("sm", "1"),
-    ("memory", "B"),
-    ("power", "W"),
-    ("temperature", "Cel"),
-    ("pcie_rx", "B/s"),
-    ("pcie_tx", "B/s"),
-)
+_GPU = (("util", "1"), ("sm", "1"), ("memory", "B"), ("power", "W"))
 _BARS = 40
 """Bars of the histogram."""
 _FEWEST = 8
@@ -61,9 +49,6 @@ def _of_ranks(recording: Recording, begun: float | None) -> Iterator[RunSeries]:
         yield RunSeries(name=name, unit="s", **axes, values=values)
         if place == 0:
             yield from _of_lead(process, bins, axes)
-        if len(trained) > 1:
-            lane = _bins(len(process.steps), _LANE_POINTS)
-            yield from _phases(process, lane, _axes(process, lane, offset), f".rank{process.rank}")
 
 
 def _offset(recording: Recording, process: Process, begun: float | None) -> float:
@@ -89,9 +74,8 @@ def _of_lead(
     process: Process, bins: Sequence[tuple[int, int]], axes: dict[str, tuple[float, ...]]
 ) -> Iterator[RunSeries]:
     table = process.steps
-    yield from _phases(process, bins, axes, "")
+    yield from _phases(process, bins, axes)
     for column, name, unit, pick in (
-        ("longest", "step_longest", "s", max),
         ("loss", "loss", "", _mean),
         ("grad_norm", "grad_norm", "", _mean),
         ("lr", "lr", "", _mean),
@@ -106,9 +90,9 @@ def _of_lead(
 
 
 def _phases(
-    process: Process, bins: Sequence[tuple[int, int]], axes: dict[str, tuple[float, ...]], ending: str
+    process: Process, bins: Sequence[tuple[int, int]], axes: dict[str, tuple[float, ...]]
 ) -> Iterator[RunSeries]:
-    """Shares of a step by phase; `ending` tells a rank's from those of the first rank."""
+    """Shares of a step by phase."""
     durations = process.steps.column("duration")
     shares: dict[str, tuple[float, ...]] = {}
     for name in PHASES:
@@ -117,8 +101,7 @@ def _phases(
             shares[name] = tuple(sum(values[a:b]) / max(sum(durations[a:b]), 1e-12) for a, b in bins)
     shares[OTHER] = tuple(max(0.0, 1.0 - sum(values)) for values in zip(*shares.values(), strict=True))
     for name, known in shares.items():
-        if not ending or name == OTHER or any(known):
-            yield RunSeries(name=f"phase.{name}{ending}", unit="1", **axes, values=known)
+        yield RunSeries(name=f"phase.{name}", unit="1", **axes, values=known)
 
 
 def _of_machine(recording: Recording) -> Iterator[RunSeries]:
@@ -138,10 +121,6 @@ def _bins(rows: int, most: int) -> list[tuple[int, int]]:
     count = min(most, rows)
     edges = [i * rows // count for i in range(count + 1)] if count else []
     return list(pairwise(edges))
-
-
-def _each(bins: Sequence[tuple[int, int]], value: Callable[[int, int], float]) -> tuple[float, ...]:
-    return tuple(value(a, b) for a, b in bins)
 
 
 def _known(

@@ -12,7 +12,6 @@ from gpudoctor.model import PatientKind
 from gpudoctor.model.signs.preflight import Quantity
 from gpudoctor.report import FORMATS, render
 from gpudoctor.report.preflight_words import figure_rows
-from gpudoctor.report.textfile import render_textfile
 from gpudoctor.testing import make_patient
 from gpudoctor.ui.console.text_report import render_text
 
@@ -60,12 +59,3 @@ def test_every_format_renders_it(name, found):
 def test_text_and_html_show_the_table():
     assert "bf16 matrix product" in render_text(report(SICK), width=100, colour=False)
     assert "bf16 matrix product" in render(report(SICK), "html")
-
-
-def test_metrics_can_be_parsed_and_hold_every_figure():
-    parser = pytest.importorskip("prometheus_client.parser")
-    families = {item.name: item for item in parser.text_string_to_metric_families(render_textfile(report(SICK)))}
-    assert len(families["gpudoctor_preflight_unit"].samples) == 6
-    assert len(families["gpudoctor_preflight_link"].samples) == 30
-    [named] = families["gpudoctor_finding"].samples
-    assert named.labels["code"] == "NODE006" and named.labels["subject"] == "node03"

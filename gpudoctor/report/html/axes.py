@@ -12,8 +12,6 @@ from gpudoctor.text import duration, number, percent, size
 _STEPS = (1.0, 2.0, 2.5, 5.0, 10.0)
 _BINARY = 1024.0
 _CLOCK = (0.1, 0.2, 0.5, 1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 14400, 21600, 43200, 86400)
-_DECADES = 4
-"""From so many powers of ten on, only they are named."""
 
 
 def ticks(low: float, high: float, count: int = 5, *, binary: bool = False) -> list[float]:
@@ -28,25 +26,13 @@ def ticks(low: float, high: float, count: int = 5, *, binary: bool = False) -> l
     return [number * step for number in range(first, max(last, first + 1) + 1)]
 
 
-def log_ticks(low: float, high: float) -> list[float]:
-    """1, 2, 5, 10, 20... around positive numbers; powers of ten alone where there are many."""
-    first, last = math.floor(math.log10(low)), math.ceil(math.log10(high))
-    if last - first > _DECADES:
-        stride = max(1, (last - first) // 6)
-        return [10.0**power for power in range(first, last + stride, stride)]
-    marks = [digit * 10.0**power for power in range(first, last + 1) for digit in (1, 2, 5)]
-    below = [mark for mark in marks if mark <= low * (1 + 1e-9)]
-    above = [mark for mark in marks if mark >= high * (1 - 1e-9)]
-    return [mark for mark in marks if below[-1] <= mark <= above[0]]
-
-
 def formatter(unit: str) -> Callable[[float], str]:
     """How values of a unit are written at an axis."""
     known: dict[str, Callable[[float], str]] = {"s": duration, "B": size, "1": percent}
     if unit == "B/s":
         return lambda value: f"{size(value)}/s"
-    if unit in ("W", "Cel"):
-        return lambda value: f"{number(round(value, 1))} {'°C' if unit == 'Cel' else unit}"
+    if unit == "W":
+        return lambda value: f"{number(round(value, 1))} W"
     return known.get(unit, lambda value: f"{value:.4g}")
 
 

@@ -1,15 +1,15 @@
-"""Charts as inline SVG: curves, stacked bands, lanes, a histogram. Every axis has its unit and its title."""
+"""Charts as inline SVG: curves, stacked bands, a histogram. Every axis has its unit and its title."""
 
 import html
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from itertools import pairwise
 from statistics import median
 
 from gpudoctor.lang import tr
 from gpudoctor.model.records import frozen
 from gpudoctor.model.run import RunSeries, StepTimes
-from gpudoctor.report.html.axes import RunAxis, formatter, log_ticks, ticks
+from gpudoctor.report.html.axes import RunAxis, formatter, ticks
 from gpudoctor.report.run_words import listed
 from gpudoctor.text import count, duration, percent
 
@@ -21,15 +21,10 @@ _LINE = 14
 """Units between labels that would overlap."""
 _HOVERS = 60
 """Columns of a chart that say their values."""
-_FAR = 3.0
-"""A gap this many times the usual distance of two points is dashed: nothing was recorded there."""
 _SPARSE, _DOTTED = 60, 2
 """Up to so many points, each has a dot, where there are no more curves than these."""
-_LOG = 4.0
-"""From this ratio of the highest to the lowest value on, a logarithmic axis shows more."""
 _USUAL = 0.98
 """Share of the steps that the axis of stacked times covers, at least."""
-_LANE, _LANE_GAP = 22, 5
 
 Figure = tuple[str, str, bool, str]
 """A title, its drawing, whether it is wide, and a note."""
@@ -52,22 +47,17 @@ class LineOptions:
     unit_title: str = ""
     """The title of the axis that goes up."""
     from_zero: bool = True
-    log: bool = False
-    """A logarithmic axis, where the values are worth one."""
     limit: tuple[float, str] | None = None
     """A horizontal line with its name: the limit of a card."""
     bad_step: int | None = None
     """The first step whose numbers were not finite."""
-    width: int = NARROW
 
 
 class _Drawing:
     """Parts of an SVG in the order of painting, and the way from data to its units."""
 
-    def __init__(
-        self, x: Point, y: Point, width: int, height: int = _HEIGHT, *, log: bool = False, right: int = _RIGHT
-    ) -> None:
-        self.x, self.y, self.width, self.height, self.log = x, y, width, height, log
+    def __init__(self, x: Point, y: Point, width: int, height: int = _HEIGHT, *, right: int = _RIGHT) -> None:
+        self.x, self.y, self.width, self.height = x, y, width, height
         self.left, self.right, self.top, self.bottom = _LEFT, width - right, _TOP, height - _BOTTOM
         self.parts: list[str] = []
         self.labels: list[tuple[float, str, str]] = []
@@ -78,8 +68,6 @@ class _Drawing:
 
     def y_of(self, value: float) -> float:
         low, high = self.y
-        if self.log:
-            low, high, value = math.log10(low), math.log10(high), math.log10(value)
         return self.bottom - (min(value, high) - low) / ((high - low) or 1.0) * (self.bottom - self.top)
 
     def path(self, style: str, line: str, words: str = "") -> None:
@@ -142,16 +130,15 @@ def line_chart(title: str, curves: Sequence[DrawnSeries], axis: RunAxis, options
     if not values:
         return ""
     unit = curves[0].series.unit
-    logarithmic = how.log and min(values) > 0 and max(values) >= _LOG * min(values)
     low, high = min(values), max([*values, *(how.limit[:1] if how.limit else ())])
     if how.from_zero:
         low, high = min(0.0, low), max(high, 0.0) or 1.0
     elif low == high:
         low, high = low - 0.5, high + 0.5
-    marks = log_ticks(min(values), max(values)) if logarithmic else ticks(low, high, 4, binary=unit in ("B", "B/s"))
-    made = _Drawing((axis.low, axis.high), (marks[0], marks[-1]), how.width, log=logarithmic)
+    marks = ticks(low, high, 4, binary=unit in ("B", "B/s"))
+    made = _Drawing((axis.low, axis.high), (marks[0], marks[-1]), NARROW)
     write = formatter(unit)
-    made.rows(marks, write, tr("{title} (logarithmic)", title=how.unit_title) if logarithmic else how.unit_title)
+    made.rows(marks, write, how.unit_title)
     made.ground(axis.marks(), axis.title)
     said: dict[float, list[str]] = {}
     for curve in curves:
@@ -182,49 +169,10 @@ def line_chart(title: str, curves: Sequence[DrawnSeries], axis: RunAxis, options
 
 
 def _curve(made: _Drawing, points: Sequence[Point], style: str, *, dots: bool) -> None:
-    """Lines between known points; where nothing was known for long, a dashed one; dots where there are few."""
-    gaps = [after[0] - before[0] for before, after in pairwise(points)]
-    far = _FAR * max(median(gaps), 1.0) if gaps else 0.0
-    lines = {"line": "", "line gap": ""}
-    for place, (x, y) in enumerate(points):
-        away = place > 0 and gaps[place - 1] > far
-        if away:
-            before = points[place - 1]
-            lines["line gap"] += f"M{before[0]:.1f},{before[1]:.1f}L{x:.1f},{y:.1f}"
-        lines["line"] += f"{'M' if away or place == 0 else 'L'}{x:.1f},{y:.1f}"
-    for kind, line in lines.items():
-        if line:
-            made.path(f"{kind} {style}", line)
+    """Lines between known points; dots where there are few."""
+    if points:
+        made.path(f"line {style}", "M" + "L".join(f"{x:.1f},{y:.1f}" for x, y in points))
     made.parts += [f'<circle class="dot {style}" cx="{x:.1f}" cy="{y:.1f}" r="2"/>' for x, y in points if dots]
-
-
-def _bands(
-    bands: Sequence[DrawnSeries], axis: RunAxis, x_of: Callable[[float], float], y_of: Callable[[float], float],
-) -> Iterator[tuple[DrawnSeries, str, list[float]]]:  # fmt: skip
-    """Bands with their outlines and their tops, one column a point, the uppermost first.
-
-    Each is painted from the ground up behind those below it, so that no seam shows between them.
-    """
-    found: list[tuple[DrawnSeries, str, list[float]]] = []
-    tops: list[float] = []
-    for band in bands:
-        places = [place for place in axis.places(band.series) if math.isfinite(place)]
-        values = [
-            _finite(value)
-            for place, value in zip(axis.places(band.series), band.series.values, strict=True)
-            if math.isfinite(place)
-        ]
-        if not places:
-            continue
-        tops = [below + value for below, value in zip(tops or [0.0] * len(values), values, strict=True)]
-        begin = max(axis.low, 2 * places[0] - places[min(1, len(places) - 1)])
-        path, last = f"M{x_of(begin):.1f},{y_of(0):.1f}", ""
-        for place, top in zip(places, tops, strict=True):
-            y = f"V{y_of(top):.1f}"
-            path += f"{'' if y == last else y}H{x_of(place):.1f}"
-            last = y
-        found.append((band, f"{path}V{y_of(0):.1f}Z", tops))
-    yield from reversed(found)
 
 
 def stack_chart(title: str, bands: Sequence[DrawnSeries], axis: RunAxis) -> str:
@@ -238,7 +186,7 @@ def stack_chart(title: str, bands: Sequence[DrawnSeries], axis: RunAxis) -> str:
     made = _Drawing((axis.low, axis.high), (0.0, marks[-1]), WIDE, _TALL)
     made.rows(marks, duration, tr("time per step"))
     made.ground(axis.marks(), axis.title)
-    for band, outline, tops in _bands(bands, axis, made.x_of, made.y_of):
+    for band, outline, tops in reversed(_outlines(made, bands, places)):
         values = list(map(_finite, band.series.values))
         share = math.fsum(values) / (math.fsum(totals) or 1.0)
         made.path(
@@ -246,14 +194,11 @@ def stack_chart(title: str, bands: Sequence[DrawnSeries], axis: RunAxis) -> str:
         )
         middle = median(made.y_of(top - value / 2) for top, value in zip(tops, values, strict=True))
         made.labels.append((middle, band.label, band.style))
-    beyond = [(place, total) for place, total in zip(places, totals, strict=True) if total > made.y[1]]
-    for place, total in beyond[:40]:  # steps longer than the axis; the longest says how long
-        made.path("over", f"M{made.x_of(place) - 3:.1f},{_TOP}h6l-3,-6z", duration(total))
-    if beyond:
-        place, total = max(beyond, key=lambda item: item[1])
+    longest, place = max(zip(totals, places, strict=True))
+    if longest > made.y[1]:
         x = max(made.x_of(place), made.left + 90)  # beside the title of the axis
         end = x > made.right - 120
-        said = tr("up to {longest}", longest=duration(total))
+        said = tr("up to {longest}", longest=duration(longest))
         made.text(f"axis {'end' if end else ''}", x - 7 if end else x + 7, _TOP - 3, said)
     shown = []
     for at, place in enumerate(places):
@@ -264,57 +209,37 @@ def stack_chart(title: str, bands: Sequence[DrawnSeries], axis: RunAxis) -> str:
     return made.svg(title)
 
 
-def lane_chart(title: str, lanes: Sequence[tuple[str, Sequence[DrawnSeries]]], axis: RunAxis) -> str:
-    """A lane a rank or GPU: shares from 0 to 1 stacked in it, or one share alone; "" without any."""
-    if not lanes:
-        return ""
-    height = _TOP + _BOTTOM + len(lanes) * (_LANE + _LANE_GAP)
-    made = _Drawing((axis.low, axis.high), (0.0, 1.0), WIDE, height)
-    made.ground(axis.marks(), axis.title)
-    for number, (label, bands) in enumerate(lanes):
-        ground = _TOP + number * (_LANE + _LANE_GAP) + _LANE
-        place = f'x="{made.left}" y="{ground - _LANE}" width="{made.right - made.left}" height="{_LANE}"'
-        made.parts.append(f'<rect class="lane" {place}/>')
-        made.text("axis end", made.left - 6, ground - _LANE / 2 + 4, label)
-        drawn = _bands(bands, axis, made.x_of, lambda level: ground - _LANE * min(1.0, level))  # noqa: B023  # drawn now
-        for band, outline, _ in drawn:
-            known = [value for value in band.series.values if math.isfinite(value)]
-            mean = math.fsum(known) / len(known) if known else math.nan
-            said = tr("{lane}, {label}: {share} on average", lane=label, label=band.label, share=percent(mean))
-            made.path(f"band {band.style}", outline, said)
-            if len(bands) == 1:
-                made.text("axis", made.right + 8, ground - _LANE / 2 + 4, percent(mean))
-    return made.svg(title)
+def _outlines(
+    made: _Drawing, bands: Sequence[DrawnSeries], places: Sequence[float]
+) -> list[tuple[DrawnSeries, str, list[float]]]:
+    """Bands with their outlines and their tops, one column a point, the lowest first.
+
+    Each is painted from the ground up behind those below it, so that no seam shows between them.
+    """
+    found: list[tuple[DrawnSeries, str, list[float]]] = []
+    tops = [0.0] * len(places)
+    begin = max(made.x[0], 2 * places[0] - places[min(1, len(places) - 1)])
+    for band in bands:
+        tops = [below + _finite(value) for below, value in zip(tops, band.series.values, strict=True)]
+        columns = zip(places, tops, strict=True)
+        path = "".join(f"V{made.y_of(top):.1f}H{made.x_of(place):.1f}" for place, top in columns)
+        found.append((band, f"M{made.x_of(begin):.1f},{made.y_of(0):.1f}{path}V{made.y_of(0):.1f}Z", tops))
+    return found
 
 
-def histogram(title: str, found: Sequence[tuple[str, StepTimes, str]], marks: Sequence[tuple[float, str]] = ()) -> str:
-    """Label, times and style of each run; bars of one, outlines of two. `marks` are times with their names."""
-    if not found:
-        return ""
-    low = min(times.edges[0] for _, times, _ in found)
-    high = max(times.edges[-1] for _, times, _ in found)
-    alone = len(found) == 1
-    # bars of two runs have other widths: heights compare as densities
-    heights = [
-        [each if alone else each / (sum(times.counts) + times.beyond) / (times.edges[1] - times.edges[0])
-         for each in times.counts]
-        for _, times, _ in found
-    ]  # fmt: skip
-    most = float(max(map(max, heights)))
-    rows = ticks(0.0, most, 4) if alone else [0.0, most]
-    made = _Drawing((low, high), (0.0, rows[-1]), NARROW, right=24 if alone else _RIGHT)
-    made.rows(rows, lambda value: f"{value:,.0f}" * alone, tr("steps") if alone else tr("share of the steps"))
+def histogram(title: str, times: StepTimes, marks: Sequence[tuple[float, str]]) -> str:
+    """Bars of the step times. `marks` are times with their names."""
+    low, high = times.edges[0], times.edges[-1]
+    rows = ticks(0.0, float(max(times.counts)), 4)
+    made = _Drawing((low, high), (0.0, rows[-1]), NARROW, right=24)
+    made.rows(rows, lambda value: f"{value:,.0f}", tr("steps"))
     made.ground([(side, duration(side)) for side in ticks(low, high, 5) if low <= side <= high], tr("time per step"))
-    for (label, times, style), each in zip(found, heights, strict=True):
-        bars = zip(each, times.edges[1:], strict=True)
-        path = "".join(f"V{made.y_of(height):.1f}H{made.x_of(edge):.1f}" for height, edge in bars)
-        made.path(f"bars {style}", f"M{made.x_of(times.edges[0]):.1f},{made.bottom}{path}V{made.bottom}Z")
-        if not alone:
-            made.labels.append((made.y_of(max(each)), label, style))
-            continue
-        for (a, b), n in zip(pairwise(times.edges), times.counts, strict=True):
-            said = tr("{low} to {high}: {steps}", low=duration(a), high=duration(b), steps=count(n, "step"))
-            made.column(made.x_of(a), made.x_of(b) - made.x_of(a), said)
+    bars = zip(times.counts, times.edges[1:], strict=True)
+    path = "".join(f"V{made.y_of(number):.1f}H{made.x_of(edge):.1f}" for number, edge in bars)
+    made.path("bars c0", f"M{made.x_of(low):.1f},{made.bottom}{path}V{made.bottom}Z")
+    for (a, b), n in zip(pairwise(times.edges), times.counts, strict=True):
+        said = tr("{low} to {high}: {steps}", low=duration(a), high=duration(b), steps=count(n, "step"))
+        made.column(made.x_of(a), made.x_of(b) - made.x_of(a), said)
     for place, (value, name) in enumerate(marks):
         if low <= value <= high:
             x = made.x_of(value)

@@ -1,4 +1,4 @@
-"""The pages: a Jinja template each, which escapes every text; what they show comes from the modules below.
+"""The page: Jinja templates, which escape every text; what they show comes from the modules below.
 
 Every text is put on one line and into the reader's language on its way into a page. Code is escaped as it is (`|e`).
 """
@@ -9,14 +9,13 @@ import re
 from functools import cache
 from importlib.resources import files
 from types import ModuleType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from gpudoctor.lang import current_language, rendered, tr
+from gpudoctor.lang import current_language, rendered
 from gpudoctor.lang.wrapping import cells
 from gpudoctor.model import Report
-from gpudoctor.model.comparison import Comparison
-from gpudoctor.report import comparison, palette, preflight_words, run_words, units
-from gpudoctor.report.html import comparison_page, findings_part, run_part
+from gpudoctor.report import palette, preflight_words, run_words, units
+from gpudoctor.report.html import findings_part, run_part
 from gpudoctor.report.html.axes import run_axis
 from gpudoctor.report.templating import environment
 from gpudoctor.text import duration, percent, quantity, size
@@ -30,9 +29,7 @@ _TAGS = {"zh": "zh-Hans"}
 """The language as browsers know it, where our code is not enough to choose a font."""
 _SENTENCE = re.compile(r"(?<=[.!?]) (?=[A-Z])|(?<=[\u3002\uff01\uff1f])(?=.)")
 """Between two sentences."""
-_CALLED: tuple[ModuleType, ...] = (
-    comparison, preflight_words, run_words, units, comparison_page, findings_part, run_part,
-)  # fmt: skip
+_CALLED: tuple[ModuleType, ...] = (preflight_words, run_words, units, findings_part, run_part)
 """Modules whose public functions the templates call."""
 
 
@@ -49,25 +46,19 @@ POLICY = f"default-src 'none'; style-src 'unsafe-inline'; script-src 'sha256-{_H
 
 def render(report: Report) -> str:
     """The report as one HTML document."""
-    return _page(
-        "report.jinja",
-        title=report.subject.title,
-        report=report,
-        axis=run_axis(report.run) if report.run else None,
-        names={item.code: item.name for item in report.checks},
+    language, run = current_language(), report.run
+    return (
+        _environment()
+        .get_template("report.jinja")
+        .render(
+            policy=POLICY + ("; img-src data:" if run is not None and run.shown else ""),
+            language=_TAGS.get(language, language),
+            title=report.subject.title,
+            report=report,
+            axis=run_axis(run) if run else None,
+            names={item.code: item.name for item in report.checks},
+        )
     )
-
-
-def render_comparison(item: Comparison) -> str:
-    """Two runs as one HTML document."""
-    return _page("comparison.jinja", title=tr("before and after"), item=item)
-
-
-def _page(template: str, **given: Any) -> str:
-    language = current_language()
-    run = getattr(given.get("report"), "run", None)
-    policy = POLICY + ("; img-src data:" if run is not None and run.shown else "")
-    return _environment().get_template(template).render(policy=policy, language=_TAGS.get(language, language), **given)
 
 
 @cache

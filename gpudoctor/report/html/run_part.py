@@ -1,4 +1,4 @@
-"""What the page shows of a run: its steps, charts, memory, numbers, and where it is from."""
+"""What the page shows of a run: its steps, charts, numbers, and where it is from."""
 
 import base64
 import math
@@ -10,25 +10,16 @@ from gpudoctor.lang import tr, word
 from gpudoctor.model import Report
 from gpudoctor.model.run import LineShare, RunSeries, RunSummary
 from gpudoctor.report.excerpts import excerpt_of
-from gpudoctor.report.html.axes import RunAxis, formatter
-from gpudoctor.report.html.charts import (
-    DrawnSeries,
-    Figure,
-    LineOptions,
-    histogram,
-    lane_chart,
-    line_chart,
-    stack_chart,
-)
+from gpudoctor.report.html.axes import RunAxis
+from gpudoctor.report.html.charts import DrawnSeries, Figure, LineOptions, histogram, line_chart, stack_chart
 from gpudoctor.report.palette import CURVES, PHASES
-from gpudoctor.report.run_words import listed
 from gpudoctor.text import count, duration, size
 
 _LEAST = 0.01
 """A phase with a smaller share on average has no band; it counts as `other`."""
 _CURVES = 8
 _FLAT = 0.02
-"""A quantity that moves by less than this share of itself is a number, not a chart."""
+"""A quantity that moves by less than this share of itself has no chart: its number is below."""
 _NEAR = 5.0
 """A limit up to so many times the highest value is drawn in its chart."""
 
@@ -93,24 +84,21 @@ def phase(name: str) -> str:
     return word(name.replace("_", " "))
 
 
-def run_figures(run: RunSummary, axis: RunAxis | None) -> tuple[list[Figure], list[str]]:
-    """Drawings, and what is too flat for one in words."""
+def run_figures(run: RunSummary, axis: RunAxis | None) -> list[Figure]:
+    """Drawings of what moves over the run."""
     if axis is None:
-        return [], []
+        return []
     named = {series.name: series for series in run.series}
-    drawn, flat = [_lanes(run, named, axis)], []
+    drawn: list[Figure] = []
     if run.step_times is not None and run.step_seconds is not None:
         marks = [(run.step_seconds.median, tr("median {time}", time=duration(run.step_seconds.median)))]
         marks += [(run.step_seconds.p90, tr("90 % below {time}", time=duration(run.step_seconds.p90)))]
         beyond = tr("{steps} took longer", steps=count(run.step_times.beyond, "step")) if run.step_times.beyond else ""
         head = tr("Step times")
-        drawn.append((head, histogram(head, [("", run.step_times, "c0")], marks), False, beyond))
+        drawn.append((head, histogram(head, run.step_times, marks), False, beyond))
     for title, wanted, options in _wanted(run, named):
         found = [(label, named[name]) for name, label in wanted if name in named]
-        moving = [(label, series) for label, series in found if not _is_flat(series)]
-        if not moving:
-            if found:
-                flat.append(_flat_words(title, found))
+        if all(_is_flat(series) for _, series in found):
             continue
         curves = [
             DrawnSeries(label=label, series=series, style=f"c{place % len(CURVES)}")
@@ -118,19 +106,15 @@ def run_figures(run: RunSummary, axis: RunAxis | None) -> tuple[list[Figure], li
         ]
         more = tr("and {more} more", more=len(found) - _CURVES) if len(found) > _CURVES else ""
         drawn.append((title, line_chart(title, curves, axis, options), False, more))
-    return [item for item in drawn if any(item[1])], flat
+    return drawn
 
 
 def _wanted(run: RunSummary, named: dict[str, RunSeries]) -> Iterator[tuple[str, list[tuple[str, str]], LineOptions]]:
     """Title, series with their labels, and how to draw them."""
     bad = run.bad_step
-    yield (
-        tr("Loss"),
-        [("loss", tr("loss"))],
-        LineOptions(unit_title=tr("loss"), from_zero=False, log=True, bad_step=bad),
-    )
+    yield (tr("Loss"), [("loss", tr("loss"))], LineOptions(unit_title=tr("loss"), from_zero=False, bad_step=bad))
     norm, rate = tr("norm"), tr("learning rate")
-    yield tr("Gradient norm"), [("grad_norm", norm)], LineOptions(unit_title=norm, log=True, bad_step=bad)
+    yield tr("Gradient norm"), [("grad_norm", norm)], LineOptions(unit_title=norm, bad_step=bad)
     yield tr("Learning rate"), [("lr", rate)], LineOptions(unit_title=rate)
     ranks = [
         (name, tr("rank {rank}", rank=name.rpartition("rank")[2]))
@@ -149,8 +133,6 @@ def _wanted(run: RunSummary, named: dict[str, RunSeries]) -> Iterator[tuple[str,
         ("util", tr("GPU utilisation"), tr("share of time with a kernel")),
         ("sm", tr("SM activity"), tr("share of SMs busy")),
         ("memory", tr("GPU memory, by the driver"), amount), ("power", tr("GPU power"), tr("watts")),
-        ("temperature", tr("GPU temperature"), tr("degrees Celsius")),
-        ("pcie_rx", tr("PCIe, towards the GPU"), speed), ("pcie_tx", tr("PCIe, from the GPU"), speed),
     ):  # fmt: skip
         wanted = [(f"gpu{card}_{key}", f"GPU {card}") for card in cards]
         total = next((gpu.memory_total for gpu in run.gpus if gpu.memory_total), None) if key == "memory" else None
@@ -161,9 +143,7 @@ def _wanted(run: RunSummary, named: dict[str, RunSeries]) -> Iterator[tuple[str,
     memory = [("memory", machine), ("tree_rss", command), ("rss", tr("rank {rank}", rank=0))]
     level = _limit(named, memory, run.memory.machine_limit)
     yield tr("Host memory"), memory, LineOptions(unit_title=amount, limit=level)
-    rates = LineOptions(unit_title=speed)
-    yield tr("Disk"), [("disk_read", tr("read")), ("disk_write", tr("written"))], rates
-    yield tr("Network"), [("net_rx", tr("received")), ("net_tx", tr("sent"))], rates
+    yield tr("Disk"), [("disk_read", tr("read")), ("disk_write", tr("written"))], LineOptions(unit_title=speed)
 
 
 def _limit(
@@ -183,70 +163,6 @@ def _most(series: RunSeries) -> float:
 def _is_flat(series: RunSeries) -> bool:
     known = [value for value in series.values if math.isfinite(value)]
     return not known or max(known) - min(known) <= _FLAT * max(abs(max(known)), abs(min(known)))
-
-
-def _flat_words(title: str, found: Sequence[tuple[str, RunSeries]]) -> str:
-    """`GPU memory, by torch: allocated 1 GiB, reserved 3 GiB`."""
-    told = [("" if label.lower() in title.lower() else f"{label} ", series) for label, series in found]
-    values = [f"{label}{formatter(series.unit)(_most(series))}" for label, series in told]
-    return tr("{title}: {parts}", title=title, parts=listed(dict.fromkeys(values)))
-
-
-def _lanes(run: RunSummary, named: dict[str, RunSeries], axis: RunAxis) -> Figure:
-    """A lane a rank and a lane a GPU, one below the other: who waits while who works."""
-    numbers = sorted(
-        {int(name.rpartition("rank")[2]) for name in named if name.startswith("phase.") and ".rank" in name}
-    )
-    lanes: list[tuple[str, list[DrawnSeries]]] = []
-    for rank in numbers:
-        ending = f".rank{rank}"
-        found = {name: named[f"phase.{name}{ending}"] for name in PHASES if f"phase.{name}{ending}" in named}
-        lanes.append((tr("rank {rank}", rank=rank), _worth(found, run)))
-    for card in sorted({int(name[3 : name.index("_")]) for name in named if name.startswith("gpu")}):
-        series = named.get(f"gpu{card}_sm") or named.get(f"gpu{card}_util")
-        if series is not None:
-            what = tr("SMs busy") if f"gpu{card}_sm" in named else tr("utilisation")
-            lanes.append((f"GPU {card}", [DrawnSeries(label=what, series=series, style="c0")]))
-    title, said = tr("Ranks side by side"), tr("phases of each rank, as above")
-    if len(lanes) > len(numbers):
-        title, busy = tr("GPUs side by side"), tr("GPU lanes: the share that is busy")
-        if numbers:
-            title = tr("Ranks and GPUs side by side")
-        said = listed([said, busy], "; ") if numbers else busy
-    return title, lane_chart(title, lanes, axis), True, said
-
-
-def memory_budgets(run: RunSummary) -> Iterator[tuple[str, float, list[tuple[str, float, str]]]]:
-    """What fills each card, on the CPU the host: label, limit, amounts with their styles; the last is what is free."""
-    memory = run.memory
-    for index, gpu in enumerate(run.gpus):
-        limit = gpu.memory_total or memory.device
-        if limit and gpu.memory is not None:
-            held = [(tr("allocated by torch"), float(memory.allocated or 0), "c0")] if len(run.gpus) == 1 else []
-            if held and memory.reserved:
-                held.append((tr("cached by torch"), max(0.0, memory.reserved - held[0][1]), "c5"))
-            known = sum(amount for _, amount, _ in held)
-            rest = max(0.0, gpu.memory - known)
-            left = tr("the rest: context, libraries, other processes") if known else tr("used")
-            held.append((left, rest, "c3"))
-            yield (f"GPU {index}, {gpu.name}", float(limit), [*held, (tr("free"), max(0.0, limit - known - rest), "")])
-    if not run.gpus and memory.device and memory.allocated:
-        reserved = max(float(memory.reserved or 0), float(memory.allocated))
-        parts = [
-            (tr("allocated by torch"), float(memory.allocated), "c0"),
-            (tr("cached by torch"), reserved - memory.allocated, "c5"),
-        ]
-        yield (
-            tr("GPU of the fullest rank"),
-            float(memory.device),
-            [*parts, (tr("free"), max(0.0, memory.device - reserved), "")],
-        )
-    if memory.machine_limit and memory.tree_rss:
-        command = min(float(memory.tree_rss), float(memory.machine_limit))
-        others = max(0.0, float(memory.machine or 0) - command)
-        parts = [(tr("all processes of the command"), command, "c0"), (tr("others"), others, "c7")]
-        free = max(0.0, memory.machine_limit - command - others)
-        yield tr("host"), float(memory.machine_limit), [*parts, (tr("free"), free, "")]
 
 
 def picture(pixels: bytes, width: int) -> str:
