@@ -25,7 +25,6 @@ examples:
   gpudoctor watch 48213                      the live view; a torchrun agent leads to its ranks
   gpudoctor watch 48213 --once               sample for some seconds, then report
   gpudoctor watch 48213 --duration 60 --format json --fail-on warning
-  gpudoctor watch 48213 --plain              a line a tick, for a log
 gpudoctor only reads the process: it never stops, signals or changes it.
 exit codes: 0 nothing at or above --fail-on, 1 findings, 2 wrong usage, 3 it cannot be watched.""")
 INTERVAL, WINDOW = 1.0, 120.0
@@ -41,7 +40,6 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--find", action="store_true", help="list the training processes of this machine")
     view = parser.add_argument_group("without the live view")
     view.add_argument("--once", action="store_true", help="sample for 8 s, print one report and exit")
-    view.add_argument("--plain", action="store_true", help="print a line of text per tick")
     view.add_argument("--json", action="store_true", help="print a JSON report per tick, each on one line")
     view.add_argument("--duration", type=seconds, metavar="S", help="sample for S seconds, report and exit")
     looks = parser.add_argument_group("looks")
@@ -70,11 +68,9 @@ def run(arguments: argparse.Namespace) -> int:
             return 0
         _show_jobs(jobs, arguments)
         return 0
-    if arguments.plain and arguments.json:
-        raise UsageError("--plain and --json exclude each other")
-    silent = bool(arguments.once or arguments.plain or arguments.json or arguments.duration)
+    silent = bool(arguments.once or arguments.json or arguments.duration)
     if not silent and not (sys.stdin.isatty() and sys.stdout.isatty()):
-        raise UsageError("the live view needs a terminal; without one use --once, --plain or --json")
+        raise UsageError("the live view needs a terminal; without one use --once or --json")
     if not arguments.targets:
         found = _only_job(arguments)
         if found is None:
@@ -88,7 +84,7 @@ def run(arguments: argparse.Namespace) -> int:
         from gpudoctor.cli.watch_stream import observe, stream
 
         session, _ = open_session(arguments, stack)
-        return (stream if arguments.plain or arguments.json else observe)(session, arguments)
+        return (stream if arguments.json else observe)(session, arguments)
 
 
 def open_session(arguments: argparse.Namespace, stack: ExitStack) -> "tuple[WatchSession, Registry]":

@@ -2,8 +2,6 @@
 
 import argparse
 import io
-import os
-import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -11,7 +9,6 @@ from typing import TYPE_CHECKING
 
 from gpudoctor.cli.output import tell, write_file
 from gpudoctor.cli.reporting import rendered
-from gpudoctor.errors import UsageError
 
 if TYPE_CHECKING:
     from gpudoctor.engine.registry import Registry
@@ -46,18 +43,8 @@ class LazySession:
 def show(open_session: Opened, arguments: argparse.Namespace) -> int:
     """Run the application until the user quits; the last verdict stays on the terminal."""
     from gpudoctor.engine.exit_codes import exit_code
-    from gpudoctor.ui.watch.app import LEAST_HEIGHT, LEAST_WIDTH, WatchApp
+    from gpudoctor.ui.watch.app import WatchApp
 
-    columns, lines = os.get_terminal_size(sys.stdout.fileno())
-    if columns < LEAST_WIDTH // 2 or lines < LEAST_HEIGHT // 2:
-        raise UsageError(
-            "the terminal has {columns} x {lines} characters and the live view needs {least_width} x "
-            "{least_height}; make it larger, or use --plain",
-            columns=columns,
-            lines=lines,
-            least_width=LEAST_WIDTH,
-            least_height=LEAST_HEIGHT,
-        )
     lazy = LazySession(open_session)
     app = WatchApp(lazy, _actions(lazy, arguments), interval=arguments.interval)
     app.run()

@@ -6,7 +6,7 @@ import time
 from typing import TYPE_CHECKING
 
 from gpudoctor.cli.reporting import deliver
-from gpudoctor.lang import rendered, tr
+from gpudoctor.lang import tr
 from gpudoctor.text import duration
 
 if TYPE_CHECKING:
@@ -43,25 +43,20 @@ def observe(session: "WatchSession", arguments: argparse.Namespace) -> int:
 
 
 def stream(session: "WatchSession", arguments: argparse.Namespace) -> int:
-    """A line a tick until the end of the job, of the duration, or Ctrl-C."""
+    """A JSON report a tick until the end of the job, of the duration, or Ctrl-C."""
     from gpudoctor.engine.exit_codes import exit_code
     from gpudoctor.report.json import render_line
-    from gpudoctor.report.printable import one_line, printable
     from gpudoctor.report.sharing import shareable
     from gpudoctor.ui.encoding import write_text
-    from gpudoctor.ui.watch_text import plain_line
 
     limit = arguments.duration or (ONCE_SECONDS if arguments.once else float("inf"))
     end = time.monotonic() + limit
-    before = ""
     while True:
         last = time.monotonic() >= end
-        tick = session.tick(judge=bool(arguments.json), last=last)
+        tick = session.tick(judge=True, last=last)
         report = shareable(tick.report) if arguments.share else tick.report
-        text = render_line(report) if arguments.json else plain_line(tick, before) + "\n"
-        before = one_line(printable(rendered(tick.report.summary.verdict)))
+        write_text(render_line(report), sys.stdout, rendered=True)
         code = exit_code(tick.report, arguments.fail_on, arguments.strict)
-        write_text(text, sys.stdout, rendered=bool(arguments.json))
         if last or tick.window.ended:
             return code
         try:

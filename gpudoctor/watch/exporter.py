@@ -37,9 +37,6 @@ class Exporter:
                 ("memory_bytes", "Bytes used"),
                 ("power_watts", "Watts drawn"),
                 ("temperature_celsius", "Degrees Celsius"),
-                ("sm_clock_mhz", "MHz of the SMs"),
-                ("pcie_receive_bytes_per_second", "Bytes a second towards the GPU"),
-                ("pcie_transmit_bytes_per_second", "Bytes a second from the GPU"),
             )
         }
         self._finding = gauge("finding", "1 for each finding", "code", "name", "severity", "subject")
@@ -63,7 +60,7 @@ class Exporter:
             self._workers.labels(name).set(len(rank.workers))
             self._alive.labels(name).set(rank.alive)
         for gpu in window.gpus:
-            series = (gpu.busy, gpu.sm, gpu.memory, gpu.power, gpu.temperature, gpu.clock, gpu.pcie_rx, gpu.pcie_tx)
+            series = (gpu.busy, gpu.sm, gpu.memory, gpu.power, gpu.temperature)
             for metric, one in zip(self._gpu.values(), series, strict=True):
                 metric.labels(str(gpu.index)).set(one.last)
         self._finding.clear()

@@ -35,7 +35,6 @@ LOOP = READY + (
         (["watch", "0"], 2, "below 1"),
         (["watch", "train.py"], 2, "not a whole number"),
         (["watch", "4194303", "--once"], 3, "there is no process 4194303"),
-        (["watch", "1", "--plain", "--json"], 2, "exclude each other"),
         (["watch", "1"], 2, "needs a terminal"),
         (["watch", "1", "--once", "--interval", "0"], 2, "not a positive number"),
         (["watch", "1", "--once", "--output", "/nowhere/x"], 2, "does not exist"),

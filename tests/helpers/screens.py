@@ -128,5 +128,5 @@ def eight_ranks() -> Tick:
         )
         for i in range(8)
     ]  # fmt: skip
-    gpus = [make_gpu_window(i, busy=0.3 if i != 5 else 0.04, users=(GpuUser(pid=5000 + i, memory=GIB, name="python", ours=True),)) for i in range(8)]  # fmt: skip
+    gpus = [make_gpu_window(i, busy=0.3 if i != 5 else 0.04, users=(GpuUser(pid=5000 + i, memory=GIB),)) for i in range(8)]  # fmt: skip
     return make_tick(make_window(ranks, gpus))

@@ -87,7 +87,6 @@ def make_rank(
         python="/env/bin/python",
         state="S",
         cpu=1.0,
-        threads=12,
         rss=3 * GIB,
         tree_rss=series([3.0 * GIB] * 60),
         samples=sum(counts.values()),
@@ -100,7 +99,6 @@ def make_rank(
             Frame(name="main", path="/job/train.py", line=20),
         ),
         trail=_trail(counts, seconds),
-        open_files=64,
     )
     return replace(made, **changes)  # type: ignore[arg-type]
 
@@ -132,11 +130,7 @@ def make_gpu_window(index: int = 0, busy: float = 0.95, **changes: object) -> Gp
         memory=series([40.0 * GIB] * 60),
         power=series([150.0 + 500.0 * busy] * 60),
         temperature=series([55.0] * 60),
-        clock=series([1755.0] * 60),
-        clock_max=1980.0,
-        pcie_rx=series([2.0e9] * 60),
-        pcie_tx=series([1.0e8] * 60),
-        users=(GpuUser(pid=4711 + index, memory=39 * GIB, name="python", ours=True),),
+        users=(GpuUser(pid=4711 + index, memory=39 * GIB),),
     )
     return replace(made, **changes)  # type: ignore[arg-type]
 
@@ -152,8 +146,6 @@ def make_host_window(**changes: object) -> HostWindow:
         memory=series([50.0 * GIB] * 60),
         disk_read=series([1.0e6] * 60),
         disk_write=series([1.0e5] * 60),
-        net_rx=series([1.0e4] * 60),
-        net_tx=series([1.0e4] * 60),
     )
     return replace(made, **changes)  # type: ignore[arg-type]
 

@@ -3,11 +3,9 @@
 import io
 import shutil
 import subprocess
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from windows import make_rank, make_tick, make_window
 
 from gpudoctor.cli import main
 from gpudoctor.mend.file_text import read_file
@@ -16,7 +14,6 @@ from gpudoctor.report.markdown import code, escape
 from gpudoctor.report.printable import printable
 from gpudoctor.ui.console.canvas import Canvas
 from gpudoctor.ui.encoding import write_text
-from gpudoctor.ui.watch_text import plain_line
 
 EVIL = "a\x1b]0;x\x07b\rc\x9b31m\u202ed\x7f\u2066"
 SAFE = "a\\x1b]0;x\\x07b\\x0dc\\x9b31m\\u202ed\\x7f\\u2066"
@@ -38,18 +35,6 @@ def test_every_way_escapes():
     canvas.columns([(EVIL, EVIL)])
     for text in (canvas.text(), escape(EVIL), code(EVIL)):
         assert printable(text) == text
-
-
-def test_a_line_of_a_replayed_watch_is_one_line_of_plain_text():
-    rank = make_rank(looks={"forward": 30})
-    rank = replace(rank, places=tuple(replace(place, phase=EVIL + "\n") for place in rank.places))
-    tick = make_tick(make_window([rank]))
-    tick = replace(tick, report=replace(tick.report, summary=replace(tick.report.summary, verdict=EVIL + "\nx")))
-    line = plain_line(tick)
-    assert printable(line) == line
-    assert len(line.splitlines()) == 2
-    ended = plain_line(replace(tick, window=replace(tick.window, ended=EVIL)))
-    assert printable(ended) == ended
 
 
 def test_what_is_said_of_a_wrong_name_is_escaped(capsys):

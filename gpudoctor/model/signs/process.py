@@ -1,7 +1,7 @@
 """A live process as checks see it: what a sliding window of looks at it has shown, immutable.
 
-Filled by `gpudoctor.vitals.process` once a tick, or read back from a file of `watch --record`. What could not
-be seen is absent (None, NaN, an empty tuple) and `gaps` says why and what would mend it.
+Filled by `gpudoctor.vitals.process` once a tick. What could not be seen is absent (None, NaN, an empty tuple) and
+`gaps` says why and what would mend it.
 """
 
 from collections import Counter
@@ -118,13 +118,7 @@ class LiveSteps:
     """Median seconds a step."""
     phases: Mapping[str, float]
     """Share of step time by phase, `other` included."""
-    reads: float = NAN
-    """Blocking reads of device tensors a step."""
     loss: float = NAN
-    peak: float = NAN
-    """Bytes of the device in use, the most of a step."""
-    reserved: float = NAN
-    """Bytes that torch's allocator holds."""
 
 
 @frozen
@@ -144,7 +138,6 @@ class Rank:
     alive: bool = True
     cpu: float = NAN
     """Busy cores, its threads together."""
-    threads: int = 0
     rss: int = 0
     tree_rss: Series = field(default_factory=Series)
     """Resident bytes of it and its workers together, over the whole watch, thinned out."""
@@ -154,7 +147,6 @@ class Rank:
     """Indices of the GPUs that it holds memory on, or that its environment leaves it."""
     read_rate: float = NAN
     """Bytes a second that it and its workers read from disk."""
-    open_files: int | None = None
     samples: int = 0
     """Good stack samples in the window."""
     lost: int = 0
@@ -178,10 +170,6 @@ class Rank:
     workers: tuple[Worker, ...] = ()
     lost_workers: tuple[LostWorker, ...] = ()
     steps: LiveSteps | None = None
-    step_seconds: Series = field(default_factory=Series)
-    """Mean seconds a step at each look, over the whole watch, thinned out; empty without `steps`."""
-    losses: Series = field(default_factory=Series)
-    """The loss at each look, the same way; empty where none is recorded."""
     blind: str = ""
     """Why no stack can be read; "" when one can."""
 
@@ -203,10 +191,6 @@ class GpuUser:
     pid: int
     memory: int | None
     """Bytes; None where the driver does not tell."""
-    name: str
-    """"" for a pid that cannot be looked up here."""
-    ours: bool
-    """Whether it belongs to the watched job."""
 
 
 @frozen
@@ -224,12 +208,6 @@ class GpuWindow:
     memory: Series = field(default_factory=Series)
     power: Series = field(default_factory=Series)
     temperature: Series = field(default_factory=Series)
-    clock: Series = field(default_factory=Series)
-    """MHz of the SMs."""
-    clock_max: float | None = None
-    pcie_rx: Series = field(default_factory=Series)
-    """Bytes a second towards the GPU."""
-    pcie_tx: Series = field(default_factory=Series)
     reasons: Mapping[int, float] = field(default_factory=dict)
     """Clocks event reason (one bit) to the share of the window's ticks in which it was set."""
     users: tuple[GpuUser, ...] = ()
@@ -271,8 +249,6 @@ class HostWindow:
     """Bytes used, over the whole watch, thinned out."""
     disk_read: Series = field(default_factory=Series)
     disk_write: Series = field(default_factory=Series)
-    net_rx: Series = field(default_factory=Series)
-    net_tx: Series = field(default_factory=Series)
 
 
 @frozen

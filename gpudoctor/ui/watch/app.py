@@ -1,6 +1,5 @@
 """The live view: takes ticks from a source in a thread of its own and shows them."""
 
-import os
 import time
 from collections.abc import Callable, Mapping
 from typing import Protocol
@@ -25,9 +24,9 @@ from gpudoctor.model.records import frozen, replace
 from gpudoctor.model.watch import Tick
 from gpudoctor.report.palette import PHASES
 from gpudoctor.report.strings import for_reader
-from gpudoctor.ui.watch.loop_panels import Findings, Phases, PlacesTable, Ranks, fix_of
+from gpudoctor.ui.watch.loop_panels import Findings, Phases, PlacesTable, Ranks
 from gpudoctor.ui.watch.marks import View, phase_name, shown_gpus, tint
-from gpudoctor.ui.watch.panels import Gpus, Header, HostPanel, Panel, StepsPanel, VerdictLine
+from gpudoctor.ui.watch.panels import Gpus, Header, HostPanel, Panel, VerdictLine
 
 # Screens that lie over the view: the keys, and a manual page.
 
@@ -80,7 +79,6 @@ _KEYS = (
     ("p, space", template("pause or resume sampling")),
     ("r", template("select the next rank, or all ranks")),
     ("enter", template("manual page of the selected finding (arrow keys select)")),
-    ("c", template("copy the fix of the selected finding, or the command that shows it")),
     ("s", template("save the current report")),
     ("?", template("these keys")),
     ("mouse", template("click a finding or a key; the wheel scrolls")),
@@ -118,11 +116,11 @@ class WatchApp(App[None]):
     .row { height: 1fr; }
     Panel { padding: 0 2 0 0; }
     #header, #verdict { padding: 0; }
-    #gpus, #phases, #places, #ranks, #host, #steps {
+    #gpus, #phases, #places, #ranks, #host {
         border-top: solid $foreground 25%; border-title-color: $foreground; border-title-style: bold;
         height: 1fr; width: 1fr;
     }
-    #gpus { width: 3fr; } #steps { width: 2fr; } #side { width: 3fr; height: 1fr; }
+    #side { width: 1fr; height: 1fr; }
     .many-gpus #gpus { width: 3fr; } .many-gpus #side { width: 2fr; }
     #findings {
         border: none; border-top: solid $foreground 25%; border-title-color: $foreground;
@@ -140,7 +138,6 @@ class WatchApp(App[None]):
         Binding("q,ctrl+c", "quit", "quit", priority=True),
         Binding("p,space", "pause", "pause"),
         Binding("r", "rank", "rank"),
-        Binding("c", "copy", "copy"),
         Binding("s", "save", "save"),
         Binding("question_mark", "keys", "keys"),
     ]
@@ -179,7 +176,6 @@ class WatchApp(App[None]):
         yield Phases(id="phases")
         with Horizontal(classes="row", id="middle"):
             yield Gpus(id="gpus")
-            yield StepsPanel(id="steps")
             with Vertical(id="side"):
                 yield Ranks(id="ranks")
                 yield HostPanel(id="host")
@@ -204,13 +200,9 @@ class WatchApp(App[None]):
         """Look at once; what loads meanwhile does so behind the first frame."""
         self.query_one("#gpus").border_title = word("gpu")
         self.query_one("#phases").border_title = tr("where the loop is")
-        for name in ("#gpus", "#steps", "#ranks", "#places"):  # until a tick has something for them
+        for name in ("#gpus", "#ranks", "#places"):  # until a tick has something for them
             self.query_one(name).add_class("empty")
         self.query_one("#findings").focus()
-        # rxvt, Konsole and others say so that their background is light
-        if os.environ.get("COLORFGBG", "").rpartition(";")[2] in ("7", "15"):
-            self.view = replace(self.view, light=True)
-            self.theme = "textual-light"
         self.look()
 
     @work(thread=True, exclusive=True, exit_on_error=False)
@@ -264,30 +256,28 @@ class WatchApp(App[None]):
         small = event.size.width < LEAST_WIDTH or event.size.height < LEAST_HEIGHT
         for screen in self.screen_stack[:1]:
             screen.set_class(small, "too-small")
-        self._arrange(event.size.width, event.size.height)
+        self._arrange(event.size.height)
 
     def show(self) -> None:
         """Draw the tick in the view."""
         if self.tick is None or not self.screen_stack:  # a last tick may come while the application ends
             return
         base = self.screen_stack[0]
-        self._arrange(*self.size)
+        self._arrange(self.size.height)
         for panel in base.query(Panel):
             panel.show(self.tick, self.view)
         for findings in base.query(Findings):  # none while the application ends
             findings.show(self.tick, self.view)
 
-    def _arrange(self, width: int, height: int) -> None:
+    def _arrange(self, height: int) -> None:
         """Give each panel the lines that it has something for; one without anything takes none."""
         if self.tick is None or not self.screen_stack or not self.screen_stack[0].query(Findings):
             return
         base, tick, view = self.screen_stack[0], self.tick, self.view
         wanted = {str(panel.id): panel.wanted(tick, view) for panel in base.query(Panel)}
         base.set_class(len(shown_gpus(tick.window, view)) > 1, "many-gpus")
-        if width < _STEPS_FROM and (wanted["gpus"] or width < LEAST_WIDTH):
-            wanted["steps"] = 0
         lines = heights(wanted, base.query_one(Findings).wanted(tick), height)
-        for name in ("gpus", "steps", "ranks"):
+        for name in ("gpus", "ranks"):
             base.query_one(f"#{name}").set_class(wanted[name] == 0, "empty")
         # The host is the first to go where ranks and workers need its lines.
         base.query_one("#host").set_class(bool(wanted["ranks"]) and lines["middle"] < _BOTH, "empty")
@@ -333,13 +323,6 @@ class WatchApp(App[None]):
             )
             self.show()
 
-    def action_copy(self) -> None:
-        """The fix of the chosen finding, or the command that shows it, to the clipboard (OSC 52)."""
-        chosen = self._chosen
-        what, words = fix_of(chosen) if chosen else (word("command"), f"gpudoctor watch {self._pids()}")
-        self.copy_to_clipboard(words)
-        self.notify(Text(words).plain, title=tr("copied the {what}", what=what), timeout=5, markup=False)
-
     def _say(self, words: str) -> None:
         """What a key has done; the newest takes the place of the one before."""
         self.clear_notifications()
@@ -359,9 +342,6 @@ class WatchApp(App[None]):
     def _chosen(self) -> Ranked | None:
         return self.screen_stack[0].query_one(Findings).chosen
 
-    def _pids(self) -> str:
-        return " ".join(str(rank.pid) for rank in self.tick.window.ranks) if self.tick else "--find"
-
     def _do(self, act: Callable[[], None]) -> None:
         """An action outside the screen: what fails there is a sentence."""
         try:
@@ -370,8 +350,6 @@ class WatchApp(App[None]):
             self.notify(rendered(str(error)) or type(error).__name__, title=word("failed"), severity="error")
 
 
-_STEPS_FROM = 100
-"""Columns from which the steps stand beside the GPUs; below, the header has the newest of them."""
 _BOTH = 9
 """Lines of the middle row from which ranks and host share a column."""
 _BAND = 5
@@ -386,7 +364,7 @@ def heights(wanted: Mapping[str, int], findings: int, height: int) -> dict[str, 
     `wanted` are lines by panel. What is left over makes the band of phases taller, then the lists longer.
     """
     side = (wanted["ranks"] + 1 if wanted["ranks"] else 0) + wanted["host"] + 1
-    middle = max(wanted["gpus"] + 1 if wanted["gpus"] else 0, wanted["steps"] + 1, min(side, _BOTH + 3))
+    middle = max(wanted["gpus"] + 1 if wanted["gpus"] else 0, min(side, _BOTH + 3))
     want = {
         "phases": wanted["phases"] + 1,
         "findings": findings + 1,
@@ -417,7 +395,6 @@ _KEY_LINE = (
     ("keys", "? keys"),
     ("pause", "p pause"),
     ("rank", "r rank"),
-    ("copy", template("c copy fix")),
     ("manual", template("enter explain")),
     ("save", "s save"),
 )

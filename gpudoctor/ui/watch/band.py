@@ -12,7 +12,6 @@ from rich.text import Span, Text
 from gpudoctor.model.signs.process import Rank
 from gpudoctor.report.palette import order, phase_colour
 from gpudoctor.text import duration
-from gpudoctor.ui.watch.marks import View, tint
 
 _SPANS = (15.0, 30.0, 60.0, 120.0, 300.0, 600.0, 1800.0, 3600.0)
 """Seconds that the band may cover: the first that holds what has been seen."""
@@ -22,14 +21,14 @@ _NEAR = 3.0
 """Samples this many times their usual distance apart have a gap between them."""
 
 
-def phase_band(ranks: Sequence[Rank], light: bool, now: float, width: int, height: int) -> list[Text]:
+def phase_band(ranks: Sequence[Rank], now: float, width: int, height: int) -> list[Text]:
     """`height` lines of `width` columns, the last one the axis; empty without a sample or without room."""
     first = min((rank.trail[0][0] for rank in ranks if rank.trail), default=None)
     if first is None or width < 8 or height < 2:
         return []
     span = next((span for span in _SPANS if span >= now - first), _SPANS[-1])
     columns = [_stack(part, 2 * (height - 1)) for part in _parts(ranks, now - span, span / width, width)]
-    return [*(_cells(columns, row, light) for row in reversed(range(height - 1))), _axis(span, width)]
+    return [*(_cells(columns, row) for row in reversed(range(height - 1))), _axis(span, width)]
 
 
 def _parts(ranks: Sequence[Rank], begin: float, each: float, width: int) -> list[Counter[str]]:
@@ -64,12 +63,12 @@ def _stack(counts: Counter[str], levels: int) -> list[str]:
     return found
 
 
-def _cells(columns: Sequence[list[str]], row: int, light: bool) -> Text:
+def _cells(columns: Sequence[list[str]], row: int) -> Text:
     """A line of half blocks: two levels a character. Neighbours that look the same are one piece of text."""
     marks, pieces, at = "", [], 0
     for levels, same in groupby(stack[2 * row : 2 * row + 2] for stack in columns):
         end = at + sum(1 for _ in same)
-        mark, style = _cell(*levels, light) if levels else (" ", None)
+        mark, style = _cell(*levels) if levels else (" ", None)
         marks += mark * (end - at)
         if style is not None:
             pieces.append(Span(at, end, style))
@@ -78,9 +77,9 @@ def _cells(columns: Sequence[list[str]], row: int, light: bool) -> Text:
 
 
 @cache
-def _cell(below: str, above: str, light: bool) -> tuple[str, Style]:
+def _cell(below: str, above: str) -> tuple[str, Style]:
     """The character of two phases on top of each other, and its colours."""
-    lower, upper = (tint(phase_colour(phase), View(light=light)) for phase in (below, above))
+    lower, upper = phase_colour(below).dark, phase_colour(above).dark
     return ("█", Style(color=lower)) if lower == upper else ("▀", Style(color=upper, bgcolor=lower))
 
 

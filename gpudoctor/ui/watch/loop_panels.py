@@ -12,15 +12,15 @@ from gpudoctor.analysis.live.rank_positions import standing_for
 from gpudoctor.lang import rendered, template, term, tr, word
 from gpudoctor.lang.wrapping import cells, padded
 from gpudoctor.model import Ranked, Severity
-from gpudoctor.model.signs.process import Place, Rank, Worker
+from gpudoctor.model.signs.process import Place, Rank
 from gpudoctor.model.watch import Tick
 from gpudoctor.report.palette import phase_colour
 from gpudoctor.report.run_words import phase_shares
-from gpudoctor.report.units import confidence_text, fix_title, is_code, remedy_gain
+from gpudoctor.report.units import confidence_text, fix_title, remedy_gain
 from gpudoctor.text import duration
 from gpudoctor.ui.console.canvas import clipped
 from gpudoctor.ui.watch.band import phase_band
-from gpudoctor.ui.watch.marks import View, counted, gib, percent, phase_name, plain, shown_places, shown_ranks, tint
+from gpudoctor.ui.watch.marks import View, counted, percent, phase_name, plain, shown_places, shown_ranks, tint
 from gpudoctor.ui.watch.panels import Panel, absence, coloured, lines_text, severity_style
 
 # Where the loop's time goes: a bar a phase, and the phases over time.
@@ -54,7 +54,7 @@ class Phases(Panel):
         band = []
         if legend < width:
             window = tick.window
-            band = phase_band(shown_ranks(window, view), view.light, window.t, width - legend - 2, height)
+            band = phase_band(shown_ranks(window, view), window.t, width - legend - 2, height)
         lines = []
         for row in range(height if band else min(height, len(bars))):
             left = bars[row] if row < len(bars) else Text()
@@ -176,7 +176,7 @@ _STILL = 10.0
 
 
 class Ranks(Panel):
-    """A line a rank; of one rank, its workers."""
+    """A line a rank; of one rank, what its workers do."""
 
     def wanted(self, tick: Tick, view: View) -> int:
         """A line a rank or worker; 0 for a single process without workers: the phases' title has it."""
@@ -188,7 +188,7 @@ class Ranks(Panel):
         plain_one = not rank.workers and not rank.lost_workers and rank.alive and rank.state in "RS"
         if plain_one and not several and standing_for(rank) < _STILL:
             return 0
-        return 2 + len(rank.workers)
+        return 2
 
     def draw(self, tick: Tick, view: View, width: int, height: int) -> Text:
         """Ranks where there are several and none is chosen."""
@@ -196,9 +196,7 @@ class Ranks(Panel):
         if len(ranks) > 1:
             return lines_text([_rank_line(rank, width, view) for rank in odd_first(ranks)], height)
         rank = ranks[0]
-        lines: list[Text] = [_rank_line(rank, width, view), Text(_summary(rank, width))]
-        lines += [_worker_line(worker, width, view) for worker in sorted(rank.workers, key=_trouble)]
-        return lines_text(lines, height)
+        return lines_text([_rank_line(rank, width, view), Text(_summary(rank, width))], height)
 
     def heading(self, tick: Tick, view: View) -> str:
         """`8 ranks`, or the chosen one."""
@@ -215,10 +213,6 @@ def odd_first(ranks: Sequence[Rank]) -> list[Rank]:
     newest = {rank.pid: rank.trail[-1][1] if rank.trail else "" for rank in ranks}
     usual = Counter(newest.values()).most_common(1)[0][0]
     return sorted(ranks, key=lambda rank: rank.alive and newest[rank.pid] == usual)
-
-
-def _trouble(worker: Worker) -> tuple[bool, float]:
-    return worker.state != "D", -(worker.cpu if worker.cpu == worker.cpu else 0.0)
 
 
 def _rank_line(rank: Rank, width: int, view: View) -> Text:
@@ -260,21 +254,6 @@ def _summary(rank: Rank, width: int) -> str:
     return clipped(tr("{workers} workers: {states}{lost}", workers=len(rank.workers), states=states, lost=lost), width)
 
 
-def _worker_line(worker: Worker, width: int, view: View) -> Text:
-    state = _state(worker.state, worker.wait_channel)
-    line = clipped(
-        tr(
-            "  {pid:<8} cpu {cpu:>4}  {gib:>5}G  {state}",
-            pid=worker.pid,
-            cpu=percent(worker.cpu),
-            gib=gib(worker.rss),
-            state=state,
-        ),
-        width,
-    )
-    return Text(line, severity_style(Severity.WARNING, view) if worker.state in "DZ" else "")
-
-
 def _state(state: str, channel: str) -> str:
     return word(_STATES.get(state, state)) + (tr(" in {channel}", channel=channel) if channel else "")
 
@@ -296,7 +275,7 @@ class Findings(OptionList):
         chosen = self.code
         self._tick, self._view = tick, view
         found = tick.report.findings
-        hint = tr(" · enter: manual page · c: copy the fix") if found else ""
+        hint = tr(" · enter: manual page") if found else ""
         self.border_title = tr("findings ({found}){hint}", found=len(found), hint=hint)
         texts = [finding_text(item, max(20, self.content_size.width - 2), view) for item in found]
         if texts == self._shown and self.option_count:
@@ -353,17 +332,3 @@ def finding_text(item: Ranked, width: int, view: View) -> Text:
         title = clipped(tr("  fix: {plain}", plain=plain(fix_title(best))), width - cells(worth) - 2)
         text.append(f"\n{title}  {worth}".rstrip())
     return text
-
-
-def fix_of(item: Ranked) -> tuple[str, str]:
-    """What the key `c` copies of a finding, and what it is: the fix, or else a command."""
-    from gpudoctor.report.units import evidence_command
-
-    if item.remedies:
-        best = item.remedies[0]
-        steps = [step.strip().removeprefix("$ ") for step in best.steps if is_code(step)]
-        return (word("fix"), best.title if is_code(best.title) or not steps else steps[0])
-    shown = next(filter(None, map(evidence_command, item.finding.evidence)), None)
-    if shown:
-        return tr("command that shows it"), shown
-    return word("command"), f"gpudoctor explain {item.finding.code}"

@@ -20,14 +20,14 @@ def bar(share: float, width: int) -> str:
     return "█" * filled + "░" * (width - filled)
 
 
-def spark(values: Sequence[float], width: int, top: float, low: float = 0.0) -> str:
-    """Values as a small graph between `low` and `top`, the newest at the right; unknown ones are spaces.
+def spark(values: Sequence[float], width: int, top: float) -> str:
+    """Values as a small graph up to `top`, the newest at the right; unknown ones are spaces.
 
     More values than columns: each column is the mean of its part.
     """
     marks = []
     for value in _resampled(values, width):
-        share = (value - low) / (top - low) if top > low else 0.0
+        share = value / top if top > 0 else 0.0
         level = 0 if value != value else int(min(1.0, max(0.0, share)) * (len(SPARKS) - 1) + 0.5)
         marks.append(" " if value != value else SPARKS[level])
     return "".join(marks).rjust(max(0, width))
@@ -95,17 +95,13 @@ class View:
     paused: bool = False
     error: str = ""
     """What failed in the last tick; "" when nothing did."""
-    light: bool = False
-    """Whether the background is light."""
     plain: bool = False
     """Whether the terminal shows no colour."""
 
 
 def tint(colour: Colour, view: View) -> str | None:
-    """The colour for the view's background; None without colours."""
-    if view.plain:
-        return None
-    return colour.light if view.light else colour.dark
+    """The colour on a dark screen; None without colours."""
+    return None if view.plain else colour.dark
 
 
 def shown_ranks(window: ProcessWindow, view: View) -> Sequence[Rank]:

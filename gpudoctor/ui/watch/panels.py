@@ -8,10 +8,10 @@ from rich.text import Text
 from textual.events import Resize
 from textual.widgets import Static
 
-from gpudoctor.lang import say, template, tr, word
+from gpudoctor.lang import tr, word
 from gpudoctor.lang.wrapping import cells, padded, wrap
 from gpudoctor.model import Severity
-from gpudoctor.model.signs.process import GpuWindow, Rank, Series
+from gpudoctor.model.signs.process import GpuWindow, Series
 from gpudoctor.model.watch import Tick
 from gpudoctor.report.palette import CURVES, SEVERITIES
 from gpudoctor.report.run_words import rate_text
@@ -168,14 +168,14 @@ _GAUGE = 10
 
 
 class HostPanel(Panel):
-    """CPUs, memory, disk, network; and the job's own share of them."""
+    """CPUs, memory, disk; and the job's own share of them."""
 
     NAME = "host"
 
     def wanted(self, tick: Tick, view: View) -> int:
-        """Five lines, or those that fit."""
+        """Three lines, or those that fit."""
         del tick, view
-        return 5
+        return 3
 
     def draw(self, tick: Tick, view: View, width: int, height: int) -> Text:
         """A line each."""
@@ -216,11 +216,7 @@ class HostPanel(Panel):
                 written=rate(host.disk_write.last),
                 job_reads=rate(read),
             ),
-            tr("net    in {received}, out {sent}", received=rate(host.net_rx.last), sent=rate(host.net_tx.last)),
         ]
-        files = [rank.open_files for rank in ranks if rank.open_files is not None]
-        if files:
-            lines.append(tr("files  {files:,} open", files=max(files)))
         listed: list[str | Text] = [*gaps, *lines]
         shown = [line if isinstance(line, Text) else Text(line) for line in listed[:height]]
         for line in shown:
@@ -232,79 +228,24 @@ def _host_row(label: str, marks: str, colour: str | None, words: str) -> Text:
     return Text.assemble(padded(word(label), 6) + " ", coloured(marks, colour), f" {words}")
 
 
-# Steps and loss, where `gpudoctor run` records the job.
+_LABEL = 6
 
 
-class StepsPanel(Panel):
-    """Step rate, step time, loss and peak memory over the watch; hidden without exact steps."""
-
-    NAME = "steps"
-
-    def wanted(self, tick: Tick, view: View) -> int:
-        """A line a quantity that is known."""
-        return len(_step_rows(shown_ranks(tick.window, view)))
-
-    def draw(self, tick: Tick, view: View, width: int, height: int) -> Text:
-        """Label, history, number."""
-        lines: list[Text] = []
-        for place, (label, values, words) in enumerate(_step_rows(shown_ranks(tick.window, view))):
-            known = [value for value in values if value == value]
-            low = min(known, default=0.0) if label == "loss" else 0.0
-            lines.append(
-                history_row(label, values, words, max(known, default=0.0), width, tint(CURVES[place % 3], view), low)
-            )
-        return lines_text(lines, height)
-
-
-def _step_rows(ranks: Sequence[Rank]) -> list[tuple[str, Sequence[float], str]]:
-    """Label, history and newest value in words."""
-    found: list[tuple[str, Sequence[float], str]] = []
-    lead = max(
-        (rank for rank in ranks if rank.steps), key=lambda rank: rank.steps.seconds if rank.steps else 0, default=None
-    )
-    if lead is None or lead.steps is None:
-        return found
-    rates = [1 / value if value > 0 else float("nan") for value in lead.step_seconds.values]
-    if lead.steps.seconds > 0:
-        found.append(("rate", rates, tr("{rate} steps/s", rate=rate_text(1 / lead.steps.seconds))))
-    found.append(("time", lead.step_seconds.values, tr("{seconds} a step", seconds=duration(lead.steps.seconds))))
-    loss = next((rank for rank in ranks if rank.losses.values), None)
-    if loss is not None:
-        found.append(("loss", loss.losses.values, f"{loss.losses.last:.4g}"))
-    if lead.steps.peak == lead.steps.peak:
-        found.append(("peak", (), tr("{gib}G by torch", gib=gib(lead.steps.peak))))
-    return found
-
-
-def history_row(
-    label: str, values: Sequence[float], words: str, top: float, width: int, colour: str | None, low: float = 0.0
-) -> Text:
-    """`rate   ▁▂▃▅▆▇▇ 24.3 steps/s`."""
+def history_row(label: str, values: Sequence[float], words: str, top: float, width: int, colour: str | None) -> Text:
+    """`power  ▁▂▃▅▆▇▇ 212W`."""
     room = max(0, min(60, width - _LABEL - cells(words) - 2))
-    marks = spark(values, room, top, low) if room >= 4 else ""
+    marks = spark(values, room, top) if room >= 4 else ""
     return Text.assemble(padded(word(label), _LABEL) + " ", coloured(marks, colour), f"{' ' if marks else ''}{words}")
 
 
 # The GPU panel: a line a GPU, or everything about one.
 
-_REASONS = {
-    0x1: "idle",
-    0x2: template("application clocks"),
-    0x4: template("power cap"),
-    0x8: template("HW slowdown"),
-    0x10: template("sync boost"),
-    0x20: template("SW thermal"),
-    0x40: template("HW thermal"),
-    0x80: template("power brake"),
-    0x100: "display",
-}
-_LABEL = 6
-_COLOURS = {"util": 0, "SM": 0, "memory": 3, "power": 4, "clock": 2, "heat": 1, "pcie": 5}
+_COLOURS = {"util": 0, "SM": 0, "memory": 3, "power": 4, "heat": 1}
 """Rows of a GPU and their colours among the palette's curves; a table shows them in this order."""
 
 
 class Gpus(Panel):
-    """Utilisation, SM activity, memory, power, clocks, heat and PCIe, of one GPU with their histories."""
+    """Utilisation, SM activity, memory, power and heat, of one GPU with their histories."""
 
     def wanted(self, tick: Tick, view: View) -> int:
         """A line a GPU, or the rows of one; 0 where none can be seen and nothing helps."""
@@ -312,15 +253,14 @@ class Gpus(Panel):
         if not gpus:
             gaps = [gap for gap in tick.window.gaps if gap.panel == "gpu"]
             return len(absence(tick, "gpu")) if any(gap.fix for gap in gaps) else 0
-        return (len(gpus) + 1 if len(gpus) > 1 else len(gpu_rows(gpus[0]))) + len(_users(tick, 80))
+        return len(gpus) + 1 if len(gpus) > 1 else len(gpu_rows(gpus[0]))
 
     def draw(self, tick: Tick, view: View, width: int, height: int) -> Text:
         """A line a GPU where there are several."""
         gpus = shown_gpus(tick.window, view)
         if not gpus:
             return Text("\n".join(absence(tick, "gpu") or [tr("waiting for the driver")]), overflow="fold")
-        lines = gpu_table(gpus, width, view) if len(gpus) > 1 else _gpu_lines(gpus[0], width, view)
-        return lines_text([*lines, *_users(tick, width)], height)
+        return lines_text(gpu_table(gpus, width, view) if len(gpus) > 1 else _gpu_lines(gpus[0], width, view), height)
 
     def heading(self, tick: Tick, view: View) -> str:
         """`8 gpus`, or the number of the only one."""
@@ -343,16 +283,13 @@ def absence(tick: Tick, panel: str, words: str = "{reason}") -> list[str]:
 
 def gpu_rows(gpu: GpuWindow) -> list[tuple[str, Series, str, float]]:
     """Label, history, newest value in words and top of the scale; what the card does not tell is left out."""
-    total, limit, clock = float(gpu.memory_total or 0), gpu.power_limit or 0.0, gpu.clock_max or 0.0
-    link = tr("{received} in {sent} out", received=rate(gpu.pcie_rx.last), sent=rate(gpu.pcie_tx.last))
+    total, limit = float(gpu.memory_total or 0), gpu.power_limit or 0.0
     every = [
         ("util", gpu.busy, percent(gpu.busy.last), 1.0),
         ("SM", gpu.sm, percent(gpu.sm.last), 1.0),
         ("memory", gpu.memory, gib(gpu.memory.last) + (f"/{gib(total)}G" if total else "G"), total),
         ("power", gpu.power, whole(gpu.power.last) + (f"/{limit:.0f}W" if limit else "W"), limit),
-        ("clock", gpu.clock, whole(gpu.clock.last, "MHz"), clock),
-        ("heat", gpu.temperature, f"{whole(gpu.temperature.last, ' °C')}  {_held(gpu)}", 100.0),
-        ("pcie", gpu.pcie_rx, link, 0.0),
+        ("heat", gpu.temperature, whole(gpu.temperature.last, " °C"), 100.0),
     ]
     return [(name, series, words, top or max(known)) for name, series, words, top in every if (known := series.known())]
 
@@ -392,36 +329,4 @@ def _gpu_lines(gpu: GpuWindow, width: int, view: View) -> list[Text]:
     return [
         history_row(label, series.values, words, top, width, tint(CURVES[_COLOURS[label]], view))
         for label, series, words, top in gpu_rows(gpu)
-    ]
-
-
-def _held(gpu: GpuWindow) -> str:
-    """Reasons that hold the clocks down, with their share of the window; idling is none."""
-    named = [
-        f"{word(_REASONS.get(bit, hex(bit)))} {share:.0%}"
-        for bit, share in sorted(gpu.reasons.items(), key=lambda item: -item[1])
-        if bit not in (0x1, 0x100) and share >= 0.05
-    ]
-    return ", ".join(named[:2]) or word("not throttled")
-
-
-def _users(tick: Tick, width: int) -> list[str]:
-    """Processes of others on the job's GPUs."""
-    strangers = [
-        (gpu.index, user) for gpu in tick.window.gpus for user in gpu.users if not user.ours and user.memory is not None
-    ]
-    used = {index for rank in tick.window.ranks for index in rank.gpus}
-    return [
-        clipped(
-            tr(
-                "other on {index}: {plain} {pid} {gib}G",
-                index=index,
-                plain=plain(user.name) or say("pid"),
-                pid=user.pid,
-                gib=gib(user.memory or 0),
-            ),
-            width,
-        )
-        for index, user in strangers
-        if index in used
     ]

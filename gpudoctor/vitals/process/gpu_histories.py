@@ -2,7 +2,6 @@
 
 import os
 from collections import deque
-from collections.abc import Collection
 from dataclasses import replace
 from typing import Any
 
@@ -24,8 +23,7 @@ SILENCE = 8.0
 START = 30.0
 """Seconds that it may take to start: waking 8 cards without persistence mode takes more than 20."""
 _LONGEST = 4 << 20
-_HISTORIES = {"busy": "util", "sm": "sm", "memory": "memory", "power": "power", "temperature": "temperature",
-              "clock": "clock", "pcie_rx": "pcie_rx", "pcie_tx": "pcie_tx"}  # fmt: skip
+_HISTORIES = {"busy": "util", "sm": "sm", "memory": "memory", "power": "power", "temperature": "temperature"}
 """Field of the window to the sample's name."""
 
 
@@ -52,7 +50,7 @@ class _Card:
         listed = sample.get("processes")
         self.processes = listed if isinstance(listed, list) else []
 
-    def window(self, ours: Collection[int], roots: Roots) -> GpuWindow:
+    def window(self) -> GpuWindow:
         """What it has shown."""
         counts: dict[int, int] = {}
         for mask in self.reasons:
@@ -65,9 +63,8 @@ class _Card:
             name=static.name if static else "GPU",
             memory_total=known(static.memory_total) if static else None,
             power_limit=known(static.power_limit) if static else None,
-            clock_max=known(static.clock_sm_max) if static else None,
             reasons={bit: count / len(self.reasons) for bit, count in counts.items()},
-            users=tuple(_user(process, ours, roots) for process in self.processes),
+            users=tuple(map(_user, self.processes)),
             lost=self.lost,
             **{name: history.series() for name, history in self.histories.items()},
         )
@@ -136,9 +133,9 @@ class GpuFeed:
             elif kind == "failed":
                 self._failed = record
 
-    def windows(self, ours: Collection[int]) -> tuple[GpuWindow, ...]:
-        """Every GPU; `ours` are the pids of the watched job."""
-        return tuple(card.window(ours, self._roots) for _, card in sorted(self._cards.items()))
+    def windows(self) -> tuple[GpuWindow, ...]:
+        """Every GPU."""
+        return tuple(card.window() for _, card in sorted(self._cards.items()))
 
     def survey(self, ours: frozenset[int], t: float) -> GpuSurvey:
         """The GPUs as checks of the hardware read them."""
@@ -209,15 +206,9 @@ class GpuFeed:
         return self._cards.setdefault(index, _Card(index))
 
 
-def _user(process: dict[str, Any], ours: Collection[int], roots: Roots) -> GpuUser:
-    pid = int(process["pid"])
+def _user(process: dict[str, Any]) -> GpuUser:
     memory = process.get("memory")
-    return GpuUser(
-        pid=pid,
-        memory=int(memory) if isinstance(memory, int) else None,
-        name=bus.process_name(roots, pid) or "",
-        ours=pid in ours,
-    )
+    return GpuUser(pid=int(process["pid"]), memory=memory if isinstance(memory, int) else None)
 
 
 def _mark(gpu: Gpu, ours: frozenset[int]) -> Gpu:

@@ -144,14 +144,6 @@ def takes(pid: int, number: int) -> bool:
     return found is None or not int(found[1], 16) >> (number - 1) & 1
 
 
-def open_files(pid: int) -> int | None:
-    """How many file descriptors it holds."""
-    try:
-        return len(os.listdir(f"/proc/{pid}/fd"))
-    except OSError:
-        return None
-
-
 def maps(pid: int, *names: str) -> set[str]:
     """Which of these are in the names of files that it has mapped: `libtorch`, `libcuda.so`."""
     text = _read(f"/proc/{pid}/maps", 16 << 20)

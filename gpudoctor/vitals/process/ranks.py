@@ -50,10 +50,7 @@ def live_steps(folder: Path | None, pid: int) -> LiveSteps | None:
                 step=int(live["step"]),
                 seconds=float(live.get("seconds") or NAN),
                 phases=phases,
-                reads=_known(live, "reads"),
                 loss=_known(live, "loss"),
-                peak=_known(live, "peak"),
-                reserved=_known(live, "reserved"),
             )
     return None
 
@@ -117,11 +114,9 @@ class WatchedRank:
         self._workers: dict[int, _Worker] = {}
         self._gone: dict[int, float] = {}
         self._lost: list[LostWorker] = []
-        self._files: int | None = None
         self._family_at = -FAMILY_EVERY
         self._device_at = 0.0
-        self._memory, self._device, self._steps = DownsampledSeries(), DownsampledSeries(), DownsampledSeries()
-        self._losses = DownsampledSeries()
+        self._memory, self._device = DownsampledSeries(), DownsampledSeries()
         self._step, self._stepped = -1, 0.0
         self._work: tuple[float, procfs.ThreadWork] | None = None
         self._worked = 0.0
@@ -189,7 +184,6 @@ class WatchedRank:
                 self._lost.append(LostWorker(pid=pid, t=when))
                 del self._gone[pid]
         self.target.workers = tuple(found)
-        self._files = procfs.open_files(self.member.pid)
         self._disk(t)
 
     def _disk(self, t: float) -> None:
@@ -217,8 +211,6 @@ class WatchedRank:
         steps = live_steps(self._folder, procfs.innermost_pid(member.pid) or member.pid)
         if steps is not None and steps.step > self._step:
             self._step, self._stepped = steps.step, t
-            self._steps.add(t, steps.seconds)
-            self._losses.add(t, steps.loss)
         return Rank(
             rank=member.rank,
             pid=member.pid,
@@ -231,13 +223,11 @@ class WatchedRank:
             wait_channel=procfs.wait_channel(member.pid) if item and item.state == "D" else "",
             alive=item is not None,
             cpu=self._cpu,
-            threads=item.threads if item else 0,
             rss=item.rss if item else 0,
             tree_rss=self._memory.series(),
             device_memory=self._device.series(),
             gpus=gpus,
             read_rate=self._rate,
-            open_files=self._files,
             samples=len(ring.looks),
             lost=len(ring.failures),
             seconds=ring.seconds,
@@ -251,8 +241,6 @@ class WatchedRank:
             workers=workers,
             lost_workers=tuple(self._lost),
             steps=steps,
-            step_seconds=self._steps.series(),
-            losses=self._losses.series(),
             blind=blind.error.value if blind and blind.error else "",
         )
 

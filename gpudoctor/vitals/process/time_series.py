@@ -56,7 +56,7 @@ class DownsampledSeries:
 
 # The machine beside the watched job: what its meter has shown, as histories.
 
-_RATES = ("cpu", "io_wait", "disk_read", "disk_write", "net_rx", "net_tx")
+_RATES = ("cpu", "io_wait", "disk_read", "disk_write")
 
 
 class HostHistory:

@@ -73,7 +73,7 @@ class Watcher:
         t = self.clock()
         self._gpus.tick(t)
         ours = frozenset().union(*(rank.pids for rank in self._ranks))
-        windows = self._gpus.windows(ours)
+        windows = self._gpus.windows()
         self._survey = self._gpus.survey(ours, t)
         self._revive(t)
         alive = [rank.member.pid for rank in self._ranks if rank.alive]

@@ -57,7 +57,7 @@ def hung(feed):
 
 
 def sampled(feed):
-    return bool(feed.windows(())) and all(len(gpu.busy.known()) >= 3 for gpu in feed.windows(()))
+    return bool(feed.windows()) and all(len(gpu.busy.known()) >= 3 for gpu in feed.windows())
 
 
 def test_samples_become_windows_and_a_survey(machine):
@@ -65,11 +65,11 @@ def test_samples_become_windows_and_a_survey(machine):
                "1 ClocksEventReasons 0 0x44"]  # fmt: skip
     feed = machine(answers)
     t = ticks(feed, sampled)
-    first, second = feed.windows({os.getpid()})
+    first, second = feed.windows()
     assert first.name == "NVIDIA H100 80GB HBM3" and first.memory_total == 80 * GIB and first.power_limit == 700.0
     assert first.busy.last == pytest.approx(0.93) and first.power.last == pytest.approx(70.0)
     assert second.reasons == {0x4: 1.0, 0x40: 1.0} and first.reasons == {0x1: 1.0}
-    assert [(user.pid, user.ours) for user in second.users] == [(os.getpid(), True), (1, False)]
+    assert [user.pid for user in second.users] == [os.getpid(), 1]
     survey = feed.survey(frozenset({os.getpid()}), t)
     assert survey.driver is DriverState.READY and survey.driver_version == "570.86.15"
     assert survey.gpus[1].utilization == pytest.approx(0.93) and survey.gpus[1].processes[0].ours
@@ -82,9 +82,9 @@ def test_a_driver_that_hangs_in_mid_watch_is_a_gap_and_stops_nobody(machine, tmp
     ticks(feed, sampled)
     answers = tmp_path / "root" / "answers"
     answers.write_text("\n".join([*h100(1), "0 PowerUsage hang"]) + "\n")
-    known = len(feed.windows(())[0].power.known())
+    known = len(feed.windows()[0].power.known())
     ticks(feed, hung)
-    assert len(feed.windows(())[0].power.known()) >= known  # what was seen stays
+    assert len(feed.windows()[0].power.known()) >= known  # what was seen stays
     began = time.monotonic()
     feed.close()
     assert time.monotonic() - began < 3.0
