@@ -20,7 +20,6 @@ if TYPE_CHECKING:
 
 FORMATS = ("text", "json", "markdown")
 _FILES = {".py", ".ipynb", ".json", ".yaml", ".yml", ".toml", ".sh", ".sbatch"}
-_LONGEST_TRACE = 86_400
 _COUNTED = re.compile(r"(\d{1,6})\s*[xX*]\s*(\S.*)")
 """Several cards in one word: 2x24GiB, 8 x H100."""
 _SHARED = "fsdp2"
@@ -57,7 +56,6 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "--trace", action="store_true",
         help="trace transformers' own code on fake tensors (needs torch)",
     )  # fmt: skip
-    more.add_argument("--trace-seconds", type=float, metavar="N", help="seconds that the trace may take (default: 120)")
     report = parser.add_argument_group("report")
     add_format_flags(report, FORMATS, template("write the answer to FILE (-: standard output)"))
     add_color_flag(report)
@@ -66,13 +64,6 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Answer and print; 1 when a card is named (or is the machine's own) and nothing asked for fits."""
-    if arguments.trace_seconds is not None and not 0 < arguments.trace_seconds <= _LONGEST_TRACE:
-        given = f"{arguments.trace_seconds:g}"
-        raise UsageError(
-            "--trace-seconds is {given}; it must be from 0 to {longest_trace}",
-            given=given,
-            longest_trace=_LONGEST_TRACE,
-        )
     if arguments.script_arguments:
         raise UsageError("estimate runs no script; remove what follows --")
     if arguments.output is not None:

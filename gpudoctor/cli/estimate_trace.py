@@ -34,7 +34,7 @@ def traced_answer(
         "shape": None if shape is None else asdict(shape), "config": config,
         "jobs": [asdict(job) for job in jobs], "workspace": WORKSPACE_HOPPER if hopper else WORKSPACE,
     }  # fmt: skip
-    answer = ask_child(request, arguments.trace_seconds or SECONDS)
+    answer = ask_child(request, SECONDS)
     estimates, traces, left_out = [], [], []
     for job, data in zip(jobs, answer["traced"], strict=True):
         if "error" in data:

@@ -54,7 +54,7 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.format == "json":
         from gpudoctor.report.pages import list_json, page_json
 
-        deliver_page(page_json(pages[0]) if len(pages) == 1 else list_json(pages), arguments, through_pager=False)
+        deliver_page(page_json(pages[0]) if len(pages) == 1 else list_json(pages), arguments)
     else:
         from gpudoctor.ui.console.manual_page import render_hits, render_manual_page
 

@@ -6,9 +6,6 @@ from gpudoctor.cli.argument_parser import BadValue
 
 _DURATION = re.compile(r"(?:(\d+(?:\.\d+)?)h)?(?:(\d+(?:\.\d+)?)m)?(?:(\d+(?:\.\d+)?)s?)?")
 
-_AGE = re.compile(r"(\d+(?:\.\d+)?)(m|h|d|w)")
-_AGE_SECONDS = {"m": 60.0, "h": 3600.0, "d": 86400.0, "w": 7 * 86400.0}
-
 
 def count(text: str) -> int:
     """A whole number from 0 on."""
@@ -50,11 +47,3 @@ def duration(text: str) -> float:
     if not 0 < number < float("inf"):
         raise BadValue("{text} is too short to work with", text=text)
     return number
-
-
-def age(text: str) -> float:
-    """Seconds from `90m`, `12h`, `30d`, `4w`."""
-    found = _AGE.fullmatch(text.strip().lower())
-    if not found:
-        raise BadValue("{text!r} is not an age; write 12h, 30d or 4w", text=text)
-    return float(found[1]) * _AGE_SECONDS[found[2]]

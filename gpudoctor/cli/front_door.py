@@ -1,7 +1,6 @@
 """`gpudoctor THING`: what a named thing is, and the command that examines it."""
 
 import os
-import re
 import shlex
 import sys
 from collections.abc import Iterable, Sequence
@@ -13,11 +12,7 @@ from gpudoctor.lang.message import concatenated
 from gpudoctor.model.records import frozen
 
 CHECK, RUN, WATCH = "check", "run", "watch"
-REPORT, AUTOPSY, EXPLAIN, COMPARE = "report", "autopsy", "explain", "compare"
-_CODE = re.compile(r"[A-Za-z]{2,5}\d{3}")
-_MODEL = re.compile(r"\d+(?:\.\d+)?[bBmM]")
-_REPORT_OF_OURS = re.compile(rb'"schema":\s*"gpudoctor\.(report|comparison|estimate)/')
-_HEAD = 4096
+REPORT, AUTOPSY, EXPLAIN = "report", "autopsy", "explain"
 _NSIGHT = (".nsys-rep", ".qdrep")
 
 
@@ -114,12 +109,6 @@ def _of_folder(folder: Path) -> tuple[str, tuple[str, ...]]:
         return "a recording", (REPORT,)
     from gpudoctor.vitals.targets import sort_targets
 
-    if inner := sorted(item for item in names if (folder / item / MANIFEST).is_file()):
-        raise UsageError(
-            "{folder}: a folder of recordings; name one: `{typed}`",
-            folder=folder,
-            typed=_typed(REPORT, str(folder / inner[-1])),
-        )
     try:
         sort_targets([str(folder)])
     except UsageError as error:
@@ -134,30 +123,14 @@ def _of_folder(folder: Path) -> tuple[str, tuple[str, ...]]:
 
 
 def _of_file(path: Path) -> tuple[str, tuple[str, ...]]:
-    from gpudoctor.model.external_files import open_unpacked
     from gpudoctor.vitals.file_kinds import FileKind, kind_of
 
-    if path.suffix.lower() == ".gdr":
-        raise UsageError(
-            "{path}: a file of a recording; name its folder: gpudoctor report {quote}",
-            path=path,
-            quote=shlex.quote(str(path.parent)),
-        )
     if path.name.removesuffix(".gz").endswith(_NSIGHT):
         return say("a report of Nsight Systems"), (REPORT,)
     try:
         kind = kind_of(path)
-        with open_unpacked(path) as stream:
-            ours = _REPORT_OF_OURS.search(stream.read(_HEAD) or b"")
     except OSError as error:
         raise UsageError("{path}: cannot be read: {reason}", path=path, reason=error.strerror or error) from None
-    if ours and kind is FileKind.CONFIG:
-        raise UsageError(
-            "{path}: {article} {kind} that gpudoctor wrote; name what it is about",
-            path=path,
-            article=say("an") if ours[1] == b"estimate" else "a",
-            kind=ours[1].decode(),
-        )
     if kind is FileKind.BINARY:
         raise UsageError(
             "{path}: a binary file of no kind that gpudoctor reads; name a script, a config, a log, "
@@ -176,9 +149,8 @@ def _of_file(path: Path) -> tuple[str, tuple[str, ...]]:
 
 
 def _common(things: Sequence[NamedThing]) -> str:
-    """The command that examines all of them. Raises `UsageError` where none does, or two might be meant."""
+    """The command that examines all of them. Raises `UsageError` where none does."""
     shared = [name for name in things[0].read_by if all(name in other.read_by for other in things)]
-    names = [thing.name for thing in things]
     if not shared:
         ways = concatenated(
             "; ",
@@ -193,13 +165,6 @@ def _common(things: Sequence[NamedThing]) -> str:
             ),
         )
         raise UsageError("no command examines these together: {ways}", ways=ways)
-    if len(things) == 2 and shared[0] == REPORT and all(thing.what.startswith("a recording") for thing in things):
-        raise UsageError(
-            "two recordings: compare two runs with `{compare_command}`, or join two nodes of one run with "
-            "`{report_command}`",
-            compare_command=_typed(COMPARE, *names),
-            report_command=_typed(REPORT, *names),
-        )
     if AUTOPSY in shared and any(thing.read_by[0] == AUTOPSY for thing in things):
         return AUTOPSY
     return shared[0]
@@ -210,18 +175,10 @@ def _typed(command: str, *names: str) -> str:
 
 
 def _refuse_words(words: Sequence[str], commands: Iterable[str]) -> None:
-    """Say what to type to somebody whose first words name nothing that is there; codes of checks pass."""
+    """Say what to type to somebody whose first words name nothing that is there."""
     word = words[0]
-    if starts_a_command(words):
-        raise UsageError(
-            "gpudoctor runs nothing without `run`: `{value}` (or examine its script: {examined})",
-            value=shlex.join(("gpudoctor", RUN, "--", *words)),
-            examined=next(iter(re.findall(r"`[^`]*`", meant_instead(words))), "gpudoctor check SCRIPT"),
-        )
-    if _CODE.fullmatch(word):
-        raise UsageError("{word}: read about a check with `{typed}`", word=word, typed=_typed(EXPLAIN, word))
-    if _MODEL.fullmatch(word):
-        raise UsageError("{word}: the memory of a model: `gpudoctor estimate --model {word}`", word=word)
+    if sentence := of_command(words):
+        raise UsageError("gpudoctor runs nothing without `run`; {sentence}", sentence=sentence)
     from difflib import get_close_matches
 
     if near := get_close_matches(word.lower(), list(commands), n=2, cutoff=0.6):
@@ -241,47 +198,27 @@ def _refuse_words(words: Sequence[str], commands: Iterable[str]) -> None:
 # What somebody meant who gave `gpudoctor check` a command in place of files.
 
 
-def meant_instead(words: Sequence[str]) -> str:
-    """What to type, as a sentence; "" where the words after `gpudoctor check` hold no command."""
-    for place, word in enumerate(words):
-        if word.startswith("-") or os.path.isfile(word):
-            if word.endswith(".py") and (rest := words[place + 1 :]):
-                return _arguments(word, rest)
-            continue
-        if found := _command(words[place:]):
-            return found
-    return ""
-
-
-def starts_a_command(words: Sequence[str]) -> bool:
-    """Whether the first word is a launcher or an interpreter, and no file or folder of that name is there."""
-    return bool(words) and not os.path.exists(words[0]) and bool(_command(words))
-
-
-def _command(words: Sequence[str]) -> str:
+def of_command(words: Sequence[str]) -> str:
+    """What to type with a command that starts a script, as a clause; "" where the words are none."""
     from gpudoctor.vitals.job.launch import find_launch
 
-    found = None if words[0].endswith((".py", ".sh", ".bash", ".sbatch")) else find_launch(words)
-    script = found and (found.script or found.shell_script or _module_file(found.module))
-    if not found or not script:
+    if not words or os.path.exists(words[0]) or words[0].endswith((".py", ".sh", ".bash", ".sbatch")):
         return ""
-    run = shlex.join(("gpudoctor", "run", "--", *words))
-    check = shlex.join(("gpudoctor", "check", script, *(("--", *found.arguments) if found.arguments else ())))
-    return say(
-        "check takes files, not a command; examine the script: `{check}`, or run the command: `{run}`",
-        check=check,
-        run=run,
-    )
+    found = find_launch(words)
+    if not found or not (found.script or found.shell_script or found.module):
+        return ""
+    run = shlex.join(("gpudoctor", RUN, "--", *words))
+    script = found.script or found.shell_script
+    if script is None:
+        return say("run the command: `{run}`", run=run)
+    check = shlex.join(("gpudoctor", CHECK, script, *(("--", *found.arguments) if found.arguments else ())))
+    return say("examine the script: `{check}`, or run the command: `{run}`", check=check, run=run)
 
 
-def _module_file(module: str | None) -> str | None:
-    """The file that `python -m` starts, where it lies below this folder, else where it would."""
-    if not module:
-        return None
-    path = module.replace(".", "/")
-    return f"{path}/__main__.py" if os.path.isfile(f"{path}/__main__.py") else f"{path}.py"
-
-
-def _arguments(script: str, rest: Sequence[str]) -> str:
-    check = shlex.join(("gpudoctor", "check", script, "--", *rest))
-    return say("put the arguments of {script} after --: `{check}`", script=script, check=check)
+def own_arguments(words: Sequence[str]) -> str:
+    """What to type with a script whose arguments stand beside it, as a sentence; "" where no script is named."""
+    at = next((place for place, word in enumerate(words) if word.endswith(".py")), len(words))
+    if not words[at + 1 :]:
+        return ""
+    check = shlex.join(("gpudoctor", CHECK, words[at], "--", *words[at + 1 :]))
+    return say("put the arguments of {script} after --: `{check}`", script=words[at], check=check)

@@ -1,4 +1,4 @@
-"""`gpudoctor list [WORD ...]`: every check, those of a topic or of a search; with --overrides other things."""
+"""`gpudoctor list [WORD ...]`: every check, those of a topic or of a search."""
 
 import argparse
 
@@ -20,15 +20,10 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("words", nargs="*", metavar="WORD", help="a topic (data, mem), or words to search for")
     add_format_flags(parser, output=template("write the list to FILE"))
     add_color_flag(parser)
-    parser.add_argument(
-        "--overrides", action="store_true", help="what `gpudoctor verify` can change at run time, not checks"
-    )
 
 
 def run(arguments: argparse.Namespace) -> int:
     """Print checks, grouped by topic or ranked; a plugin that failed is named on standard error."""
-    if arguments.overrides:
-        return _overrides(arguments)
     from gpudoctor.cli.output import deliver_page, note_problems, text_width
     from gpudoctor.engine.manual import read_page, topic_order
     from gpudoctor.engine.registry import load_registry
@@ -51,7 +46,7 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.format == "json":
         from gpudoctor.report.pages import list_json
 
-        deliver_page(list_json(pages), arguments, through_pager=False)
+        deliver_page(list_json(pages), arguments)
     else:
         from gpudoctor.ui.console.manual_page import render_hits, render_listing
 
@@ -59,25 +54,4 @@ def run(arguments: argparse.Namespace) -> int:
         text = render_hits(pages, query, width=width) if ranked else render_listing(pages, width=width)
         deliver_page(text, arguments)
     note_problems(registry)
-    return 0
-
-
-def _overrides(arguments: argparse.Namespace) -> int:
-    from gpudoctor.cli.output import deliver_page, text_width
-    from gpudoctor.model import Applicability
-    from gpudoctor.report.pages import overrides_json
-    from gpudoctor.trial.override_table import OVERRIDES
-
-    words = [word.lower() for word in arguments.words]
-    found = [
-        {"name": name, "safe": item.safety is Applicability.SAFE, "what": item.what}
-        for name, item in sorted(OVERRIDES.items(), key=lambda pair: pair[0].lower())
-        if all(word in f"{name} {item.what}".lower() for word in words)
-    ]
-    if arguments.format == "json":
-        deliver_page(overrides_json(found), arguments, through_pager=False)
-    else:
-        from gpudoctor.ui.console.manual_page import render_overrides
-
-        deliver_page(render_overrides(found, width=text_width()), arguments)
     return 0

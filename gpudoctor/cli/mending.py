@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 
 from gpudoctor.cli.output import tell, write_file
 from gpudoctor.errors import UsageError
-from gpudoctor.lang import say
 
 if TYPE_CHECKING:
     from collections import Counter
@@ -77,14 +76,6 @@ def print_diff(report: "Report", arguments: argparse.Namespace, fail_on: str) ->
         write_diff(plan.diff)
     tell_left(plan)
     return exit_code(report, fail_on, arguments.strict)
-
-
-def recorded_diff(report: "Report") -> str:
-    """The safe edits of a run's findings as a diff, or the sentence that there are none."""
-    from gpudoctor.mend.plan import make_plan
-
-    diff = make_plan(report.findings, unsafe=False).diff
-    return diff or say("gpudoctor: no edit can be made without your decision\n")
 
 
 def write_diff(diff: str) -> None:

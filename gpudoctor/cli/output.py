@@ -1,8 +1,7 @@
-"""Where output goes: width and colours, a pager for long pages, files that are whole or not there."""
+"""Where output goes: width and colours, files that are whole or not there."""
 
 import argparse
 import os
-import shlex
 import sys
 import tempfile
 from collections.abc import Sequence
@@ -53,15 +52,11 @@ def add_format_flags(
     *,
     json: bool = True,
 ) -> None:
-    """`--format` with its short form, `--json` and `--nagios`; `--output` where `output` says what it does."""
+    """`--format` with its short form and `--json`; `--output` where `output` says what it does."""
     parser.add_argument("-f", "--format", choices=formats, default="text", help="output format (default: text)")
     if json:
         parser.add_argument(
             "--json", dest="format", action="store_const", const="json", help="the same as --format json"
-        )
-    if "nagios" in formats:
-        parser.add_argument(
-            "--nagios", dest="format", action="store_const", const="nagios", help="the same as --format nagios"
         )
     if output:
         parser.add_argument("-o", "--output", metavar="FILE", help=output)
@@ -155,48 +150,10 @@ def look(arguments: argparse.Namespace, stream: TextIO | None = None) -> tuple[i
     return terminal_width(stream) if terminal else PIPE_WIDTH, wants_colour(arguments.color, terminal)
 
 
-# A pager for what is longer than the screen.
-
-_LESS = "FRX"
-"""As git has it: leave where the text fits, show colours, keep the text on the screen."""
-
-
-def page(text: str, *, rendered: bool = False) -> None:
-    """Show a text through the user's pager where it is longer than the terminal; else as `show` does.
-
-    PAGER chooses the pager; `PAGER=cat` and an empty one turn it off. `rendered`: the text may have colours.
-    """
-    import signal
-    import subprocess
-    from shutil import get_terminal_size, which
-
-    from gpudoctor.report.printable import printable
-    from gpudoctor.ui.encoding import fit_encoding, write_text
-
-    words: list[str] = []
-    if sys.stdout.isatty() and sys.stdin is not None and sys.stdin.isatty() and os.environ.get("TERM") != "dumb":
-        with suppress(ValueError):  # a quotation that does not end
-            words = shlex.split(os.environ.get("PAGER", "less"))
-    if not words or words[0] == "cat" or which(words[0]) is None or text.count("\n") < get_terminal_size().lines:
-        write_text(text, sys.stdout, rendered=rendered)
-        return
-    sys.stdout.flush()
-    shown = fit_encoding(text if rendered else printable(text), sys.stdout.encoding)
-    pager = subprocess.Popen(words, stdin=subprocess.PIPE, env={"LESS": _LESS, **os.environ})
-    before = signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the pager's
-    try:
-        with suppress(BrokenPipeError):
-            pager.communicate(shown.encode(sys.stdout.encoding or "utf-8", "replace"))
-    finally:
-        signal.signal(signal.SIGINT, before)
-
-
-def deliver_page(text: str, arguments: argparse.Namespace, *, through_pager: bool = True) -> None:
-    """A page where it was asked for: `--output`, else standard output, through the pager where it is long."""
+def deliver_page(text: str, arguments: argparse.Namespace) -> None:
+    """A page where it was asked for: `--output`, else standard output."""
     if arguments.output not in (None, "-"):
         write_file(Path(arguments.output), text)
-    elif through_pager:
-        page(text)
     else:
         show(text)
 

@@ -128,16 +128,16 @@ def parse(argv: Sequence[str]) -> argparse.Namespace:
 
         words = meant_command(words, COMMANDS)
     if words[0] == "check":
-        from gpudoctor.cli.front_door import meant_instead, starts_a_command
+        from gpudoctor.cli.front_door import of_command, own_arguments
 
-        if starts_a_command(words[1:]):  # `gpudoctor check torchrun ...`
-            raise UsageError(meant_instead(words[1:]))
+        if sentence := of_command(words[1:]):  # `gpudoctor check torchrun ...`
+            raise UsageError("check takes files, not a command; {sentence}", sentence=sentence)
     parser = build_parser(only=words[0])
     arguments, left = parser.parse_known_args(words)
     if left and hasattr(arguments, "targets") and not any(word.startswith("-") for word in left):
         arguments.targets += left  # argparse leaves targets that come after a flag
     elif left:
-        if words[0] == "check" and (sentence := meant_instead([*words[1:], *rest])):
+        if words[0] == "check" and (sentence := own_arguments([*words[1:], *rest])):
             raise UsageError(sentence)
         near = _near_flag(parser, words[0], left)
         raise UsageError(

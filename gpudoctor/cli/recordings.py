@@ -6,8 +6,8 @@ import sys
 import time
 from typing import TYPE_CHECKING
 
-from gpudoctor.cli.flag_types import age, count
-from gpudoctor.cli.output import add_color_flag, add_format_flags, answers_yes, page, show, text_width, wants_colour
+from gpudoctor.cli.flag_types import count
+from gpudoctor.cli.output import add_color_flag, add_format_flags, answers_yes, look, show
 from gpudoctor.errors import IncompleteError, UsageError
 from gpudoctor.lang import rendered, template, tr
 from gpudoctor.lang.message import concatenated
@@ -23,7 +23,6 @@ examples:
   gpudoctor recordings                                 all of them, the newest first
   gpudoctor report run-20261121-081502-4711            report on one, by its name
   gpudoctor recordings --keep 10                       show what would be removed, then ask
-  gpudoctor recordings --older-than 30d --yes          remove without a question
   gpudoctor recordings --remove 'run-202611*'          by name or pattern
 Nothing is removed without --yes or your answer. A recording that is being written is never removed.
 exit codes: 0; 2 wrong usage; 3 a recording could not be removed.""")
@@ -36,7 +35,6 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.epilog = EPILOG
     choose = parser.add_argument_group("remove (each flag that is given narrows the choice)")
     choose.add_argument("--remove", nargs="+", default=[], metavar="NAME", help="remove recordings by name or pattern")
-    choose.add_argument("--older-than", type=age, metavar="AGE", help="remove those older than 12h, 30d or 4w")
     choose.add_argument("--keep", type=count, metavar="N", help="remove all but the N newest")
     choose.add_argument("--yes", "-y", action="store_true", help="remove without a question")
     add_format_flags(parser)
@@ -48,22 +46,29 @@ def run(arguments: argparse.Namespace) -> int:
     from gpudoctor.recorder.kept_recordings import kept_recordings
 
     recordings = kept_recordings()
-    if arguments.remove or arguments.older_than is not None or arguments.keep is not None:
+    if arguments.remove or arguments.keep is not None:
         return _remove(recordings, arguments)
     if arguments.yes:
-        raise UsageError("--yes needs --remove, --older-than or --keep; add one of them")
+        raise UsageError("--yes needs --remove or --keep; add one of them")
     if arguments.format == "json":
         _print_json(recordings)
         return 0
-    page(_listed(recordings, text_width(), wants_colour(arguments.color, sys.stdout.isatty())), rendered=True)
+    _show(recordings, arguments)
     return 0
+
+
+def _show(recordings: "list[KeptRecording]", arguments: argparse.Namespace, *, total: bool = True) -> None:
+    from gpudoctor.ui.encoding import write_text
+
+    width, colour = look(arguments)
+    write_text(_listed(recordings, width, colour, total=total), sys.stdout, rendered=True)
 
 
 def _remove(recordings: "list[KeptRecording]", arguments: argparse.Namespace) -> int:
     from gpudoctor.recorder.kept_recordings import chosen, remove
 
     names = [name.rstrip("/").rpartition("/")[2] for name in arguments.remove]
-    unwanted = chosen(recordings, names, arguments.older_than, arguments.keep)
+    unwanted = chosen(recordings, names, arguments.keep)
     if not unwanted:
         if names and not chosen(recordings, names):
             running = tr("; it is being written now") if any(item.running for item in recordings) else ""
@@ -80,10 +85,7 @@ def _remove(recordings: "list[KeptRecording]", arguments: argparse.Namespace) ->
         unwanted=size(sum(item.bytes for item in unwanted)),
     )
     if not arguments.yes:
-        page(
-            _listed(unwanted, text_width(), wants_colour(arguments.color, sys.stdout.isatty()), total=False),
-            rendered=True,
-        )
+        _show(unwanted, arguments, total=False)
         if not answers_yes(tr("remove {what}?", what=what)):
             show(tr("nothing was removed; these are {what}; remove them: add --yes\n", what=what))
             return 0

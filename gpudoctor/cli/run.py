@@ -14,8 +14,8 @@ from gpudoctor.cli.flag_types import positive, seconds
 from gpudoctor.cli.reporting import Rendered, add_report_flags, check_output, rendered, request_of, send
 from gpudoctor.cli.run_common import (
     FAILED,
+    REPORT_SECONDS,
     add_command,
-    add_within,
     command_of,
     examine_recorded,
     keep_shown,
@@ -120,9 +120,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help="show the first batch in an HTML report: the recording then holds private data",
     )
-    run.add_argument("--diff", action="store_true", help="print the safe edits as a unified diff after the report")
     add_report_flags(parser)
-    add_within(parser)
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -164,10 +162,8 @@ def _reported(
     found: int | None = None
     try:
         with interrupts.allowed():
-            made = limited(lambda: _made(command, folder, request, arguments, output), arguments.report_within)
+            made = limited(lambda: _made(command, folder, request, arguments, output), REPORT_SECONDS)
             found = send(made.out, arguments, sys.stderr)
-            if made.diff:
-                write_line(made.diff.rstrip("\n"))
             keep_shown(folder, made.verdict, made.steps)
     except Expired as error:
         write_line("gpudoctor: {error}; make it with: gpudoctor report {folder}", error=error, folder=folder)
@@ -200,8 +196,6 @@ class _Made:
     out: Rendered
     verdict: str
     steps: int
-    diff: str
-    """For `--diff`; "" where it was not asked for."""
 
 
 def _made(
@@ -211,13 +205,8 @@ def _made(
     report = examine_recorded(command, folder, request, quiet=arguments.quiet, output=output)
     fail_on = arguments.fail_on or request.settings.fail_on
     out = rendered(report, arguments, fail_on, stream=sys.stderr)
-    diff = ""
-    if arguments.diff:
-        from gpudoctor.cli.mending import recorded_diff
-
-        diff = recorded_diff(report)
     steps = report.run.steps if report.run is not None else 0
-    return _Made(out=out, verdict=report.summary.verdict, steps=steps, diff=diff)
+    return _Made(out=out, verdict=report.summary.verdict, steps=steps)
 
 
 def _record(

@@ -7,7 +7,6 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from gpudoctor.cli.flag_types import seconds
 from gpudoctor.cli.output import tell
 from gpudoctor.errors import UsageError
 from gpudoctor.lang import rendered, say
@@ -81,17 +80,6 @@ def examine_recorded(
     patient = recorded_patient(command, folder, output=output, log_messages=request.registry.log_messages())
     with waiting(patient, quiet=quiet):
         return examine(patient, request)
-
-
-def add_within(parser: argparse.ArgumentParser) -> None:
-    """How long the report may take once the command has ended."""
-    parser.add_argument(
-        "--report-within",
-        type=seconds,
-        default=REPORT_SECONDS,
-        metavar="S",
-        help="give the report up if it takes longer than S seconds (default: 60)",
-    )
 
 
 def keep_shown(folder: Path, verdict: str, steps: int) -> None:

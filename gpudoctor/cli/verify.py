@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from gpudoctor.cli.flag_types import duration, positive
 from gpudoctor.cli.reporting import add_report_flags, check_output, rendered, request_of, send
-from gpudoctor.cli.run_common import FAILED, add_command, add_within, command_of, keep_shown, write_line
+from gpudoctor.cli.run_common import FAILED, REPORT_SECONDS, add_command, command_of, keep_shown, write_line
 from gpudoctor.cli.synthetic_flags import add_synthetic_flags
 from gpudoctor.cli.time_limited import limited
 from gpudoctor.errors import DoctorError
@@ -64,8 +64,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
         action="append",
         default=[],
         metavar="KEY=V1,V2",
-        help="values of an argument, an override (`gpudoctor list --overrides`) or a config's key "
-        "(ds.json:a.b), each compared with the command as it is",
+        help="values of an argument, an override (docs/verify.md) or a config's key (ds.json:a.b), each compared with "
+        "the command as it is",
     )
     trial.add_argument(
         "--find-batch", nargs="?", const="", metavar="KEY",
@@ -78,7 +78,6 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "--recording", metavar="DIR", help="new folder for the first run's recording (default: as in `run`)"
     )
     add_report_flags(parser)
-    add_within(parser)
     add_synthetic_flags(parser)
 
 
@@ -99,7 +98,7 @@ def run(arguments: argparse.Namespace) -> int:
     fail_on = arguments.fail_on or request.settings.fail_on
     if result.report.run is not None:
         keep_shown(Path(result.report.run.recording), result.report.summary.verdict, result.report.run.steps)
-    out = limited(lambda: rendered(result.report, arguments, fail_on, stream=stream), arguments.report_within)
+    out = limited(lambda: rendered(result.report, arguments, fail_on, stream=stream), REPORT_SECONDS)
     found = send(out, arguments, stream)
     own = INTERRUPTED if result.interrupted else result.finished.exit_code or 0
     if arguments.fail_on is None:

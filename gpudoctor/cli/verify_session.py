@@ -8,7 +8,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from gpudoctor.cli.run_common import examine_recorded, recorded_patient, write_line
+from gpudoctor.cli.run_common import REPORT_SECONDS, examine_recorded, recorded_patient, write_line
 from gpudoctor.cli.time_limited import Expired, limited
 from gpudoctor.errors import UsageError
 from gpudoctor.lang import say, template
@@ -149,9 +149,7 @@ def examine_and_try(
 def _diagnosed(command: tuple[str, ...], folder: Path, request: "Request", arguments: argparse.Namespace) -> "Report":
     """The report on the first run, within its time. Raises `Expired`: there is nothing to try without it."""
     try:
-        return limited(
-            lambda: examine_recorded(command, folder, request, quiet=arguments.quiet), arguments.report_within
-        )
+        return limited(lambda: examine_recorded(command, folder, request, quiet=arguments.quiet), REPORT_SECONDS)
     except Expired as error:
         raise Expired(
             "{error}, so nothing was tried; make the report with: gpudoctor report {folder}", error=error, folder=folder

@@ -169,22 +169,17 @@ def is_kept(folder: Path) -> bool:
 
 
 def chosen(
-    recordings: Sequence[KeptRecording],
-    names: Sequence[str] = (),
-    older_than: float | None = None,
-    keep: int | None = None,
+    recordings: Sequence[KeptRecording], names: Sequence[str] = (), keep: int | None = None
 ) -> list[KeptRecording]:
-    """Those to remove, the newest first: of these names (patterns too), older than so many seconds, and all but
-    the `keep` newest. Each of the three that is given narrows the choice. A recording that is being written is
-    never among them.
+    """Those to remove, the newest first: of these names (patterns too), and all but the `keep` newest.
+
+    A recording that is being written is never among them.
     """
-    limit = None if older_than is None else time.time() - older_than
     return [
         item
         for place, item in enumerate(recordings)
         if not item.running
         and (not names or any(fnmatchcase(item.name, name) for name in names))
-        and (limit is None or item.started < limit)
         and (keep is None or place >= keep)
     ]
 

@@ -1,8 +1,7 @@
-"""Manual pages and overrides as data, for `--format json`."""
+"""Manual pages as data, for `--format json`."""
 
 import json
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 from gpudoctor.engine.manual import ManualPage
 from gpudoctor.model import Json
@@ -10,7 +9,6 @@ from gpudoctor.report import keyed_data
 
 PAGE_SCHEMA = "gpudoctor.page/1"
 LIST_SCHEMA = "gpudoctor.list/1"
-OVERRIDES_SCHEMA = "gpudoctor.overrides/1"
 
 JsonObject = dict[str, Json]
 _KEYS = {
@@ -27,11 +25,6 @@ def page_json(page: ManualPage) -> str:
 def list_json(pages: Sequence[ManualPage]) -> str:
     """Every check without its sections."""
     return _dump({"schema": LIST_SCHEMA, "checks": [_summary(page) for page in pages]})
-
-
-def overrides_json(overrides: Sequence[Mapping[str, Any]]) -> str:
-    """Every override: its name, whether the numbers stay the same, and what it does; `--vary` takes each."""
-    return _dump({"schema": OVERRIDES_SCHEMA, "overrides": [{**item, "vary": True} for item in overrides]})
 
 
 def _summary(page: ManualPage) -> JsonObject:

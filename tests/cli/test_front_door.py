@@ -36,7 +36,6 @@ def things(here) -> Path:
         "job.out": DEATH, "notes.txt": "epoch 1\n",
         "dmesg.log": "[  1.0] NVRM: Xid (PCI:0000:41:00): 79, GPU has fallen off the bus.\n",
         "sacct.txt": "JobID|State|ExitCode\n1|FAILED|1:0\n",
-        "old.json": '{"schema": "gpudoctor.report/1"}',
     }.items():  # fmt: skip
         (here / name).write_text(text)
     (here / "model.bin").write_bytes(b"\x00\x01\x02" * 100)
@@ -80,13 +79,10 @@ def test_a_dump_of_the_flight_recorder_and_a_process(things, capsys):
         ("lsit", "did you mean `gpudoctor list`"),
         ("python train.py", "`gpudoctor run -- python train.py`"),
         ("DATA001", "gpudoctor explain DATA001"),
-        ("7b", "gpudoctor estimate --model 7b"),
         ("oom", "gpudoctor explain oom"),
         ("trian.py", "no such file or folder; did you mean train.py?"),
         ("99999999", "no such process"),
         ("model.bin", "binary file"),
-        ("old.json", "a report that gpudoctor wrote"),
-        ("run-1 run-2", "gpudoctor compare run-1 run-2"),
     ],
 )
 def test_what_is_meant_is_named(things, words, sentence):

@@ -36,7 +36,6 @@ def folder(tmp_path, monkeypatch):
         ("deepspeed --num_gpus 2 ddp.py", "gpudoctor check ddp.py"),
         ("python ddp.py", "gpudoctor check ddp.py"),
         ("python3 -u ddp.py --lr 3", "gpudoctor check ddp.py -- --lr 3"),
-        ("python -m pkg.train", "gpudoctor check pkg/train.py"),
         ("python -m torch.distributed.run --nproc_per_node 2 ddp.py", "gpudoctor check ddp.py"),
         ("srun -n 2 python ddp.py", "gpudoctor check ddp.py"),
     ],

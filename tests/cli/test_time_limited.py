@@ -58,13 +58,14 @@ import gpudoctor.cli.run as run
 def stuck(*_, **__):
     re.match(r"(a+)+$", "a" * 60 + "b")
 run.examine_recorded = stuck
+run.REPORT_SECONDS = float(sys.argv.pop(1))
 from gpudoctor.cli import main
 sys.exit(main(sys.argv[1:]))
 """
 
 
-def stuck_run(tmp_path: Path, *flags: str) -> "subprocess.Popen[str]":
-    words = ["run", *flags, "--recording", str(tmp_path / "rec"), "--output", str(tmp_path / "report.json"),
+def stuck_run(tmp_path: Path, seconds: float = 60.0) -> "subprocess.Popen[str]":
+    words = [str(seconds), "run", "--recording", str(tmp_path / "rec"), "--output", str(tmp_path / "report.json"),
              "--format", "json", "--", sys.executable, "-c", "print('out'); raise SystemExit(7)"]  # fmt: skip
     return subprocess.Popen(
         [sys.executable, "-c", DRIVER, *words], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
@@ -73,7 +74,7 @@ def stuck_run(tmp_path: Path, *flags: str) -> "subprocess.Popen[str]":
 
 
 def test_a_report_that_is_not_finished_in_time_is_given_up(tmp_path):
-    out, err = (process := stuck_run(tmp_path, "--report-within", "0.5")).communicate(timeout=60)
+    out, err = (process := stuck_run(tmp_path, 0.5)).communicate(timeout=60)
     assert (process.returncode, out) == (7, "out\n")
     said = f"the report was not finished in 500 ms; make it with: gpudoctor report {tmp_path / 'rec'}"
     assert said in err and "Traceback" not in err

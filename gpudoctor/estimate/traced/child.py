@@ -15,7 +15,7 @@ from gpudoctor.lang import say
 from gpudoctor.model.child_process import child_code
 from gpudoctor.text import duration
 
-SECONDS = 120.0
+SECONDS = 600.0
 """How long a trace of a model may take."""
 LARGEST = 16 << 30
 """Resident bytes beyond which the child is stopped: fake tensors need none, so something real is being made."""
@@ -73,9 +73,7 @@ def _run(request: bytes, path: Path, said: Any, seconds: float) -> int:
         process = psutil.Process(child.pid)
         while child.poll() is None:
             if time.monotonic() > end:
-                raise IncompleteError(
-                    "the trace took longer than {seconds} and was stopped; --trace-seconds N", seconds=duration(seconds)
-                )
+                raise IncompleteError("the trace took longer than {seconds} and was stopped", seconds=duration(seconds))
             if _resident(process) > LARGEST:
                 raise IncompleteError(
                     "the trace took more than {largest} GiB of memory and was stopped", largest=LARGEST >> 30

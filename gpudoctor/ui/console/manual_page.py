@@ -1,11 +1,10 @@
-"""Manual pages and lists of checks and overrides, as `gpudoctor explain` and `gpudoctor list` show them."""
+"""Manual pages and lists of checks, as `gpudoctor explain` and `gpudoctor list` show them."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from itertools import groupby
-from typing import Any
 
 from gpudoctor.engine.manual import ManualPage
-from gpudoctor.lang import rendered, term, tr, word
+from gpudoctor.lang import term, tr, word
 from gpudoctor.lang.message import concatenated
 from gpudoctor.lang.wrapping import padded, unfolded
 from gpudoctor.model import Maturity, Reads
@@ -91,7 +90,7 @@ def _is_item(line: str) -> bool:
     return line.lstrip().startswith(("- ", "* "))
 
 
-# Every check, grouped by topic, and every override, as `gpudoctor list` shows them.
+# Every check, grouped by topic, as `gpudoctor list` shows them.
 
 _LETTERS = {
     Reads.ENVIRONMENT: "e",
@@ -135,24 +134,6 @@ def render_hits(pages: Sequence[ManualPage], query: str, *, width: int) -> str:
             checks=count(len(pages), "check"),
             query=query,
             code=pages[0].code,
-        )
-    )
-    return canvas.text()
-
-
-def render_overrides(overrides: Sequence[Mapping[str, Any]], *, width: int) -> str:
-    """A line each, and how one is tried."""
-    canvas = Canvas(width, colour=False)
-    longest = max((len(item["name"]) for item in overrides), default=0)
-    for item in overrides:
-        safe = padded(word("safe" if item["safe"] else "unsafe"), 6)
-        canvas.paragraph_raw(f"{item['name']:<{longest}}  {safe}  {rendered(item['what'])}", 2, longest + 10)
-    canvas.blank()
-    canvas.paragraph(
-        tr(
-            "{overrides}. Unsafe: may change results, tried with --unsafe only. * is any name. Try "
-            "one: gpudoctor verify --vary NAME=V1,V2 -- COMMAND",
-            overrides=count(len(overrides), "override"),
         )
     )
     return canvas.text()
