@@ -43,6 +43,7 @@ _TABLES = {
     "xid.json": ("name", "meaning", "advice"),
     "stacks.json": ("title",),
     "retired.json": ("answer",),
+    "formula_phrases.json": ("text",),
     **dict.fromkeys(("conflicts.json", "launch_faults.json"), ("say", "breaks")),
     "library_warnings.json": ("text", "advice", "breaks"),
     "vocabulary.toml": ("words", "measured", "units", "causes"),

@@ -113,7 +113,9 @@ def verdict_text(verdict: Verdict | None) -> str:
 
 def source_text(line: Line) -> str:
     """Where a line's formula comes from: `DeepSpeed 0.16 (analytic)`."""
-    return say("{source} ({provenance})", source=line.source, provenance=term(line.provenance.value))
+    from gpudoctor.report.formula_words import source_text as spoken  # for --explain only
+
+    return say("{source} ({provenance})", source=spoken(line.source), provenance=term(line.provenance.value))
 
 
 def headline(answer: Answer) -> str:

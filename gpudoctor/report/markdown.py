@@ -9,6 +9,7 @@ from gpudoctor.lang import rendered, tr
 from gpudoctor.model import Crashed, Finding, Report, Setting, Skipped, SourceSpan
 from gpudoctor.model.comparison import Comparison
 from gpudoctor.report import comparison, estimate_words, preflight_words, run_words, units
+from gpudoctor.report.formula_words import formula_text
 from gpudoctor.report.printable import one_line, printable
 from gpudoctor.report.templating import environment
 from gpudoctor.text import count, percent, size
@@ -68,7 +69,7 @@ def _parts() -> Any:
     made.globals |= {"code": code, "shortened": shortened, "in_file": in_file}
     made.globals |= {"crashed": lambda report: [item for item in report.outcomes if isinstance(item, Crashed)]}
     made.tests |= {"skipped": lambda item: isinstance(item, Skipped) and not item.deselected}
-    made.globals["step_of"] = step_of
+    made.globals |= {"formula_text": formula_text, "step_of": step_of}
     made.filters |= {"percent": percent, "size": size, "shortened": shortened}
     return made.get_template("markdown.jinja").module
 

@@ -196,8 +196,13 @@ def _explained(page: Canvas, shown: Estimate) -> None:
 
 
 def _formula(page: Canvas, line: Line) -> None:
-    page.paragraph(f"{word(line.kind)} {size(line.bytes)} = {line.formula}", indent=2, hang=4)
-    page.paragraph(tr("from: {source}", source=words.source_text(line)), indent=6, hang=2)
+    from gpudoctor.report.formula_words import formula_text, source_text  # for --explain only
+
+    page.paragraph(f"{word(line.kind)} {size(line.bytes)} = {formula_text(line.formula)}", indent=2, hang=4)
+    source = source_text(line.source)
+    page.paragraph(
+        tr("from: {source} ({provenance})", source=source, provenance=term(line.provenance.value)), indent=6, hang=2
+    )
 
 
 def _small_print(page: Canvas, answer: Answer, explain: bool) -> None:
