@@ -2,8 +2,7 @@
 
 from collections.abc import Sequence
 
-from gpudoctor.analysis.job_log.flight_verdict import flight_verdict, undated
-from gpudoctor.analysis.job_log.group_positions import STUCK_SECONDS
+from gpudoctor.analysis.job_log.flight_verdict import STUCK_SECONDS, flight_verdict
 from gpudoctor.engine.claims import Examined, unread_log
 from gpudoctor.lang import say
 from gpudoctor.lang.message import concatenated
@@ -29,8 +28,6 @@ def _of_dumps(dumps: FlightRecords, ranked: Sequence[Ranked]) -> str:
     errors = [item.finding for item in ranked if item.finding.severity is Severity.ERROR]
     if errors:
         return say("The job stood still. {message}.", message=errors[0].message.partition(". ")[0].rstrip("."))
-    if said := undated(dumps, STUCK_SECONDS):
-        return said
     return say("No operation waits in the flight-recorder dumps of {ranks}.", ranks=count(len(dumps.ranks), "rank"))
 
 

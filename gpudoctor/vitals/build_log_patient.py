@@ -189,10 +189,10 @@ def _log(found: LeftBehind, messages: tuple[tuple[str, LogMessage], ...]) -> Job
         raise Unavailable("no log was named")
     from gpudoctor.vitals.job_log import read_job_log
     from gpudoctor.vitals.job_log.kernel_events import with_kernel_logs
-    from gpudoctor.vitals.scheduler_records import with_scheduler_records
+    from gpudoctor.vitals.scheduler_records.sacct import with_sacct
 
     log = read_job_log(logs, messages) if logs else JobLog(files=(), events=())
-    return with_scheduler_records(with_kernel_logs(log, found.of(FileKind.KERNEL_LOG), messages), records, messages)
+    return with_sacct(with_kernel_logs(log, found.of(FileKind.KERNEL_LOG), messages), records, messages)
 
 
 def _kernel_log(paths: Sequence[str]) -> "KernelLog":

@@ -26,7 +26,7 @@ class FileKind(Enum):
     FLIGHT = "flight recorder"
     """A dump of torch's flight recorder, and what is named like one and may be cut or empty."""
     SCHEDULER = "scheduler"
-    """What a scheduler kept of the job: sacct, scontrol, kubectl."""
+    """What a scheduler kept of the job: sacct."""
     PAGE = "page"
     """A page of HTML: no reader takes it."""
     BINARY = "binary"
@@ -66,14 +66,13 @@ def _kind_of(path: Path, _written: int, size: int) -> FileKind:
         job = suffix in {".yaml", ".yml"} and looks_like_job(path)
         return FileKind.JOB if job else FileKind.CONFIG
     from gpudoctor.vitals.saved_kernel_log import is_kernel_log
-    from gpudoctor.vitals.scheduler_records import begins_as_record, is_scheduler_record
+    from gpudoctor.vitals.scheduler_records.sacct import is_sacct
 
     raw = read_head(path, _HEAD)
     head = text_of(raw)
     if _is_flight_dump(path, raw):
         return FileKind.FLIGHT
-    small = size <= SMALL_JSON.most
-    if small and begins_as_record(head) and is_scheduler_record(read_head(path, SMALL_JSON.most)):
+    if size <= SMALL_JSON.most and is_sacct(head):
         return FileKind.SCHEDULER
     unpacked = _unpacked_head(path, raw)
     if (
@@ -107,8 +106,7 @@ def _is_flight_dump(path: Path, head: bytes) -> bool:
     if head[:2] == b"\x1f\x8b":
         return False
     pickled = len(head) > 1 and head[0] == 0x80 and 2 <= head[1] <= 5
-    listed = head.lstrip()[:1] in (b"{", b"[") and b'"entries"' in head
-    if (pickled or listed) and any(word in head for word in _FLIGHT_WORDS):
+    if pickled and any(word in head for word in _FLIGHT_WORDS):
         return True
     named = _FLIGHT_NAME.search(path.name.removesuffix(".gz")) is not None
     return named and (not head or b"\0" in head or pickled)

@@ -64,18 +64,6 @@ def test_the_dumps_decide_the_rank_where_the_log_has_only_timeouts(tmp_path, cap
     assert "A collective (BROADCAST) timed out" in printed
 
 
-def test_dumps_that_were_copied_without_their_time_count_only_beside_the_log_of_a_death(tmp_path, capsys):
-    dumps = stuck(tmp_path)
-    for path in dumps:
-        os.utime(path)
-    code, printed = autopsy(capsys, *dumps)
-    assert code == 0
-    assert "The times of the files are not those of the dumps" in " ".join(printed.split())
-    text = log(tmp_path, STEPS, TIMEOUT)
-    code, printed = autopsy(capsys, text, *dumps)
-    assert code == 1 and "did not enter" in printed
-
-
 def test_dumps_that_show_nothing_leave_the_log_as_it_is(tmp_path, capsys):
     text = log(tmp_path, STEPS, TIMEOUT.format(0))
     alone = autopsy(capsys, text)

@@ -3,12 +3,10 @@
 import pytest
 from flight_dumps import WORLD, make_ranks, read_here, write
 
-from gpudoctor.analysis.job_log.flight_verdict import FlightKind, flight_verdict, undated
-from gpudoctor.analysis.job_log.group_positions import STUCK_SECONDS
+from gpudoctor.analysis.job_log.flight_verdict import STUCK_SECONDS, FlightKind, flight_verdict
 from gpudoctor.model import Confidence, LogLine, SourceSpan
 
 WAITS = {"state": "started"}
-PAIRS = [(0, 2), (1, 3)]
 TP = {"tp": [range(2), range(2, 4)]}
 TP_DP = {"tp": [range(2), range(2, 4)], "dp": [(0, 2), (1, 3)]}
 
@@ -28,7 +26,7 @@ def test_the_rank_that_did_not_enter_is_named_with_the_lines_of_both_sides(tmp_p
     assert found.sentences == (
         "Rank 2 did not enter broadcast number 6.",
         "Ranks 0, 1, 3 waited in it at train.py:31 (train_step).",
-        "Rank 2's last operation was all_reduce number 5 at train.py:10 (train_step).",
+        "The last operation of rank 2 was all_reduce number 5 at train.py:10 (train_step).",
     )
     assert SourceSpan(path="/job/train.py", line=31) in found.evidence
     assert LogLine(origin=str(tmp_path / "nccl_trace_rank_2"), text="rank 2: all_reduce number 5, completed") in (
@@ -103,35 +101,7 @@ def test_a_ring_that_no_longer_shows_a_group_is_said(tmp_path):
     ranks[1].calls(30)
     found = judged(tmp_path, ranks)
     assert (found.kind, found.ranks) == (FlightKind.UNSEEN, (1,))
-    assert "the ring of rank 1 no longer shows this group (TORCH_FR_BUFFER_SIZE)" in found.text
-
-
-@pytest.mark.parametrize("after", [-1e8, 86_400.0], ids=["before", "copied"])
-def test_a_file_whose_time_is_not_that_of_the_dump_shows_no_wait(tmp_path, after):
-    ranks = make_ranks(2)
-    ranks[0].call(**WAITS)
-    paths = write(tmp_path, ranks, after=after)
-    records = read_here(paths)
-    assert flight_verdict(records, STUCK_SECONDS) is None  # a healthy job may look so for a moment
-    said = undated(records, STUCK_SECONDS)
-    assert said.startswith("Rank 1 did not enter all_reduce number 1. The times of the files are not")
-    assert flight_verdict(records, STUCK_SECONDS, True).confidence is Confidence.PROBABLE
-    ranks[0].entries[-1]["retired"] = True  # retired and not completed: it timed out
-    assert judged(tmp_path, ranks, after=after).confidence is Confidence.CONFIRMED
-
-
-def test_what_the_dumps_themselves_show_needs_no_time_of_a_file(tmp_path):
-    ranks = make_ranks(4, {"dp": [(0, 1), (2, 3)]})
-    ranks[0].call(**WAITS)
-    ranks[3].clock += 60_000_000_000
-    ranks[3].call(group="dp")  # a rank went on a minute later
-    ranks[2].call(group="dp")
-    found = judged(tmp_path, ranks, after=86_400.0)
-    assert (found.kind, found.confidence) == (FlightKind.ALONE, Confidence.PROBABLE)
-    different = make_ranks(2)
-    different[0].call(**WAITS)
-    different[1].call("broadcast", **WAITS)
-    assert judged(tmp_path, different, after=86_400.0).kind is FlightKind.MISMATCH
+    assert "rank 1 left no dump that shows it" in found.text
 
 
 def test_gloo_dumps_are_read_although_they_have_no_states_and_no_members(tmp_path):
@@ -167,7 +137,8 @@ def test_another_operation_under_one_number(tmp_path):
     found = disagree(tmp_path, ("reduce_scatter", {"sizes": [[8]], "line": 40}))
     assert (found.kind, found.ranks, found.confidence) == (FlightKind.MISMATCH, (3,), Confidence.CONFIRMED)
     assert found.sentences == (
-        "The ranks disagree about collective number 2: ranks 0-2 called broadcast at train.py:20 (train_step); "
+        "The ranks disagree about collective number 2: ranks 0-2 called broadcast of 3 elements of Float at "
+        "train.py:20 (train_step); "
         "rank 3 called reduce_scatter at train.py:40 (train_step).",
     )
     assert [item.line for item in found.evidence if isinstance(item, SourceSpan)] == [40, 20]
@@ -175,21 +146,10 @@ def test_another_operation_under_one_number(tmp_path):
 
 def test_another_size_and_another_type(tmp_path):
     found = disagree(tmp_path, ("broadcast", {"sizes": [[5]], "line": 20}))
-    assert "ranks 0-2 called broadcast of 3 elements (3)" in found.text
-    assert "rank 3 called broadcast of 5 elements (5)" in found.text
+    assert "ranks 0-2 called broadcast of 3 elements of Float" in found.text
+    assert "rank 3 called broadcast of 5 elements of Float" in found.text
     found = disagree(tmp_path, ("broadcast", {"sizes": [[3]], "dtype": "BFloat16"}))
-    assert "called broadcast of Float (3)" in found.text and "called broadcast of BFloat16 (3)" in found.text
-
-
-def test_another_shape_of_as_many_elements_is_no_mismatch(tmp_path):
-    plan = [("broadcast", {"sizes": [[3, 1]]}), ("all_reduce", {"sizes": [[4, 4]]})]
-    found = disagree(tmp_path, *plan, ("all_gather", {"sizes": [[2]], "outputs": [[8]]}))
-    assert found.kind is FlightKind.STALLED
-
-
-def test_of_two_ranks_nobody_is_the_odd_one(tmp_path):
-    found = disagree(tmp_path, ("reduce_scatter", {"sizes": [[8]]}), world=2)
-    assert found.ranks == (0, 1)
+    assert "called broadcast of 3 elements of BFloat16" in found.text
 
 
 def test_a_mismatch_counts_before_the_rank_that_came_short(tmp_path):
@@ -223,23 +183,18 @@ def test_everybody_entered_and_the_device_or_the_network_does_not_finish(tmp_pat
     found = judged(tmp_path, ranks)
     assert (found.kind, found.ranks) == (FlightKind.STALLED, ())
     assert found.sentences == (
-        "All 4 ranks entered all_reduce number 3 at train.py:30 (train_step), and none completed it.",
+        "All ranks entered all_reduce number 3 at train.py:30 (train_step), and ranks 0-3 did not complete it.",
         "It began on every GPU: a link, a network or a GPU failed, and not the program.",
     )
 
 
-def test_a_gpu_that_did_not_begin_is_named_and_so_is_one_that_did_not_complete(tmp_path):
+def test_a_gpu_that_did_not_begin_is_named(tmp_path):
     ranks = make_ranks(4)
     for rank in ranks:
         rank.calls(2).call(state="scheduled" if rank.number == 1 else "started")
     found = judged(tmp_path, ranks)
     assert found.ranks == (1,)
     assert found.sentences[1] == "It did not begin on the GPU of rank 1: earlier work there has not ended."
-    for rank in ranks:
-        rank.entries[-1]["state"] = "started" if rank.number == 3 else "completed"
-    found = judged(tmp_path, ranks)
-    assert found.ranks == (3,)
-    assert found.sentences[1] == "It completed on ranks 0-2 and not on rank 3."
 
 
 def test_a_rank_without_a_dump_is_the_suspect_where_all_others_entered(tmp_path):
@@ -251,11 +206,11 @@ def test_a_rank_without_a_dump_is_the_suspect_where_all_others_entered(tmp_path)
     found = flight_verdict(read_here(paths), STUCK_SECONDS)
     assert (found.kind, found.ranks, found.confidence) == (FlightKind.UNSEEN, (2,), Confidence.PROBABLE)
     assert found.sentences[1] == (
-        "All ranks whose dumps show it entered it; rank 2 left no readable dump (it is empty)."
+        "All ranks whose dumps show it entered it; rank 2 left no dump that shows it (it is empty)."
     )
     paths.pop(2)
     found = flight_verdict(read_here(paths), STUCK_SECONDS)
-    assert found.sentences[1] == "All ranks whose dumps show it entered it; rank 2 left no dump."
+    assert found.sentences[1] == "All ranks whose dumps show it entered it; rank 2 left no dump that shows it."
 
 
 def test_a_rank_that_waits_in_another_group_is_not_blamed(tmp_path):
@@ -269,10 +224,9 @@ def test_a_rank_that_waits_in_another_group_is_not_blamed(tmp_path):
     found = judged(tmp_path, ranks)
     assert (found.kind, found.ranks) == (FlightKind.MISSING, (3,))
     assert found.sentences == (
-        "Rank 3 did not enter all_reduce number 4 of group tp (ranks 2, 3).",
-        "Rank 2 waited in it at train.py:61 (train_step).",
-        "Rank 3's last operation was all_reduce number 2 of group dp (ranks 1, 3) at train.py:10 (train_step).",
-        "2 other ranks of other groups only wait for them.",
+        "Rank 3 did not enter reduce_scatter number 3 of group dp (ranks 1, 3).",
+        "Rank 1 waited in it at train.py:70 (train_step).",
+        "The last operation of rank 3 was all_reduce number 2 at train.py:10 (train_step).",
     )
 
 
@@ -286,29 +240,6 @@ def test_a_cascade_ends_at_the_group_that_stalls(tmp_path):
         rank.call(group="tp").call(group="dp", **WAITS)
     found = judged(tmp_path, ranks)
     assert found.kind is FlightKind.STALLED and "group tp (ranks 2, 3)" in found.text
-
-
-def test_groups_in_different_orders_are_a_circle(tmp_path):
-    ranks = make_ranks(2, {"a": [range(2)], "b": [range(2)]})
-    ranks[0].call(group="a", line=5, **WAITS).call(group="b", state="scheduled", line=6)
-    ranks[1].call(group="b", line=8, **WAITS)
-    ranks[0].entries.pop()
-    found = judged(tmp_path, ranks)
-    assert (found.kind, found.ranks) == (FlightKind.MISSING, (1,))
-
-
-def test_a_receive_without_a_send(tmp_path):
-    ranks = make_ranks(4, {"pp": [range(4)]})
-    for rank in ranks:
-        rank.calls(3)
-    ranks[1].call("send 1->2", group="pp").call("recv 1<-0", group="pp", line=90, **WAITS)
-    ranks[2].call("recv 2<-1", group="pp")
-    found = judged(tmp_path, ranks)
-    assert (found.kind, found.ranks) == (FlightKind.PEER, (0,))
-    assert found.sentences[0] == (
-        "Rank 1 waited in recv from rank 0 of group pp (ranks 0-3) at train.py:90 (train_step), "
-        "and rank 0 did not call the other side."
-    )
 
 
 def test_sends_and_receives_that_have_their_other_side_give_no_finding(tmp_path):
@@ -332,17 +263,6 @@ def test_coalesced_collectives_are_one_number_in_the_state_of_the_last_entry(tmp
     assert judged(tmp_path, ranks).kind is FlightKind.STALLED
 
 
-def test_a_ring_that_went_round_says_that_it_is_cut(tmp_path):
-    ranks = make_ranks(3, limit=10)
-    for rank in ranks:
-        rank.calls(40 + rank.number).calls(3 - rank.number).call("barrier", **WAITS)
-    found = judged(tmp_path, ranks)
-    assert found.kind is FlightKind.STALLED
-    assert "The rings begin at number 35: they do not show an earlier difference." in found.sentences
-    ranks[1].entries = ranks[1].entries[:36]  # it lacks an operation that the rings of the others still have
-    assert judged(tmp_path, ranks).ranks == (1,)
-
-
 def test_groups_of_one_name_with_different_members_are_apart(tmp_path):
     """split_group gives several groups one name."""
     ranks = make_ranks(4, TP)
@@ -353,19 +273,3 @@ def test_groups_of_one_name_with_different_members_are_apart(tmp_path):
     found = judged(tmp_path, ranks)
     assert found.kind is FlightKind.STALLED and found.evidence
     assert WORLD not in found.text
-
-
-def test_the_group_that_the_pipeline_waits_for_is_named_and_not_the_oldest_wait(tmp_path):
-    """Rank 3 never comes to the experts' exchange; 0 waits for what 2 would send, 1 and 3 share a data group."""
-    ranks = make_ranks(4, {"ep": [range(2), range(2, 4)], "dp": PAIRS, "pp": PAIRS})
-    for rank in ranks:
-        rank.calls(2, group="ep")
-    ranks[1].call(group="dp", line=80, **WAITS)  # the oldest wait
-    for rank in ranks:
-        rank.clock += 5_000_000_000
-    ranks[2].call("all_to_all", group="ep", line=61, **WAITS)
-    ranks[0].call("recv 0<-1", group="pp", line=70, **WAITS)
-    found = judged(tmp_path, ranks)
-    assert (found.kind, found.ranks) == (FlightKind.MISSING, (3,))
-    assert found.sentences[0] == "Rank 3 did not enter all_to_all number 3 of group ep (ranks 2, 3)."
-    assert "2 other ranks of other groups only wait for them." in found.sentences

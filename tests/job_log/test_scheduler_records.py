@@ -59,10 +59,10 @@ SICK = {
     "a table that cuts states": (sacct_wide("OUT_OF_ME+", "0:125"), "Slurm's memory limit was reached"),
     "signal 125 of a failed job": (sacct_p(job("FAILED", "0:125")), "Slurm's memory limit was reached"),
     "time limit": (sacct_p(job("TIMEOUT"), job("CANCELLED", "0:15", "4711.batch")), "time limit of 1-00:00:00"),
-    "time limit by scontrol": (scontrol("TIMEOUT", "TimeLimit"), "time limit of 08:00:00 (2026-11-21T03:14:15)"),
+    "time limit by scontrol": (scontrol("TIMEOUT", "TimeLimit"), "at its time limit"),
     "preempted": (sacct_p(job("PREEMPTED")), "preempted the job"),
     "node": (sacct_p(job("NODE_FAIL", "1:0")), "A node of the job failed"),
-    "pod killed": (describe("OOMKilled", 137), "exceeded its memory limit of 64Gi"),
+    "pod killed": (describe("OOMKilled", 137), "exceeded its memory limit"),
     "pod evicted": (
         describe("Error", 137, events="  Warning  Evicted  5m  kubelet  The node was low on resource: memory. Threshold\n"),
         "exceeded its memory limit",

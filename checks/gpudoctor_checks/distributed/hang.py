@@ -5,19 +5,14 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 
 from gpudoctor.analysis import of_run
-from gpudoctor.analysis.job_log.flight_verdict import flight_verdict
-from gpudoctor.analysis.job_log.group_positions import STUCK_SECONDS
-from gpudoctor.analysis.job_log.stack_positions import odd_rank, shown, standings, told
-from gpudoctor.analysis.job_log.stack_positions import stands_still as dumps_stand_still
 from gpudoctor.analysis.run.steady_run import measured, spot, watched
 from gpudoctor.lang import say
 from gpudoctor.lang.message import concatenated
 from gpudoctor.model import Check, Code, Confidence, Cost, Detail, Finding, Patient, Reads, Severity, Threshold, Trait
 from gpudoctor.model.evidence import Measurement
 from gpudoctor.model.records import frozen
-from gpudoctor.model.signs.job_log import JobLog
-from gpudoctor.model.unavailable import Unavailable, optional
-from gpudoctor.text import capitalised, count, duration
+from gpudoctor.model.unavailable import Unavailable
+from gpudoctor.text import duration
 from gpudoctor.text import ranks as named
 
 _BUSY = frozenset({"evaluation", "checkpoint"})
@@ -48,11 +43,9 @@ class Hang(Check):
         A hang blocks all devices until a person notices or a watchdog fires, half an hour later.
     How it knows:
         From a recording: heartbeats that each rank writes when no step has ended for a while, with phase and
-        stack. From stack dumps (faulthandler, py-spy) of a job whose log names no cause: where the main threads
-        are.
+        stack.
     False alarms:
-        Dumps show one moment: ranks that all wait in one collective may go on a moment later. A long
-        evaluation, a save, a compile: for those phases the limit is half an hour.
+        A long evaluation, a save, a compile: for those phases the limit is half an hour.
     Remedies:
         Look at the rank and the line that differ.
     References:
@@ -63,7 +56,7 @@ class Hang(Check):
     code = Code("DIST008")
     name = "hang"
     traits = frozenset({Trait.STANDSTILL})
-    reads = frozenset({Reads.RECORDING, Reads.PROCESS, Reads.LOG})
+    reads = frozenset({Reads.RECORDING, Reads.PROCESS})
     severity = Severity.ERROR
     thresholds = (
         Threshold("hang_seconds", 300, "s", "xpu_timer: 300 s; --hang-after lowers it",
@@ -85,11 +78,6 @@ class Hang(Check):
     def examine(self, patient: Patient) -> Iterator[Finding]:
         if (window := watched(patient)) is not None:
             yield from self._live(window)
-            return
-        log = optional(lambda: patient.job_log)
-        if log is not None and log.stacks:
-            if not _recorded(patient):
-                yield from self._dumped(log)
             return
         recording = patient.recorded_run
         if not recording.ranks:
@@ -121,24 +109,6 @@ class Hang(Check):
             subject=f"rank {odd.rank}" if odd is not None else "",
             effect_of=Code("TRAIN010") if of_run.uneven(recording) else None,
             detail=HangDetail(odd.rank if odd is not None else -1),
-        )
-
-    def _dumped(self, log: JobLog) -> Iterator[Finding]:
-        """Ranks of which most wait for others, where nothing but their stack dumps tells of an end."""
-        groups = standings(log)
-        waiting = sum(len(group.stacks) for group in groups if group.waits)
-        if not dumps_stand_still(log) or 2 * waiting <= len(log.stacks):
-            return
-        odd = any(group.odd for group in groups)
-        apart = odd or len(groups) > 1
-        yield self.finding(
-            say("{stacks} (by {dumps}).", stacks=capitalised(told(groups)), dumps=count(len(log.stacks), "stack dump")),
-            evidence=shown(groups),
-            confidence=Confidence.PROBABLE if apart else Confidence.SUSPECTED,
-            severity=Severity.ERROR if apart else Severity.WARNING,
-            cost=Cost(breaks=say("the training makes no progress")) if apart else None,
-            subject=f"rank {odd_rank(log)}" if odd_rank(log) >= 0 else "",
-            detail=HangDetail(odd_rank(log)),
         )
 
     def _live(self, window: "of_run.ProcessWindow") -> Iterator[Finding]:
@@ -209,12 +179,6 @@ class Hang(Check):
             self.limit("interrupted_seconds") if ended == "interrupt" or crossed else math.inf,
             self.limit("apart_seconds") if apart else math.inf,
         )
-
-
-def _recorded(patient: Patient) -> bool:
-    """Whether dumps of the flight recorder say who is waited for: they know more than stacks."""
-    dumps = optional(lambda: patient.flight_records)
-    return dumps is not None and flight_verdict(dumps, STUCK_SECONDS) is not None
 
 
 def _crossed(everyone: "Sequence[of_run.RankPosition]") -> bool:

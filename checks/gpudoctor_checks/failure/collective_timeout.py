@@ -7,35 +7,17 @@ from gpudoctor.analysis.job_log.beside import in_named_script
 from gpudoctor.analysis.job_log.failing_rank import FailingRank, left_early
 from gpudoctor.analysis.job_log.findings import followers, log_evidence
 from gpudoctor.analysis.job_log.first_cause import first_cause
-from gpudoctor.analysis.job_log.flight_verdict import FlightKind, FlightVerdict, flight_verdict
-from gpudoctor.analysis.job_log.group_positions import STUCK_SECONDS
-from gpudoctor.analysis.job_log.stack_positions import shown, standings, told
+from gpudoctor.analysis.job_log.flight_verdict import STUCK_SECONDS, FlightKind, FlightVerdict, flight_verdict
 from gpudoctor.analysis.run.steady_run import measured, spot
 from gpudoctor.lang import say
-from gpudoctor.model import (
-    Check,
-    Code,
-    Confidence,
-    Cost,
-    Detail,
-    Finding,
-    LogDetail,
-    Patient,
-    Reads,
-    Severity,
-    Threshold,
-)
+from gpudoctor.model import Check, Code, Confidence, Cost, Detail, Finding, Patient, Reads, Severity, Threshold
 from gpudoctor.model.evidence import LogLine, SourceSpan
 from gpudoctor.model.records import frozen, replace
 from gpudoctor.model.signs.flight_recorder import FlightRecords
 from gpudoctor.model.signs.job_log import JobLog
 from gpudoctor.model.unavailable import optional
-from gpudoctor.text import capitalised, count
 from gpudoctor.text import ranks as named
 from gpudoctor_checks.failure.told_death import told_death
-
-_TIMEOUTS = frozenset({"watchdog", "gloo-timeout", "store-get", "heartbeat", "hccl", "stalled"})
-"""Wordings that do not say which rank was missing."""
 
 
 @frozen(kw_only=False)
@@ -65,17 +47,14 @@ class CollectiveTimeout(Check):
     How it knows:
         From a recording: the exceptions of all ranks, whose times and messages separate the root from its
         echoes. Their last step, phase and line. From a job's log: the messages that name it, in the exception
-        or line that came first. Stack dumps in the log or beside it add the rank that was at a different place,
-        and its line. The rank that failed first printed no timeout, waited at another line, or ended before the
-        others without an error. From the dumps of torch's flight recorder, one per rank. The
-        collectives of each process group are aligned by their numbers. A rank that did not enter the next one,
-        or entered another one, is named. A rank that waits in another group is not blamed. gpudoctor follows
-        the chain to a rank that does not wait.
+        or line that came first. The rank that failed first printed no timeout, waited at another line, or ended
+        before the others without an error. From the dumps of torch's flight recorder, one per rank: the rank
+        that did not enter a collective which others wait in, or entered another one. A rank that waits in
+        another group is not blamed.
     False alarms:
-        Dumps of a running job show ranks that are briefly ahead of others. A wait under 10 s does not count. If
-        a file was copied without its time, nothing shows how long an operation waited. Then only a log of a
-        death, or ranks that called different operations, make it a finding. Ranks that die because another
-        one has its own exception are echoes: that exception is the finding.
+        Dumps of a running job show ranks that are briefly ahead of others. A wait under 10 s does not count,
+        by the time of the file: copy dumps with it (`cp -p`). Ranks that die because another one has its own
+        exception are echoes: that exception is the finding.
     Remedies:
         Check the rank whose last line differs:
         - a branch that not all ranks take
@@ -98,30 +77,18 @@ class CollectiveTimeout(Check):
     log_messages_file = "collective_messages.toml"
 
     def beside_log(self, finding: Finding, patient: Patient) -> Finding:
-        """The finding of a log, with where each rank stood by stack dumps in it or beside it."""
+        """The finding of a log, with the ranks that the dumps of the flight recorder name."""
         records = optional(lambda: patient.flight_records)
-        verdict = flight_verdict(records, self.limit("stuck_seconds"), True) if records is not None else None
-        if verdict is not None:
-            sure = verdict.confidence if verdict.kind is FlightKind.UNSEEN else Confidence.CONFIRMED
-            return replace(
-                finding,
-                message=say("{verdict} {message}", verdict=verdict.text, message=finding.message),
-                evidence=(*_located(verdict, patient), *finding.evidence),
-                confidence=sure,
-                detail=_detail(verdict),
-            )
-        log = optional(lambda: patient.job_log)
-        detail = finding.detail
-        if log is None or not isinstance(detail, LogDetail) or detail.kind not in _TIMEOUTS or not log.stacks:
+        verdict = flight_verdict(records, self.limit("stuck_seconds")) if records is not None else None
+        if verdict is None:
             return finding
-        groups = standings(log)
-        of = count(len(log.stacks), "stack dump")
+        sure = verdict.confidence if verdict.kind is FlightKind.UNSEEN else Confidence.CONFIRMED
         return replace(
             finding,
-            message=say(
-                "{message} {stacks} (by {of}).", message=finding.message, stacks=capitalised(told(groups)), of=of
-            ),
-            evidence=(*shown(groups), *finding.evidence),
+            message=say("{verdict} {message}", verdict=verdict.text, message=finding.message),
+            evidence=(*_located(verdict, patient), *finding.evidence),
+            confidence=sure,
+            detail=_detail(verdict),
         )
 
     def examine(self, patient: Patient) -> Iterator[Finding]:
@@ -183,7 +150,7 @@ class CollectiveTimeout(Check):
         cause = first_cause(log) if log is not None else None
         if log is not None and (log.finished or (cause is not None and cause.root is not None)):
             return  # what the dumps add to a cause in the log is in `beside_log`
-        verdict = flight_verdict(records, self.limit("stuck_seconds"), cause is not None)
+        verdict = flight_verdict(records, self.limit("stuck_seconds"))
         if verdict is None:
             return
         yield self.finding(

@@ -1,30 +1,28 @@
-"""Who kept the job waiting, by the flight-recorder dumps of its ranks.
+"""Which rank did not join which collective, by the flight-recorder dumps of a job's ranks.
 
-Ranks wait for ranks that wait for others: the verdict is about those that wait for nobody. A rank is waited for
-if it has not entered an operation that others are in, or has another one under the same number.
+Each rank numbers the collectives of a process group by itself: a rank whose last number is smaller did not enter
+the next one. Ranks wait for ranks that wait for others: the verdict is about those that wait for nobody. Ranks
+enqueue ahead of their devices, so a difference of a moment is usual: only what has waited long counts.
 """
 
-from collections.abc import Sequence
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
 from enum import Enum
 
-from gpudoctor.analysis.job_log.group_positions import (
-    CollectiveMismatch,
-    ProcessGroup,
-    Wait,
-    first_mismatch,
-    oldest_common,
-    process_groups,
-    waits,
-)
 from gpudoctor.analysis.memo import once
 from gpudoctor.lang import say
 from gpudoctor.lang.message import concatenated
 from gpudoctor.model import Confidence, LogLine, SourceSpan
 from gpudoctor.model.records import frozen
-from gpudoctor.model.signs.flight_recorder import CallSite, FlightRecords, GroupOperation, GroupTrace, RankDump
-from gpudoctor.text import capitalised, count, ranks
+from gpudoctor.model.signs.flight_recorder import CollectiveCall, FlightRecords, GroupPosition, RankDump
+from gpudoctor.text import capitalised, ranks
 
-_NO_OPERATION = GroupOperation(name=say("an operation"))
+STUCK_SECONDS = 10.0
+"""Seconds in one operation that are a wait: a collective takes seconds at most."""
+_NEARLY = 0.9
+"""Share of its timeout after which an operation counts as timed out: a dump may be written a little before."""
+_COPIED = 3
+"""Timeouts after which the time of a file is not that of the dump: somebody has copied it."""
 _SHOWN = 4
 """Places and ranks that evidence and sentences name."""
 
@@ -38,8 +36,6 @@ class FlightKind(Enum):
     """A few ranks entered a collective, and most did not."""
     MISMATCH = "mismatch"
     """Ranks have different operations under one number."""
-    PEER = "peer"
-    """A send or receive without the other side."""
     UNSEEN = "unseen"
     """Everybody with a dump entered; others left no dump."""
     STALLED = "stalled"
@@ -63,310 +59,232 @@ class FlightVerdict:
         return concatenated(" ", self.sentences)
 
 
-@once
-def flight_verdict(records: FlightRecords, seconds: float, died: bool = False) -> FlightVerdict | None:
-    """The verdict; None where nothing waits for longer than so many seconds.
+@frozen
+class _Wait:
+    """A collective of a process group that does not complete."""
 
-    Where the files' times do not show for how long, a wait counts only if the job `died` of it by its log.
-    """
-    every = waits(records, seconds)
-    found = tuple(wait for wait in every if wait.dated or died)
-    words = _Words(records)
-    different = [
-        (wait, mismatch)
-        for wait in every
-        if wait.launch.peer is None and (mismatch := first_mismatch(records, wait.group)) is not None
-    ]
-    if different:
-        wait, mismatch = min(different, key=lambda item: _age(item[0]))
-        return words.mismatch(wait, mismatch, found)
+    group: str
+    """`group tp (ranks 4-7)`; "" in a job with one group."""
+    inside: Mapping[int, CollectiveCall]
+    """By rank: what it waits in."""
+    missing: tuple[int, ...]
+    """Ranks that have not entered it, by their own dumps."""
+    unseen: tuple[int, ...]
+    """Members whose position no dump shows."""
+    confidence: Confidence
+
+    @property
+    def call(self) -> CollectiveCall:
+        """The one that the first rank waits in."""
+        return min(self.inside.values(), key=lambda call: (call.number, call.created))
+
+    @property
+    def named(self) -> str:
+        """`all_reduce number 58 of group tp (ranks 4-7)`."""
+        return _named(self.call, self.group)
+
+
+@once
+def flight_verdict(records: FlightRecords, seconds: float) -> FlightVerdict | None:
+    """The verdict; None where nothing waits for longer than so many seconds."""
+    found = _waits(records, seconds)
     if not found:
         return None
-    blocked = {rank for wait in found for rank in wait.waiting}
+    different = [wait for wait in found if len(_by_operation(wait)) > 1]
+    blocked = {rank for wait in found for rank in wait.inside}
     roots = {rank for wait in found for rank in wait.missing} - blocked
-    if roots:
-        # the group that others wait for comes first: of those that wait in it, others wait for most
-        first = min(
-            (item for item in found if roots & set(item.missing)),
-            key=lambda item: (
-                not roots.issuperset(item.missing),
-                -sum(not {*item.waiting}.isdisjoint(other.missing) for other in found),
-                _age(item),
-            ),
+    if different:
+        kind, wait, (who, sentences) = FlightKind.MISMATCH, different[0], _disagreement(different[0])
+    elif roots:
+        wait = min(
+            (item for item in found if roots & set(item.missing)), key=lambda item: not roots.issuperset(item.missing)
         )
-        return words.missing(first, found, tuple(rank for rank in first.missing if rank in roots))
-    ends = [wait for wait in found if not wait.missing]
-    unseen = [wait for wait in ends if wait.unseen]
-    if unseen:
-        return words.unseen(min(unseen, key=_age), found)
-    if ends:
-        return words.stalled(min(ends, key=_age), found)
-    first = min(found, key=_age)  # a circle: groups that are used in different orders
-    return words.missing(first, found, first.missing)
-
-
-def undated(records: FlightRecords, seconds: float) -> str:
-    """Sentences about operations that had not completed, nobody knows for how long; "" without any."""
-    verdict = flight_verdict(records, seconds, True)
-    if verdict is None or any(wait.dated for wait in waits(records, seconds)):
-        return ""
-    return say(
-        "{sentences} The times of the files are not those of the dumps, so gpudoctor cannot tell "
-        "a wait from a moment. Copy the dumps with their times: `cp -p`, `scp -p`, `rsync -t`.",
-        sentences=verdict.sentences[0],
+        who = tuple(rank for rank in wait.missing if rank in roots)
+        alone = len(wait.inside) < len(who)
+        kind, sentences = FlightKind.ALONE if alone else FlightKind.MISSING, _absence(wait, who, records)
+        who = tuple(wait.inside) if alone else who
+    elif unseen := [wait for wait in found if wait.unseen and not wait.missing]:
+        kind, wait, who = FlightKind.UNSEEN, unseen[0], unseen[0].unseen
+        sentences = _unseen(wait, records)
+    else:
+        wait = next((wait for wait in found if not wait.missing), found[0])
+        running = {rank for rank, call in wait.inside.items() if call.state == "started"}
+        who = tuple(rank for rank in wait.inside if rank not in running) if running else ()
+        kind, sentences = FlightKind.STALLED, _stall(wait, who, began=len(running) == len(wait.inside))
+    return FlightVerdict(
+        kind=kind,
+        ranks=who,
+        sentences=tuple(filter(None, sentences)),
+        evidence=_evidence(records, wait, who),
+        confidence=Confidence.PROBABLE if kind is FlightKind.UNSEEN else wait.confidence,
     )
 
 
-def _age(wait: Wait) -> tuple[bool, int]:
-    """By when it began; unknown times come last."""
-    return wait.launch.created == 0, wait.launch.created
+def _waits(records: FlightRecords, seconds: float) -> list[_Wait]:
+    """What does not complete in any process group."""
+    groups: dict[tuple[object, ...], dict[int, GroupPosition]] = defaultdict(dict)
+    for dump in records.ranks:
+        for position in dump.groups:
+            groups[position.name, position.description, position.members][dump.rank] = position
+    found = (_wait(positions, records, seconds, alone=len(groups) == 1) for positions in groups.values())
+    return [wait for wait in found if wait is not None]
 
 
-class _Words:
-    """Sentences and evidence about the dumps of one job."""
-
-    def __init__(self, records: FlightRecords) -> None:
-        self._records = records
-        self._dumps = {dump.rank: dump for dump in records.ranks}
-        self._many = len(process_groups(records)) > 1
-
-    def missing(self, wait: Wait, found: Sequence[Wait], absent: tuple[int, ...]) -> FlightVerdict:
-        """Ranks that did not enter what others wait in."""
-        peer = wait.launch.peer is not None
-        few = not peer and len(wait.waiting) < len(absent)
-        parts = {"ranks": ranks(wait.waiting), "named": self._named(wait), "site": self._at(wait), "who": ranks(absent)}
-        capitals = {**parts, "ranks": capitalised(parts["ranks"])}
-        if peer:
-            said = [say("{ranks} waited in {named}{site}, and {who} did not call the other side.", **capitals)]
-        elif few:
-            said = [say("Only {ranks} entered {named}{site}; {who} did not.", **parts)]
-        else:
-            who = capitalised(parts["who"])
-            said = [
-                say("{who} did not enter {named}.", who=who, named=parts["named"]),
-                say("{ranks} waited in it{site}.", ranks=capitals["ranks"], site=parts["site"]),
-            ]
-        return FlightVerdict(
-            kind=FlightKind.PEER if peer else FlightKind.ALONE if few else FlightKind.MISSING,
-            ranks=wait.waiting if few else absent,
-            sentences=_said(*said, self._last(absent), self._followers(wait, found)),
-            evidence=self._evidence([*absent[:_SHOWN], *wait.waiting[:_SHOWN]], wait),
-            confidence=_sure(wait),
-        )
-
-    def unseen(self, wait: Wait, found: Sequence[Wait]) -> FlightVerdict:
-        """Everybody whose dump could be read is in it, and somebody's could not."""
-        absent = tuple(rank for rank in wait.unseen if rank not in self._dumps)
-        known = sorted({item.reason for item in self._records.unread if item.rank in absent})
-        end = say("the ring of {ranks} no longer shows this group (TORCH_FR_BUFFER_SIZE)", ranks=ranks(wait.unseen))
-        if absent:
-            why = say(" ({known})", known=known[0]) if len(known) == 1 else ""
-            readable = say("readable ") if known else ""
-            end = say("{ranks} left no {readable}dump{why}", ranks=ranks(absent), readable=readable, why=why)
-        who = capitalised(ranks(wait.waiting))
-        return FlightVerdict(
-            kind=FlightKind.UNSEEN,
-            ranks=absent or wait.unseen,
-            sentences=_said(
-                say("{ranks} waited in {named}{at}.", ranks=who, named=self._named(wait), at=self._at(wait)),
-                say("All ranks whose dumps show it entered it; {end}.", end=end),
-                self._followers(wait, found),
-            ),
-            evidence=self._evidence(wait.waiting[:_SHOWN], wait),
-            confidence=Confidence.PROBABLE,
-        )
-
-    def stalled(self, wait: Wait, found: Sequence[Wait]) -> FlightVerdict:
-        """Everybody entered, and it does not complete."""
-        suspects = wait.not_started or (wait.waiting if wait.completed else ())
-        end = ""
-        if wait.completed:
-            completed, others = ranks(wait.completed), ranks(wait.waiting)
-            end = say("It completed on {ranks} and not on {others}.", ranks=completed, others=others)
-        elif wait.not_started:
-            words = "It did not begin on the GPU of {ranks}: earlier work there has not ended."
-            end = say(words, ranks=ranks(wait.not_started))
-        elif wait.started:
-            end = say("It began on every GPU: a link, a network or a GPU failed, and not the program.")
-        entered = say(
-            "All {ranks} entered {named}{at}, and {completed} completed it.",
-            ranks=count(len(wait.group.dumped), "rank"),
-            named=self._named(wait),
-            at=self._at(wait),
-            completed=say("not all") if wait.completed else say("none"),
-        )
-        return FlightVerdict(
-            kind=FlightKind.STALLED,
-            ranks=suspects,
-            sentences=_said(entered, end, self._ring(wait.group), self._followers(wait, found)),
-            evidence=self._evidence((*suspects[:_SHOWN], *wait.waiting[:_SHOWN]), wait),
-            confidence=_sure(wait),
-        )
-
-    def mismatch(self, wait: Wait, mismatch: CollectiveMismatch, found: Sequence[Wait]) -> FlightVerdict:
-        """Ranks that have different operations under one number."""
-        group, number = mismatch.group, mismatch.sequence
-        differing = [self._records.operations.get(key, _NO_OPERATION) for key, _ in mismatch.by_operation]
-        clauses = [
-            say(
-                "{ranks} called {described}{place}",
-                ranks=ranks(found),
-                described=_described(operation, differing),
-                place=self._place(group, found[0], number),
-            )
-            for operation, (_, found) in zip(differing[:_SHOWN], mismatch.by_operation, strict=False)
-        ]
-        most, *odd = mismatch.by_operation
-        if len(most[1]) <= sum(len(found) for _, found in odd):
-            odd = [most, *odd]
-        suspects = tuple(sorted(rank for _, found in odd for rank in found))
-        shown = [found[0] for _, found in reversed(mismatch.by_operation[:_SHOWN])]
-        return FlightVerdict(
-            kind=FlightKind.MISMATCH,
-            ranks=suspects,
-            sentences=_said(
-                say(
-                    "The ranks disagree about collective number {number:,}{of}: {clauses}.",
-                    number=number,
-                    of=self._of(group),
-                    clauses=concatenated("; ", clauses),
-                ),
-                self._followers(wait, found, group.members),
-            ),
-            evidence=self._evidence(shown, wait, number),
-            confidence=_sure(wait),
-        )
-
-    def _named(self, wait: Wait) -> str:
-        """`all_reduce number 58 of group tp (ranks 4-7)`, `recv from rank 2`."""
-        operation = self._records.operations.get(wait.launch.operation)
-        name, of = operation.name if operation else say("collective"), self._of(wait.group)
-        if wait.launch.peer is None:
-            return say("{name} number {number:,}{of}", name=name, number=wait.number, of=of)
-        source, target = (wait.group.members[place] for place in wait.launch.peer)
-        sends = wait.waiting == (source,)
-        side = say("to rank {places}", places=target) if sends else say("from rank {places}", places=source)
-        return say("{name} {side}{of}", name=name, side=side, of=of)
-
-    def _of(self, group: ProcessGroup) -> str:
-        return say(" of {group_name}", group_name=_group_name(group)) if self._many else ""
-
-    def _at(self, wait: Wait) -> str:
-        return _site(self._records.sites.get(wait.launch.site))
-
-    def _place(self, group: ProcessGroup, rank: int, number: int) -> str:
-        return _site(self._records.sites.get(group.traces[rank].site(number)))
-
-    def _last(self, people: Sequence[int]) -> str:
-        """What the missing ranks did last, where it is the same for all."""
-        latest = {self._latest(rank) for rank in people}
-        if len(latest) != 1:
-            return ""
-        last, who = latest.pop(), capitalised(ranks(people))
-        if not last:
-            return say("{who} entered no operation at all.", who=who)
-        whose = f"{who}'s" if len(people) == 1 else say("Of {ranks} the", ranks=ranks(people))
-        return say("{whose} last operation was {last}.", whose=whose, last=last)
-
-    def _latest(self, rank: int) -> str:
-        dump = self._dumps.get(rank)
-        if dump is None or dump.latest is None:
-            return ""
-        name, launch = dump.latest
-        groups = (item for item in process_groups(self._records) if item.name == name and rank in item.traces)
-        group = next(groups, None)
-        return say(
-            "{name} number {sequence:,}{of}{site}",
-            name=self._records.operations.get(launch.operation, _NO_OPERATION).name,
-            sequence=launch.sequence,
-            of=self._of(group) if group else "",
-            site=_site(self._records.sites.get(launch.site)),
-        )
-
-    def _followers(self, wait: Wait, found: Sequence[Wait], known: Sequence[int] = ()) -> str:
-        """How many other ranks wait in other groups for these."""
-        others = {rank for item in found for rank in item.waiting} - {*wait.waiting, *wait.missing, *known}
-        if not others:
-            return ""
-        verb = say("waits") if len(others) == 1 else say("wait")
-        return say("{ranks} of other groups only {verb} for them.", ranks=count(len(others), "other rank"), verb=verb)
-
-    def _ring(self, group: ProcessGroup) -> str:
-        """That an earlier difference is no longer to be seen."""
-        first = oldest_common(group)
-        if first <= 1 or not any(self._dumps[rank].wrapped for rank in group.traces if rank in self._dumps):
-            return ""
-        return say("The rings begin at number {first:,}: they do not show an earlier difference.", first=first)
-
-    def _evidence(self, people: Sequence[int], wait: Wait, number: int = 0) -> tuple[LogLine | SourceSpan, ...]:
-        """The line and the dump of each of these ranks: where it was in the group, else its last operation."""
-        spans: list[SourceSpan] = []
-        lines: list[LogLine] = []
-        for rank in dict.fromkeys(people):
-            dump, trace = self._dumps.get(rank), wait.group.traces.get(rank)
-            if dump is None:
-                continue
-            text = say("rank {rank}: no operation", rank=rank)
-            if where := self._where(dump, trace, wait, number):
-                key, place, which, state = where
-                text = say(
-                    "rank {rank}: {name} number {which}{state}",
-                    rank=rank,
-                    name=self._records.operations.get(key, _NO_OPERATION).name,
-                    which=which,
-                    state=say(", {state}", state=state) if state else "",
-                )
-                site = self._records.sites.get(place)
-                spans += [SourceSpan(path=site.path, line=site.line)] if site is not None and site.path else []
-            lines.append(LogLine(origin=dump.path, text=text))
-        return (*dict.fromkeys(spans), *lines[: 2 * _SHOWN])
-
-    def _where(
-        self, dump: RankDump, trace: GroupTrace | None, wait: Wait, number: int
-    ) -> tuple[int, int, int, str] | None:
-        """Keys of a rank's operation and its site, its number and state; None for a rank that entered none."""
-        if trace and number and trace.operation(number):
-            return trace.operation(number), trace.site(number), number, ""
-        launch = trace.pending[0] if trace and trace.pending else dump.latest[1] if dump.latest else None
-        if wait.launch.peer is not None and dump.rank in wait.waiting:
-            launch = wait.launch
-        return (launch.operation, launch.site, number or launch.sequence, launch.state) if launch else None
-
-
-def _said(*sentences: str) -> tuple[str, ...]:
-    return tuple(filter(None, sentences))
-
-
-def _sure(wait: Wait) -> Confidence:
-    return Confidence.CONFIRMED if wait.proven else Confidence.PROBABLE
-
-
-def _group_name(group: ProcessGroup) -> str:
-    """`the default group`, `group tp (ranks 4-7)`."""
-    if group.default:
-        return say("the default group")
+def _wait(
+    positions: Mapping[int, GroupPosition], records: FlightRecords, seconds: float, *, alone: bool
+) -> _Wait | None:
+    group, dumps = next(iter(positions.values())), {dump.rank: dump for dump in records.ranks}
+    unread = {item.rank for item in records.unread if item.rank is not None}
+    everyone = {*dumps, *unread} if group.description == "default_pg" else set(positions)
+    members = group.members or tuple(sorted(everyone))
+    entered = {rank: position.newest.number for rank, position in positions.items()}
+    # A whole ring without the group: this rank entered nothing of it.
+    entered |= {rank: 0 for rank in members if rank in dumps and rank not in entered and not dumps[rank].wrapped}
+    least, most = min(entered.values()), max(entered.values())
+    keeps = {rank: call for rank, position in positions.items() if (call := _keeping(position, least))}
+    oldest = min((call.number for call in keeps.values()), default=0)
+    if not oldest:
+        return None
+    late = least < most and oldest > least
+    inside = {rank: call for rank, call in sorted(keeps.items()) if late or call.number == oldest}
+    sure = [_waited(call, dumps[rank], seconds) for rank, call in inside.items()]
+    if not any(sure):
+        return None
     name = group.description if group.description not in ("", "undefined") else group.name
-    whose = say("group {name} ({ranks})", name=name, ranks=ranks(group.members))
-    return whose if group.members else say("group {name}", name=name)
+    named = say("the default group")
+    if group.description != "default_pg":
+        whose = say(" ({ranks})", ranks=ranks(members)) if group.members else ""
+        named = say("group {name}{whose}", name=name, whose=whose)
+    return _Wait(
+        group="" if alone else named,
+        inside=inside,
+        missing=tuple(sorted(rank for rank, last in entered.items() if last == least)) if late else (),
+        unseen=tuple(sorted(set(members) - set(entered))),
+        confidence=Confidence.CONFIRMED if Confidence.CONFIRMED in sure else Confidence.PROBABLE,
+    )
 
 
-def _site(site: CallSite | None) -> str:
+def _keeping(position: GroupPosition, least: int) -> CollectiveCall | None:
+    """The call that keeps a rank; of gloo one that ended may have timed out, if another rank did not enter it."""
+    late = position.newest.timed_out and position.newest.number > least
+    return position.open or (position.newest if late else None)
+
+
+def _waited(call: CollectiveCall, dump: RankDump, seconds: float) -> Confidence | None:
+    """How surely a call has waited, by the time of its file; None for a wait of a moment, as in a job that runs."""
+    age = (dump.written - call.created) / 1e9
+    if call.timed_out and not call.done:
+        return Confidence.CONFIRMED
+    if call.timeout and _NEARLY * call.timeout <= age <= _COPIED * call.timeout:
+        return Confidence.CONFIRMED
+    return Confidence.PROBABLE if age >= seconds else None
+
+
+# Sentences
+
+
+def _named(call: CollectiveCall, group: str) -> str:
+    of = say(" of {group_name}", group_name=group) if group else ""
+    return say("{name} number {number:,}{of}", name=call.operation, number=call.number, of=of)
+
+
+def _at(call: CollectiveCall) -> str:
     """` at train.py:31 (train_step)`."""
-    if site is None or not site.path:
-        return ""
-    function = "" if site.function in ("", "<module>") else f" ({site.function.rpartition('.')[2]})"
-    file = site.path.replace(chr(92), "/").rpartition("/")[2]
-    return say(" at {file}:{line}{function}", file=file, line=site.line, function=function)
+    file, function = call.path.rpartition("/")[2], call.function.rpartition(".")[2]
+    return say(" at {file}:{line} ({function})", file=file, line=call.line, function=function) if file else ""
 
 
-def _described(operation: GroupOperation, among: Sequence[GroupOperation]) -> str:
-    """An operation by what tells it from the others: its name, else its elements or types too."""
-    if len({item.name for item in among}) == len(among):
-        return operation.name
-    sizes = ", ".join("x".join(map(str, size)) or "scalar" for size in operation.sizes[:2])
-    shape = say(" ({shape})", shape=sizes) if sizes else ""
-    if len({(item.name, item.elements) for item in among}) == len(among) and operation.elements is not None:
-        elements = count(operation.elements, "element")
-        return say("{name} of {elements}{shape}", name=operation.name, elements=elements, shape=shape)
-    dtypes = " and ".join(operation.dtypes) or say("no tensor")
-    return say("{name} of {dtypes}{shape}", name=operation.name, dtypes=dtypes, shape=shape)
+def _absence(wait: _Wait, absent: tuple[int, ...], records: FlightRecords) -> tuple[str, ...]:
+    """Ranks that did not enter what others wait in, and what they did last, where it is the same for all."""
+    inside, who, at = ranks(list(wait.inside)), ranks(absent), _at(wait.call)
+    if len(wait.inside) < len(absent):
+        return (
+            say("Only {ranks} entered {named}{site}; {who} did not.", ranks=inside, named=wait.named, site=at, who=who),
+        )
+    latest = {dump.latest for dump in records.ranks if dump.rank in absent}
+    newest = {_named(last[1], "") + _at(last[1]) if last else "" for last in latest}
+    last = next(iter(newest)) if len(newest) == 1 else None
+    end = say("{who} entered no operation at all.", who=capitalised(who)) if last == "" else ""
+    if last:
+        end = say("The last operation of {who} was {last}.", who=who, last=last)
+    return (
+        say("{who} did not enter {named}.", who=capitalised(who), named=wait.named),
+        say("{ranks} waited in it{site}.", ranks=capitalised(inside), site=at),
+        end,
+    )
+
+
+def _unseen(wait: _Wait, records: FlightRecords) -> tuple[str, ...]:
+    """Everybody whose dump shows the group is in it, and somebody's does not show it."""
+    reasons = {item.reason for item in records.unread if item.rank in wait.unseen}
+    why = say(" ({known})", known=reasons.pop()) if len(reasons) == 1 else ""
+    return (
+        say(
+            "{ranks} waited in {named}{at}.",
+            ranks=capitalised(ranks(list(wait.inside))),
+            named=wait.named,
+            at=_at(wait.call),
+        ),
+        say(
+            "All ranks whose dumps show it entered it; {who} left no dump that shows it{why}.",
+            who=ranks(wait.unseen),
+            why=why,
+        ),
+    )
+
+
+def _stall(wait: _Wait, late: tuple[int, ...], *, began: bool) -> tuple[str, ...]:
+    """Everybody entered, and it does not complete."""
+    end = ""
+    if late:
+        end = say("It did not begin on the GPU of {ranks}: earlier work there has not ended.", ranks=ranks(late))
+    elif began:
+        end = say("It began on every GPU: a link, a network or a GPU failed, and not the program.")
+    who = ranks(list(wait.inside))
+    entered = say(
+        "All ranks entered {named}{at}, and {who} did not complete it.", named=wait.named, at=_at(wait.call), who=who
+    )
+    return entered, end
+
+
+def _by_operation(wait: _Wait) -> list[tuple[str, list[int]]]:
+    """What the ranks called under the first number, and who did, the most first."""
+    found: dict[tuple[str, str], list[int]] = defaultdict(list)
+    for rank, call in wait.inside.items():
+        if call.number == wait.call.number:
+            found[call.operation, call.payload].append(rank)
+    named = [
+        (say("{name} of {payload}", name=name, payload=size) if size else name, who)
+        for (name, size), who in found.items()
+    ]
+    return sorted(named, key=lambda item: (-len(item[1]), item[1][0]))
+
+
+def _disagreement(wait: _Wait) -> tuple[tuple[int, ...], tuple[str, ...]]:
+    """The ranks that have another operation than most under one number, and a sentence."""
+    calls = _by_operation(wait)
+    clauses = [
+        say("{ranks} called {described}{place}", ranks=ranks(who), described=name, place=_at(wait.inside[who[0]]))
+        for name, who in calls[:_SHOWN]
+    ]
+    words = "The ranks disagree about collective number {number:,}{of}: {clauses}."
+    of = say(" of {group_name}", group_name=wait.group) if wait.group else ""
+    odd = calls[1:] if len(calls[0][1]) > sum(len(who) for _, who in calls[1:]) else calls
+    sentence = say(words, number=wait.call.number, of=of, clauses=concatenated("; ", clauses))
+    return tuple(sorted(rank for _, who in odd for rank in who)), (sentence,)
+
+
+def _evidence(records: FlightRecords, wait: _Wait, who: Sequence[int]) -> tuple[LogLine | SourceSpan, ...]:
+    """The line and the dump of each of these ranks: what it waits in, else its last operation."""
+    spans: list[SourceSpan] = []
+    lines: list[LogLine] = []
+    dumps = {dump.rank: dump for dump in records.ranks}
+    for rank in dict.fromkeys((*who[:_SHOWN], *list(wait.inside)[:_SHOWN])):
+        dump = dumps.get(rank)
+        call = wait.inside.get(rank) or (dump.latest[1] if dump is not None and dump.latest else None)
+        if dump is None or call is None:
+            continue
+        spans += [SourceSpan(path=call.path, line=call.line)] if call.path else []
+        words = say("rank {rank}: {name}, {state}", rank=rank, name=_named(call, ""), state=call.state)
+        lines.append(LogLine(origin=dump.path, text=words))
+    return (*dict.fromkeys(spans), *lines)

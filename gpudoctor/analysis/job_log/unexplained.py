@@ -2,8 +2,7 @@
 
 from gpudoctor.analysis.job_log.failing_rank import left_early
 from gpudoctor.analysis.job_log.first_cause import FirstCause, first_cause
-from gpudoctor.analysis.job_log.flight_verdict import flight_verdict
-from gpudoctor.analysis.job_log.group_positions import STUCK_SECONDS
+from gpudoctor.analysis.job_log.flight_verdict import STUCK_SECONDS, flight_verdict
 from gpudoctor.analysis.run.deaths import death
 from gpudoctor.model import Patient
 from gpudoctor.model.signs.job_log import UnknownError
@@ -13,7 +12,7 @@ from gpudoctor.model.unavailable import optional
 def decided_elsewhere(patient: Patient) -> bool:
     """Whether something beside the log's words names the cause: flight recorder, recording, rank that left."""
     dumps = optional(lambda: patient.flight_records)
-    if dumps is not None and flight_verdict(dumps, STUCK_SECONDS, True) is not None:
+    if dumps is not None and flight_verdict(dumps, STUCK_SECONDS) is not None:
         return True
     recording = optional(lambda: patient.recorded_run)
     told = death(recording) if recording is not None and recording.ranks else None

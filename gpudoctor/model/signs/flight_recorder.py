@@ -1,11 +1,10 @@
 """Flight-recorder dumps: what each rank had asked of its process groups when the job was stuck or died.
 
 torch keeps a ring of the last operations (`TORCH_FR_BUFFER_SIZE`) and writes it, one file a rank, when a
-collective times out. A dump is kept as numbers: an operation and a call site for each sequence number.
+collective times out.
 """
 
-from array import array
-from collections.abc import Hashable, Mapping
+from collections.abc import Hashable
 from typing import Any
 
 from gpudoctor.lang import say
@@ -14,40 +13,20 @@ from gpudoctor.model.records import field, frozen
 _MOST_PROBLEMS = 8
 
 
-@frozen(kw_only=False)
-class CallSite:
-    """Where an operation was called."""
+@frozen
+class CollectiveCall:
+    """One collective that a rank entered."""
 
-    path: str = ""
-    """The innermost line of the user's; "" where the dump has no stack or only a library's."""
-    line: int = 0
-    function: str = ""
-    via: str = ""
-    """The innermost function of all: `all_reduce`."""
-
-
-@frozen(kw_only=False)
-class GroupOperation:
-    """What all ranks of a group must agree about, of one operation."""
-
-    name: str
+    number: int
+    """Its sequence number in the group."""
+    operation: str
     """Without the backend: `all_reduce`."""
-    elements: int | None = None
-    """Elements that a rank gives or takes; None where ranks may differ (all_to_all, gather, scatter)."""
-    dtypes: tuple[str, ...] = ()
-    sizes: tuple[tuple[int, ...], ...] = ()
-    """Shapes of the first rank that showed it; they are not compared."""
-
-
-@frozen(kw_only=False)
-class CollectiveEntry:
-    """One operation that a rank entered."""
-
-    sequence: int
-    operation: int
-    """Key of `FlightRecords.operations`."""
-    site: int
-    """Key of `FlightRecords.sites`."""
+    payload: str
+    """`16 elements of Float`; "" where ranks may give different sizes."""
+    path: str
+    """The innermost line of the user's; "" where the dump has no stack or only a library's."""
+    line: int
+    function: str
     state: str
     """`scheduled` (waits for the device), `started`, `completed`; gloo does not go beyond `scheduled`."""
     done: bool
@@ -57,38 +36,20 @@ class CollectiveEntry:
     """Nanoseconds since 1970; 0 where unknown."""
     timeout: float
     """Seconds; 0 where unknown."""
-    peer: tuple[int, int] | None = None
-    """Of send and recv: source and destination, as positions in the group."""
 
 
 @frozen
-class GroupTrace:
-    """What one rank did in one process group."""
+class GroupPosition:
+    """How far one rank came in one process group."""
 
     name: str
     description: str
     members: tuple[int, ...]
     """Ranks of the whole job; empty where the dump does not say them (gloo)."""
-    first: int
-    """Sequence number of the oldest collective in the ring; 1 and `last` 0 without one."""
-    last: int
-    operations: "array[int]"
-    """By sequence number from `first` on; 0 where it is not in the ring."""
-    sites: "array[int]"
-    pending: tuple[CollectiveEntry, ...]
-    """Collectives that have not completed: the oldest ones."""
-    newest: CollectiveEntry | None
-    """The last collective."""
-    peers: tuple[CollectiveEntry, ...] = ()
-    """Sends and receives that have not completed: the oldest ones."""
-
-    def operation(self, sequence: int) -> int:
-        """The key of an operation; 0 where it is not in the ring."""
-        return self.operations[sequence - self.first] if self.first <= sequence <= self.last else 0
-
-    def site(self, sequence: int) -> int:
-        """The key of a call site; 0 where it is not in the ring."""
-        return self.sites[sequence - self.first] if self.first <= sequence <= self.last else 0
+    newest: CollectiveCall
+    """The last collective that it entered."""
+    open: CollectiveCall | None
+    """The oldest one that has not completed."""
 
 
 @frozen
@@ -97,13 +58,11 @@ class RankDump:
 
     rank: int
     path: str
-    version: str
-    entries: int
     wrapped: bool
     """Whether older entries were overwritten."""
-    groups: tuple[GroupTrace, ...]
-    latest: tuple[str, CollectiveEntry] | None
-    """The last entry of the ring, of any group, with the group's name."""
+    groups: tuple[GroupPosition, ...]
+    latest: tuple[str, CollectiveCall] | None
+    """The last entry of any group, with the group's description; of a send or receive, too."""
     written: int
     """When the file was written, as far as the file system knows: nanoseconds since 1970."""
 
@@ -125,8 +84,6 @@ class FlightRecords:
     ranks: tuple[RankDump, ...]
     """By rank."""
     unread: tuple[UnreadDump, ...] = ()
-    operations: Mapping[int, GroupOperation] = field(default_factory=dict)
-    sites: Mapping[int, CallSite] = field(default_factory=dict)
     memory: dict[Hashable, Any] = field(default_factory=dict, compare=False, repr=False)
     """Answers about it that were worked out once (`gpudoctor.analysis.memo`)."""
 

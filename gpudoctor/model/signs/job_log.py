@@ -1,51 +1,10 @@
-"""What the logs of a job say of its end: messages that matter, with rank, time and step; where ranks stood."""
+"""What the logs of a job say of its end: messages that matter, with rank, time and step."""
 
 from collections.abc import Hashable
 from typing import Any
 
-from gpudoctor.lang import say
 from gpudoctor.model.log_message import Bearing
 from gpudoctor.model.records import dataclass, field, frozen
-from gpudoctor.model.signs.process import Frame
-
-# Where the ranks of a job stood: main threads of stack dumps that somebody or a timeout left behind.
-
-
-@frozen
-class DumpedThread:
-    """One thread of a dump."""
-
-    path: str
-    """The file that holds the dump, as the user named it."""
-    line: int
-    """1-based, of the thread's heading."""
-    rank: int | None
-    """None where neither a prefix, nor the file's name, nor the command line says it."""
-    process: str
-    """Who it belongs to: a rank, a process, a file; threads of one process share it."""
-    thread: str
-    """Its name or number, as it stands."""
-    main: bool
-    frames: tuple[Frame, ...]
-    """Innermost first."""
-
-
-@frozen
-class RankStack:
-    """The main thread of a process, judged."""
-
-    thread: DumpedThread
-    phase: str
-    """What it does: `collective`, `sync`, `data_wait`, `backward`; `other` for no known phase."""
-    via: str
-    """The library's function that decided the phase; "" for a line of the user's own."""
-    user: Frame | None
-    """The innermost frame of the user's."""
-
-    @property
-    def title(self) -> str:
-        """`rank 3`, or the process where no rank is known."""
-        return say("rank {rank}", rank=self.thread.rank) if self.thread.rank is not None else self.thread.process
 
 
 @frozen
@@ -228,8 +187,6 @@ class JobLog:
     last_step: int | None = None
     finished: bool = False
     """Whether the program said that its training was complete."""
-    stacks: tuple[RankStack, ...] = ()
-    """Where the main threads of the ranks stood by their last stack dumps, by rank."""
     last_words: tuple[RankWords, ...] = ()
     """What each rank printed last, by rank; read only if something failed."""
     exits: tuple[RankExit, ...] = ()

@@ -1,28 +1,17 @@
 """Reads the dumps of all ranks in processes of their own, and puts them together by rank."""
 
 import json
-import marshal
 import os
 import re
 import subprocess
 import sys
-from array import array
 from collections.abc import Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 from gpudoctor.lang import say
 from gpudoctor.model.child_process import child_code
-from gpudoctor.model.signs.flight_recorder import (
-    CallSite,
-    CollectiveEntry,
-    FlightRecords,
-    GroupOperation,
-    GroupTrace,
-    RankDump,
-    UnreadDump,
-)
-from gpudoctor.vitals.flight_recorder.child import LENGTH
+from gpudoctor.model.signs.flight_recorder import CollectiveCall, FlightRecords, GroupPosition, RankDump, UnreadDump
 from gpudoctor.vitals.job_log.lines import rank_of
 
 _MOST_PROCESSES = 8
@@ -54,12 +43,7 @@ def _answers(paths: Sequence[str]) -> list[Any]:
             ).stdout
         except subprocess.TimeoutExpired as error:
             said, reason = error.stdout or b"", say("reading it takes too long")
-        while len(said) >= LENGTH.size:
-            end = LENGTH.size + LENGTH.unpack_from(said)[0]
-            if len(said) < end:
-                break
-            found.append(marshal.loads(said[LENGTH.size : end]))
-            said = said[end:]
+        found += map(json.loads, said.split(b"\n")[:-1])
         if len(found) < len(paths):
             found.append(reason)
     return found
@@ -69,37 +53,29 @@ def records_of(paths: Sequence[str], answers: Iterable[Any]) -> FlightRecords:
     """The dumps by rank; of two that claim one rank the later counts."""
     unread: list[UnreadDump] = []
     dumps: dict[int, RankDump] = {}
-    operations: dict[int, GroupOperation] = {}
-    sites: dict[int, CallSite] = {}
-    members: dict[tuple[int, ...], tuple[int, ...]] = {}
     for path, answer in zip(paths, answers, strict=True):
         if isinstance(answer, str):
             unread.append(UnreadDump(rank=rank_of_file(path), path=path, reason=answer))
             continue
-        *own, rank, groups, latest, calls, places = answer
-        rank = rank_of_file(path) if rank < 0 else rank
+        rank = answer["rank"] if answer["rank"] is not None else rank_of_file(path)
         if rank is None:
             unread.append(UnreadDump(rank=None, path=path, reason=say("neither it nor its name contains its rank")))
             continue
-        operations.update((key, GroupOperation(*value)) for key, value in calls.items())
-        sites.update((key, CallSite(*value)) for key, value in places.items())
+        latest = answer["latest"]
         dump = RankDump(
             rank=rank,
             path=path,
-            version=own[0],
-            entries=own[1],
-            wrapped=own[2],
-            groups=tuple(_group(group, members) for group in groups),
-            latest=(latest[0], CollectiveEntry(*latest[1])) if latest else None,
-            written=_written(path),
+            wrapped=answer["wrapped"],
+            groups=tuple(map(_position, answer["groups"])),
+            latest=(latest[0], CollectiveCall(**latest[1])) if latest else None,
+            written=os.stat(path).st_mtime_ns,
         )
         if rank in dumps:
             older, dump = sorted((dumps[rank], dump), key=lambda item: item.written)
             reason = say("{path} is a later dump of rank {rank}", path=dump.path, rank=rank)
             unread.append(UnreadDump(rank=None, path=older.path, reason=reason))
         dumps[rank] = dump
-    ranks = tuple(dumps[rank] for rank in sorted(dumps))
-    return FlightRecords(ranks=ranks, unread=tuple(unread), operations=operations, sites=sites)
+    return FlightRecords(ranks=tuple(dumps[rank] for rank in sorted(dumps)), unread=tuple(unread))
 
 
 def rank_of_file(path: str) -> int | None:
@@ -109,24 +85,11 @@ def rank_of_file(path: str) -> int | None:
     return found if found is not None or last is None else int(last[1])
 
 
-def _written(path: str) -> int:
-    try:
-        return os.stat(path).st_mtime_ns
-    except OSError:
-        return 0
-
-
-def _group(group: tuple[Any, ...], known: dict[tuple[int, ...], tuple[int, ...]]) -> GroupTrace:
-    name, description, members, first, last, operations, sites, pending, newest, peers = group
-    return GroupTrace(
-        name=sys.intern(name),
-        description=sys.intern(description),
-        members=known.setdefault(members, members),  # equal ones are one object
-        first=first,
-        last=last,
-        operations=array("I", operations),
-        sites=array("I", sites),
-        pending=tuple(CollectiveEntry(*launch) for launch in pending),
-        newest=CollectiveEntry(*newest) if newest else None,
-        peers=tuple(CollectiveEntry(*launch) for launch in peers),
+def _position(group: dict[str, Any]) -> GroupPosition:
+    return GroupPosition(
+        name=group["name"],
+        description=group["description"],
+        members=tuple(group["members"]),
+        newest=CollectiveCall(**group["newest"]),
+        open=CollectiveCall(**group["open"]) if group["open"] else None,
     )

@@ -15,7 +15,7 @@ from gpudoctor.lang import say
 from gpudoctor.lang.message import concatenated
 from gpudoctor.model.log_message import PLAIN, Bearing, LogMessage
 from gpudoctor.model.redaction import mask_text
-from gpudoctor.model.signs.job_log import JobLog, LogEvent, LogFile, RankStack, UnknownError
+from gpudoctor.model.signs.job_log import JobLog, LogEvent, LogFile, UnknownError
 from gpudoctor.model.unavailable import Unread
 from gpudoctor.vitals.job_log.endings import (
     Mention,
@@ -45,7 +45,6 @@ from gpudoctor.vitals.job_log.lines import (
     text_of,
 )
 from gpudoctor.vitals.job_log.progress import moment_of, step_of, surely_done, whole_step
-from gpudoctor.vitals.job_log.stack_dumps import StackDumps, with_ranks
 from gpudoctor.vitals.job_log.tracebacks import (
     GOES_ON,
     LOST,
@@ -140,7 +139,6 @@ def read_job_log(
     files: list[LogFile] = []
     events: list[LogEvent] = []
     problems: list[str] = []
-    stacks: list[RankStack] = []
     tails: list[Tail] = []
     unknown: list[UnknownError] = []
     job = _Job()
@@ -164,7 +162,6 @@ def read_job_log(
             )
         if reader.lines:
             files.append(reader.file())
-            stacks += reader.stacks()
             error = reader.unknown_error(found)
             known = (reader.worded_as_exception(error) if error is not None else None) or reader.pasted(found)
             if known is not None:
@@ -193,7 +190,6 @@ def read_job_log(
         world=job.world,
         last_step=job.last_step,
         finished=job.finished,
-        stacks=with_ranks(stacks),
         last_words=last_words(tails, job.world or (max(job.ranks) + 1 if job.ranks else None)),
         exits=exits(tails),
         unknown_errors=() if job.finished else tuple(unknown),
@@ -345,7 +341,7 @@ class _FileReader:
     def __init__(self, path: str, table: Messages, job: _Job, most_tail: int) -> None:
         self._path, self._table, self._job = path, table, job
         self._shapes: dict[bytes, Shape] = {}
-        self._prefixes, self._tracebacks, self._stacks = Prefixes(), Tracebacks(), StackDumps(path)
+        self._prefixes, self._tracebacks = Prefixes(), Tracebacks()
         self.events = _Events()
         self._rank = rank_of(path)
         self._pieces: list[bytes] = []
@@ -407,7 +403,7 @@ class _FileReader:
             number = numbers[index]
             if index < first or number <= self._follow:
                 self._look_for_beginning(pieces[index], line, number, first=index < first)
-            if shape.reads or index < first or self._tracebacks.waiting or self._stacks.waiting:
+            if shape.reads or index < first or self._tracebacks.waiting:
                 if index < full and self._skips(shape, pieces[index]):
                     continue
                 self._index = index
@@ -425,7 +421,7 @@ class _FileReader:
         if self._skipping:
             self._skipping = raw[:1] == b" "
             return True
-        if not shape.reads or self._tracebacks.inside or self._stacks.waiting:
+        if not shape.reads or self._tracebacks.inside:
             return False
         times = self._reads[shape] = self._reads[shape] + 1
         idle = not shape.by_digits and self._idle[shape] > _IDLE
@@ -580,10 +576,6 @@ class _FileReader:
         took = False
         for line in lines:
             if several and not line.text:
-                continue
-            if self._stacks.take(line, number):
-                self._changes += 1
-                took = True
                 continue
             level = ("warning" if line.low else "error") if several else ""
             for chain in self._tracebacks.take(line, number, partial(self._logged, text, level)):
@@ -822,10 +814,6 @@ class _FileReader:
     def tail(self, before: int) -> Tail:
         """Its last lines; `before`: lines of the file that were not read."""
         return Tail(self._path, self._rank, [(raw, number + before) for raw, number in self._tail], self._prefixes)
-
-    def stacks(self) -> list[RankStack]:
-        """Where its ranks stood; nothing where they trained on after the last dump."""
-        return self._stacks.stacks() if self._last_progress_line <= self._stacks.last_line else []
 
     def file(self) -> LogFile:
         """The file itself."""
