@@ -102,10 +102,6 @@ FLIGHT_DUMP = ReadLimit(64 * _MIB, "a flight-recorder dump, unpacked")
 """2,000 entries, the usual ring, have 0.4 MB; this is 300,000."""
 FLIGHT_READER = ReadLimit(2 * _GIB, "the process that reads flight-recorder dumps")
 """A dump takes fifteen times its size in memory."""
-LOG_UNPACKED_START = 1 * _GIB
-"""Bytes that a packed log may unpack to, however small it is."""
-LOG_UNPACKED_RATIO = 200
-"""And so many times its size beyond: progress bars pack 30 to 100 times, zeros a thousand times."""
 KERNEL_LOG = ReadLimit(2 * _GIB, "a saved kernel log, unpacked")
 """It is read line by line; a ring buffer has less than 16 MiB, a syslog of months some hundred."""
 KERNEL_LINE = ReadLimit(16 * _KIB, "a line of a kernel log")

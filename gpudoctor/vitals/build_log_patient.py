@@ -2,7 +2,6 @@
 
 import glob
 import os
-import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -26,8 +25,8 @@ if TYPE_CHECKING:
     from gpudoctor.model.signs.kernel_log import KernelLog
     from gpudoctor.model.signs.source import Source
 
-_PACKED = (".gz", ".xz", ".zst")
-_DUMPS = {"", ".json", ".jsonl", ".xml", ".pickle", ".pkl"}
+_LOGS = {".log", ".out", ".err", ".txt", ".stdout", ".stderr"}
+_DUMPS = {"", ".pickle", ".pkl"}
 """Endings of dumps and records in a folder, which holds much else that ends so."""
 _MOST_FILES = 10_000
 _WILD = set("*?[")
@@ -59,7 +58,6 @@ def sort_left_behind(names: Sequence[str]) -> LeftBehind:
     problems += [
         say("{name}: a page of HTML, not a log; save its text", name=name) for name in found.get(FileKind.PAGE, ())
     ]
-    _take_siblings(found)
     logs, others = last_job([*found.get(FileKind.LOG, ()), *found.get(FileKind.KERNEL_LOG, ())])
     if others:
         problems.append(_of_other_jobs(logs, others))
@@ -74,20 +72,6 @@ def _of_other_jobs(logs: Sequence[str], others: Sequence[str]) -> str:
     job = next(filter(None, map(job_of, logs)))
     files, jobs = count(len(others), "file"), count(len(set(map(job_of, others))), "other job")
     return say(words, job=job, files=files, jobs=jobs, example=others[-1])
-
-
-def _take_siblings(found: dict[FileKind, list[str]]) -> None:
-    """Add to the dumps what is named like one but for its number: cut and empty files."""
-    alike = set(map(_without_numbers, found.get(FileKind.FLIGHT, ())))
-    siblings = {name for name in found.get(FileKind.LOG, ()) if _without_numbers(name) in alike}
-    if siblings:
-        found[FileKind.FLIGHT] += sorted(siblings)
-        found[FileKind.LOG] = [name for name in found[FileKind.LOG] if name not in siblings]
-
-
-def _without_numbers(name: str) -> str:
-    folder, file = os.path.split(name)
-    return os.path.join(folder, re.sub(r"\d+", "0", file))
 
 
 def _expanded(names: Sequence[str]) -> Iterator[str]:
@@ -114,7 +98,7 @@ def _files(name: str) -> Iterable[str]:
     if os.path.isdir(name):
         found = sorted(_logs_in(name))
         if not found:
-            raise UsageError("{name}: no log in this folder (.log, .out, .err, .txt, also .gz, .xz, .zst)", name=name)
+            raise UsageError("{name}: no log in this folder (.log, .out, .err, .txt, also .gz)", name=name)
         return found
     if os.path.exists(name):
         return (name,)
@@ -129,23 +113,13 @@ def _files(name: str) -> Iterable[str]:
 def _logs_in(folder: str) -> Iterator[str]:
     for root, folders, files in os.walk(folder):
         folders[:] = sorted(item for item in folders if not item.startswith("."))
-        dumps: set[str] = set()
-        others: list[str] = []
         for file in files:
-            bare = file.lower()
-            for packed in _PACKED:
-                bare = bare.removesuffix(packed)
+            bare = file.lower().removesuffix(".gz")
             suffix = os.path.splitext(bare)[1]
-            job = suffix in (".log", ".out", ".err", ".txt", ".stdout", ".stderr") or bare in ("stdout", "stderr")
+            job = suffix in _LOGS or suffix[1:].isdigit() or bare in ("stdout", "stderr")
             path = os.path.join(root, file)
-            if job or suffix[1:].isdigit():
+            if job or (suffix in _DUMPS and is_left_behind(Path(path))):
                 yield path
-            elif suffix in _DUMPS and is_left_behind(Path(path)):
-                dumps.add(_without_numbers(path))
-                yield path
-            elif suffix in _DUMPS:
-                others.append(path)
-        yield from (path for path in others if _without_numbers(path) in dumps)  # cut or empty ones
 
 
 def signs_of(found: LeftBehind, messages: Iterable[tuple[str, LogMessage]]) -> dict[str, Sign[Any]]:

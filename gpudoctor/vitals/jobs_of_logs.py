@@ -17,8 +17,7 @@ _NUMBERED = (
 def job_of(path: str) -> str:
     """The job's number in a file's name, else in its folder's; "" without one."""
     for part in reversed(path.replace("\\", "/").split("/")[-2:]):
-        for packed in (".gz", ".xz", ".zst"):
-            part = part.removesuffix(packed)
+        part = part.removesuffix(".gz")
         for pattern in _NUMBERED:
             if found := pattern.search(part):
                 return found[1]

@@ -7,7 +7,6 @@ from gpudoctor.lang import say
 from gpudoctor.model import Effort, Finding, Patient, Remedy, answers
 from gpudoctor.model.unavailable import optional
 from gpudoctor_checks.failure.exception import ExceptionDetail
-from gpudoctor_checks.failure.native_crash import NativeCrashDetail
 from gpudoctor_rules.remedies import remedy
 
 
@@ -55,8 +54,6 @@ def _exit(where: str, known: bool) -> Remedy:
 @answers("FAIL006")
 def native_crash(finding: Finding) -> Iterator[Remedy]:
     """See the stack; versions that fit together."""
-    if isinstance(finding.detail, NativeCrashDetail) and finding.detail.profiled:
-        return
     span = finding.span
     where = say(" (it was called from {path}:{line})", path=span.path, line=span.line) if span is not None else ""
     yield remedy(

@@ -112,22 +112,6 @@ def test_two_of_six_ranks_in_another_collective_are_both_named(tmp_path):
     assert who.words == "Ranks 2, 4 waited at fit.py:210 (sync_stats), and ranks 0, 1, 3, 5 in ALLREDUCE number 41."
 
 
-def test_the_check_of_collectives_names_the_odd_one(tmp_path):
-    call = "CollectiveFingerPrint(SequenceNumber=7, OpType={}, TensorShape=[{}], TensorDtypes=Float)"
-    text = "".join(
-        raised(
-            rank,
-            "RuntimeError: Detected mismatch between collectives on ranks. "
-            f"Rank {rank} is running collective: {call.format('ALLREDUCE', 8)}, "
-            f"but Rank 2 is running collective: {call.format('ALLREDUCE', 5)}.",
-        )
-        for rank in (0, 1, 3)
-    )
-    who = failing_rank(log_of(tmp_path, text))
-    assert who is not None and (who.rank, who.sign) == (2, RankSign.NAMED)
-    assert "ALLREDUCE of [5]" in who.words
-
-
 def test_a_monitored_barrier_names_who_did_not_come(tmp_path):
     text = raised(
         1,

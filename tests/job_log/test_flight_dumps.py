@@ -172,9 +172,9 @@ def test_a_dump_whose_reading_does_not_end_costs_itself_alone(tmp_path, monkeypa
 
 def test_a_folder_gives_its_dumps_and_those_that_are_cut(tmp_path):
     ranks = [rank.calls(3) for rank in make_ranks(4)]
-    paths = write(tmp_path, ranks, name="anything-")
-    (tmp_path / "anything-2").write_bytes(b"")
-    (tmp_path / "anything-3").write_bytes(pickle.dumps(ranks[3].dump(), 2)[:87])
+    paths = write(tmp_path, ranks, name="nccl_trace_rank_")
+    (tmp_path / "nccl_trace_rank_2").write_bytes(b"")
+    (tmp_path / "nccl_trace_rank_3").write_bytes(pickle.dumps(ranks[3].dump(), 2)[:87])
     (tmp_path / "notes").write_text("a text of somebody's")
     found = sort_left_behind([str(tmp_path)])
     assert sorted(found.files[FileKind.FLIGHT]) == paths and not found.of(FileKind.LOG)

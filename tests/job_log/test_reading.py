@@ -2,9 +2,7 @@
 
 import gzip
 import io
-import lzma
 import os
-import subprocess
 import sys
 import tracemalloc
 from dataclasses import replace
@@ -15,7 +13,6 @@ from hypothesis import strategies as st
 
 from gpudoctor.engine.registry import load_registry
 from gpudoctor.model import Unavailable
-from gpudoctor.model.read_limits import LOG_UNPACKED_RATIO
 from gpudoctor.vitals.job_log import lines, read_job_log
 
 MESSAGES = tuple(load_registry().log_messages())
@@ -159,38 +156,13 @@ def test_both_ends_of_a_long_line_are_read(tmp_path):
 
 def test_all_members_of_an_archive_are_read(tmp_path):
     begin = b"step 1: loss 0.5\n" * 1000
-    for name, pack in (("a.gz", gzip.compress), ("a.xz", lzma.compress)):
-        log = read(tmp_path / name, pack(begin) + pack(DEATH.encode()))
-        assert exceptions(log) == ["ValueError"]
-        assert log.files[0].lines == 1005
-        assert log.problems == ()
-
-
-def test_all_frames_of_zstd_are_read(tmp_path):
-    zstandard = pytest.importorskip("zstandard")
-    pack = zstandard.ZstdCompressor().compress
-    data = pack(b"step 1: loss 0.5\n" * 1000) + b"\x50\x2a\x4d\x18\x02\0\0\0ab" + pack(DEATH.encode())
-    log = read(tmp_path / "a.zst", data)
+    log = read(tmp_path / "a.gz", gzip.compress(begin) + gzip.compress(DEATH.encode()))
     assert (exceptions(log), log.files[0].lines, log.problems) == (["ValueError"], 1005, ())
-    cut = read(tmp_path / "b.zst", pack(DEATH.encode()) + pack(os.urandom(150_000).hex().encode())[:-5])
-    assert exceptions(cut) == ["ValueError"]
-    assert "its packing is damaged" in cut.problems[0]
 
 
-def test_an_archive_on_standard_input_is_unpacked(tmp_path):
-    path = tmp_path / "job.out.gz"
-    path.write_bytes(gzip.compress(DEATH.encode()))
-    with path.open("rb") as file:
-        done = subprocess.run(
-            [sys.executable, "-m", "gpudoctor", "autopsy", "-"], stdin=file, capture_output=True, text=True, check=False
-        )
-    assert "ValueError" in done.stdout, done.stderr
-
-
-@pytest.mark.parametrize("pack", [gzip.compress, lzma.compress])
-def test_what_a_cut_archive_still_gives_is_read(tmp_path, pack):
+def test_what_a_cut_archive_still_gives_is_read(tmp_path):
     noise = os.urandom(400_000).hex().encode()
-    packed = pack(DEATH.encode() + noise)
+    packed = gzip.compress(DEATH.encode() + noise)
     log = read(tmp_path / "job.out.gz", packed[: len(packed) // 2])
     assert exceptions(log) == ["ValueError"]
     assert "its packing is damaged" in log.problems[0]
@@ -204,35 +176,10 @@ def test_a_damaged_archive_is_named(tmp_path):
         read(tmp_path / "job.out.gz", bytes(packed))
 
 
-def test_a_bomb_is_named_and_memory_is_bounded(tmp_path, monkeypatch):
-    monkeypatch.setattr(lines, "LOG_UNPACKED_START", 8 << 20)
-    path = tmp_path / "job.out.xz"
-    with lzma.open(path, "wb", preset=0) as file:
-        file.write(DEATH.encode())
-        for _ in range(96):
-            file.write(b"a" * (1 << 20))
-    tracemalloc.start()
-    try:
-        log = read(path)
-        peak = tracemalloc.get_traced_memory()[1]
-    finally:
-        tracemalloc.stop()
-    assert exceptions(log) == ["ValueError"]
-    assert f"more than {LOG_UNPACKED_RATIO} times its size" in log.problems[0]
-    assert log.files[0].bytes < 64 << 20
-    assert peak < 40 << 20
-
-
-def test_an_archive_that_asks_for_too_much_memory_is_refused(tmp_path):
-    filters = [{"id": lzma.FILTER_LZMA2, "preset": 0, "dict_size": 512 << 20}]
-    with pytest.raises(Unavailable, match="its packing is damaged: Memory usage limit"):
-        read(tmp_path / "job.out.xz", lzma.compress(DEATH.encode(), filters=filters))
-
-
 # Encodings
 
 
-@pytest.mark.parametrize("form", ["utf-16", "utf-16-le", "utf-16-be", "utf-8-sig", "utf-8"])
+@pytest.mark.parametrize("form", ["utf-16", "utf-8-sig", "utf-8"])
 @pytest.mark.parametrize("end", ["\n", "\r\n"])
 def test_every_encoding_gives_the_same_events(tmp_path, form, end):
     path = tmp_path / "job.out"

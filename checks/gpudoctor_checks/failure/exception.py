@@ -108,24 +108,19 @@ def _silence(found: ToldDeath, echoes: str) -> str:
     """Nobody said why: what is known of the way in which it ended."""
     recording, told, _ = found
     code = recording.end.exit_code if recording.end is not None else None
-    ended = say("The command ended with exit code {code}, and", code=code)
     if not recording.ranks and (failed := of_run.first_failed(recording)):
         return say("{failed}, before it imported torch. Its output holds the reason.", failed=capitalised(failed))
-    if not recording.ranks:
-        return say(
-            "{ended} no process that imported torch recorded the reason; read the command's last lines.", ended=ended
-        )
     if told.process is None or told.process.clean:
-        return say("{ended} no rank recorded the reason: the program ended itself; read its last lines.", ended=ended)
-    was, how = say("disappeared at once"), say("SIGKILL, os._exit or a library that ends the process")
-    if len(recording.ranks) == 1:
-        was = say("ended at once with exit code {code}", code=code)
-        how = say("os._exit or a library that ends the process")
+        return say(
+            "The command ended with exit code {code}, and no process that imported torch recorded the reason; read the "
+            "command's last lines.",
+            code=code,
+        )
     return say(
-        "{who} {was}{step}, with no recorded exception or signal: {how}.{echoes}",
+        "{who} ended at once with exit code {code}{when}, with no recorded exception or signal: SIGKILL, os._exit or a "
+        "library that ends the process.{echoes}",
         who=capitalised(found.who),
-        was=was,
-        step=say(" after step {step}", step=told.step) if told.step else "",
-        how=how,
+        code=code,
+        when=found.when,
         echoes=echoes,
     )

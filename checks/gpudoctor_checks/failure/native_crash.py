@@ -2,20 +2,10 @@
 
 from collections.abc import Iterator
 
-from gpudoctor.analysis import of_run
 from gpudoctor.lang import say
-from gpudoctor.model import Check, Code, Confidence, Cost, Detail, Finding, LogLine, Patient, Reads, Severity
-from gpudoctor.model.records import frozen
+from gpudoctor.model import Check, Code, Confidence, Cost, Finding, LogLine, Patient, Reads, Severity
 from gpudoctor.text import capitalised
 from gpudoctor_checks.failure.told_death import told_death
-
-
-@frozen(kw_only=False)
-class NativeCrashDetail(Detail):
-    """What the rule reads."""
-
-    profiled: bool
-    """It crashed as it ended, with a profiler that was never stopped."""
 
 
 class NativeCrash(Check):
@@ -51,15 +41,8 @@ class NativeCrash(Check):
         lines = [
             line for line in (recording.end.kernel if recording.end else ()) if "segfault" in line or "trap" in line
         ]
-        profiled = any(map(_left_on, [told.process] if told.process is not None else recording.ranks))
         yield self.finding(
             say(
-                "{who} crashed outside of Python as it ended, with {kind}: torch.profiler was still on.",
-                who=capitalised(found.who),
-                kind=told.kind or say("a fault"),
-            )
-            if profiled
-            else say(
                 "{who} crashed outside of Python{when} with {kind}{where}.",
                 who=capitalised(found.who),
                 when=found.when,
@@ -72,15 +55,6 @@ class NativeCrash(Check):
                 found.exit_code(),
             ),
             confidence=Confidence.CONFIRMED,
-            severity=Severity.WARNING if profiled else Severity.ERROR,
-            cost=Cost(breaks=None if profiled else say("the run died")),
+            cost=Cost(breaks=say("the run died")),
             subject=told.kind,
-            detail=NativeCrashDetail(profiled=profiled),
         )
-
-
-def _left_on(process: "of_run.Process") -> bool:
-    """Whether a process had come to its end in Python, with a profiler that nobody had stopped."""
-    end, window = process.last("end"), process.last("window")
-    ended = end is not None and bool(end.get("clean"))
-    return ended and window is not None and bool(window.get("on")) and window.get("what") == "torch.profiler"

@@ -6,7 +6,7 @@ rank ended. What only fits several ranks names nobody.
 """
 
 import re
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from enum import Enum
 
@@ -14,7 +14,6 @@ from gpudoctor.analysis.job_log.consequences import ABORTED, PEER
 from gpudoctor.analysis.job_log.first_cause import FirstCause, LogRole, first_cause
 from gpudoctor.analysis.memo import once
 from gpudoctor.lang import say
-from gpudoctor.lang.message import concatenated
 from gpudoctor.model import LogLine
 from gpudoctor.model.records import frozen
 from gpudoctor.model.signs.job_log import JobLog, LogEvent
@@ -30,10 +29,6 @@ _STOPPED = re.compile(
     r"end of (?:the )?(?:epoch|data|training|file)|no more (?:data|batches|samples)|exhausted|\bgoodbye\b"
 )
 """Last words of a rank that left by itself."""
-_FINGERPRINT = re.compile(
-    r"Rank (\d{1,6}) is running collective: CollectiveFingerPrint\([^)]{0,120}?"
-    r"OpType=(\w+)(?:, TensorShape=(\[[^\]]*\]))?"
-)
 _LOCAL_RANK = re.compile(r"local_rank: (\d+)")
 _ENDED_BY_OTHERS = frozenset({-15, -2, -1, 143, 130})
 """Exit codes of ranks that the launcher ended because of another one."""
@@ -131,26 +126,10 @@ def _members(log: JobLog, reporters: Mapping[int, LogEvent]) -> Sequence[int]:
 
 
 def _named(cause: FirstCause) -> FailingRank | None:
-    """By a message that names ranks: a monitored barrier, or the check of collectives in debug mode."""
-    dead = [(event, role) for event, role in cause.roles if role not in (LogRole.HARMLESS, LogRole.HANDLED)]
-    missing = next(filter(None, (dict(event.values).get("missing", "") for event, _ in dead)), "")
-    if missing:
-        return FailingRank(tuple(map(int, re.findall(r"\d+", missing))), RankSign.NAMED)
-    calls = {
-        int(rank): say("{found}{of}", found=name, of=say(" of {found}", found=shape) if shape else "")
-        for event, role in dead
-        if role is not LogRole.CASCADE
-        for rank, name, shape in _FINGERPRINT.findall(event.text)
-    }
-    if not (odd := _odd(calls)):
-        return None
-    words = say(
-        "{ranks} called {operation}, and the others {other}.",
-        ranks=capitalised(ranks(odd)),
-        operation=calls[odd[0]],
-        other=next(call for rank, call in calls.items() if rank not in odd),
-    )
-    return FailingRank(odd, RankSign.NAMED, words)
+    """By a message that names ranks: a monitored barrier."""
+    dead = [event for event, role in cause.roles if role not in (LogRole.HARMLESS, LogRole.HANDLED)]
+    missing = next(filter(None, (dict(event.values).get("missing", "") for event in dead)), "")
+    return FailingRank(tuple(map(int, re.findall(r"\d+", missing))), RankSign.NAMED) if missing else None
 
 
 def _odd(places: Mapping[int, str]) -> tuple[int, ...]:
@@ -196,28 +175,6 @@ def _collective(event: LogEvent) -> tuple[str, str]:
     values = dict(event.values)
     number = say(" number {sequence}", sequence=values["sequence"]) if values.get("sequence") else ""
     return values.get("operation", ""), number
-
-
-def disagreement(cause: FirstCause) -> str:
-    """A sentence about ranks that waited in another collective; "" for none."""
-    if cause.root is None or not cause.root.waits:
-        return ""
-    first: dict[int, LogEvent] = {}
-    for item, _ in cause.roles:
-        if item.waits and item.rank is not None:  # the first timeout of a rank says where it was
-            first.setdefault(item.rank, item)
-    places: dict[tuple[str, str], list[int]] = defaultdict(list)
-    for rank, item in first.items():
-        places[_collective(item)].append(rank)
-    parts = [
-        say("{ranks} in {name}{number}", ranks=ranks(sorted(found)), name=name, number=number)
-        for (name, number), found in places.items()
-        if name
-    ]
-    if len(parts) < 2:
-        return ""
-    shown = concatenated("; ", parts[:_PLACES_SHOWN])
-    return say(" The ranks waited in different collectives: {parts}.", parts=shown)
 
 
 # How ranks ended

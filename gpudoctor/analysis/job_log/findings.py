@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterable, Iterator
 
 from gpudoctor.analysis.job_log.beside import guilty_line, settings_of
-from gpudoctor.analysis.job_log.failing_rank import FailingRank, disagreement, failing_rank
+from gpudoctor.analysis.job_log.failing_rank import FailingRank, failing_rank
 from gpudoctor.analysis.job_log.first_cause import FirstCause, LogRole, first_cause
 from gpudoctor.analysis.job_log.overcome import done_line
 from gpudoctor.lang import say
@@ -58,7 +58,7 @@ def log_findings(check: Check, patient: Patient) -> Iterator[Finding]:
     )
     evidence = (*log_evidence(cause, line), *(rank.evidence if rank is not None else ()))
     before = earlier_run(item for item in cause.of(LogRole.HANDLED) if item.path == root.path and item.line < root.line)
-    said = (_who(log, cause, rank), _what(message, root), words, done, before, disagreement(cause))
+    said = (_who(log, cause, rank), _what(message, root), words, done, before)
     asked = [found["asks"] for found in _ASKS.finditer(root.text) if not found["asks"].endswith(":")]
     ends = say("the result is unreliable") if goes_on(log, cause) else say("the run died")
     yield check.finding(

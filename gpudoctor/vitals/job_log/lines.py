@@ -1,21 +1,17 @@
-"""From the bytes of a log to its lines: packing, encoding, prefixes of launchers and loggers, records of JSON."""
+"""From the bytes of a log to its lines: gzip, encoding, prefixes of launchers and loggers, records of JSON."""
 
 import codecs
 import json
-import lzma
 import re
-import shlex
 import sys
 import zlib
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from importlib import import_module
 from string import digits
 from typing import IO, Any
 
 from gpudoctor.lang import say
-from gpudoctor.model.external_files import Damaged, RefusedFile, open_file
-from gpudoctor.model.read_limits import LOG_UNPACKED_RATIO, LOG_UNPACKED_START
+from gpudoctor.model.external_files import Damaged, RefusedFile, open_file, open_unpacked
 from gpudoctor.model.records import frozen, replace
 
 STANDARD_INPUT = "-"
@@ -28,12 +24,9 @@ _HEAD_KEPT, _TAIL_KEPT = 12_288, 4_000
 _JUDGED = 65_536
 """Bytes by which the encoding of a file is found, and whether it is text."""
 _CONTROL = bytes({*range(8), *range(14, 27), *range(28, 32)})
-_MOST_CONTROL, _HALF = 0.05, 0.3
-"""Share of control characters above which a file is no text; of zeros at every second byte in UTF-16."""
+_MOST_CONTROL = 0.05
+"""Share of control characters above which a file is no text."""
 _HOLE = re.compile(rb"\0{8,}")
-_ZSTD_WINDOW = 27
-_PACKED_MEMORY = 1 << _ZSTD_WINDOW
-"""Bytes of memory that an archive may ask for."""
 _COLOUR = re.compile(rb"\x1b\[[0-9;?]*[ -/]*[@-~]|\x1b\][^\x07\x1b\r\n]*(?:\x07|\x1b\\)")
 _ENDS, _ERASED = re.compile(rb"\r+\n|\n[ \t]*\r(?!\n)"), re.compile(rb"\r[\r \t]*\r")
 _CUT_CHARACTER, _REST_OF_CHARACTER = (re.compile(rb"[\xc0-\xff][\x80-\xbf]{0,3}\Z"), re.compile(rb"\A[\x80-\xbf]{1,3}"))
@@ -44,85 +37,13 @@ _CUT_CHARACTER, _REST_OF_CHARACTER = (re.compile(rb"[\xc0-\xff][\x80-\xbf]{0,3}\
 
 @contextmanager
 def open_log(path: str, start: int = 0) -> Iterator[IO[bytes]]:
-    """The log's bytes from one on, unpacked. Raises `OSError`."""
+    """The log's bytes from one on, unpacked where gzip has packed them. Raises `OSError`."""
     if path == STANDARD_INPUT:
-        yield _unpacked(sys.stdin.buffer, "FILE")
+        yield sys.stdin.buffer
         return
-    with open_file(path) as stream:
+    with open_unpacked(path) as stream:
         stream.seek(start)
-        yield _unpacked(stream, path)
-
-
-class _Archive:
-    """Reads what is packed in frames, one behind the other, and bounds how much that may become."""
-
-    def __init__(self, stream: Any, begin: Callable[[], Any]) -> None:
-        self._stream, self._begin, self._frame = stream, begin, begin()
-        self._rest = self._text = b""
-        self._taken = self._given = 0
-
-    def read(self, size: int) -> bytes:
-        """At most so many bytes, none at the end. Raises `RefusedFile` and `Damaged`."""
-        while not self._text:
-            packed, self._rest = self._rest or self._packed(), b""
-            if not packed and self._frame.eof:
-                break
-            if not packed:
-                raise Damaged("its packing is damaged: it ends too early")
-            self._unpack(packed)
-        text, self._text = self._text[:size], self._text[size:]
-        self._given += len(text)
-        if self._given > LOG_UNPACKED_START + LOG_UNPACKED_RATIO * self._taken:
-            words = "it unpacks to more than {log_unpacked_ratio} times its size"
-            raise RefusedFile(say(words, log_unpacked_ratio=LOG_UNPACKED_RATIO))
-        return text
-
-    def _packed(self) -> bytes:
-        packed: bytes = self._stream.read(1024) or b""
-        self._taken += len(packed)
-        return packed
-
-    def _unpack(self, packed: bytes) -> None:
-        if self._frame.eof:
-            packed = packed.lstrip(b"\0")  # what pads a frame
-            self._frame = self._begin() if packed else self._frame
-        try:
-            self._text = self._frame.decompress(packed) if packed else b""
-        except Exception as error:
-            if isinstance(error, zlib.error | lzma.LZMAError) or type(error).__name__ == "ZstdError":
-                raise Damaged(say("its packing is damaged: {error}", error=error)) from error
-            raise
-        self._rest = self._frame.unused_data if packed and self._frame.eof else b""
-
-
-def _unpacked(stream: Any, path: str) -> Any:
-    head = stream.peek(6)[:6] if hasattr(stream, "peek") else b""
-    if head[:2] == b"\x1f\x8b":
-        return _Archive(stream, lambda: zlib.decompressobj(31))
-    if head == b"\xfd7zXZ\x00":
-        return _Archive(stream, lambda: lzma.LZMADecompressor(memlimit=_PACKED_MEMORY))
-    if head[:4] == b"\x28\xb5\x2f\xfd" or (head[1:4] == b"\x2a\x4d\x18" and head[0] >> 4 == 5):
-        return _Archive(stream, _zstd(path))
-    return stream
-
-
-def _zstd(path: str) -> Callable[[], Any]:
-    """What begins a frame of zstd: Python's own since 3.14, else the package `zstandard`."""
-    try:
-        own: Any = import_module("compression.zstd")
-        options = {own.DecompressionParameter.window_log_max: _ZSTD_WINDOW}
-        return lambda: own.ZstdDecompressor(options=options)
-    except ImportError:
-        pass
-    try:
-        package: Any = import_module("zstandard")
-    except ImportError:
-        words = (
-            "it is packed by zstd, which this Python cannot unpack. Install zstandard (pip install "
-            "zstandard), or unpack it: zstd -dc {quote} | gpudoctor autopsy -"
-        )
-        raise RefusedFile(say(words, quote=shlex.quote(path))) from None
-    return lambda: package.ZstdDecompressor(max_window_size=_PACKED_MEMORY).decompressobj()
+        yield stream
 
 
 @frozen(kw_only=False)
@@ -151,7 +72,8 @@ def blocks(stream: IO[bytes]) -> Iterator[Block]:
             failed, part = error.reason, error.read
         if not judged and (head := _HOLE.sub(b"", part[:_JUDGED]).strip(b"\0")):
             judged = True
-            decoder = _wide_decoder(part[:_JUDGED])
+            wide = part[:2] in (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)  # as PowerShell writes
+            decoder = codecs.getincrementaldecoder("utf-16")("replace") if wide else None
             if decoder is None and is_binary(head):
                 raise RefusedFile("it is not text")
             part = part.removeprefix(codecs.BOM_UTF8)
@@ -187,11 +109,14 @@ def _filled(stream: IO[bytes]) -> bytes:
     """About a block, however few bytes a pipe gives at once."""
     gathered, missing = [], BLOCK
     try:
-        while missing > 0 and (piece := stream.read(missing) or b""):
+        while missing > 0 and (piece := stream.read1(missing)):  # type: ignore[attr-defined]
             gathered.append(piece)
             missing -= len(piece)
     except OSError as error:
         raise _Failed(error, b"".join(gathered)) from None
+    except (EOFError, zlib.error) as error:
+        damage = Damaged(say("its packing is damaged: {error}", error=error))
+        raise _Failed(damage, b"".join(gathered)) from None
     return b"".join(gathered)
 
 
@@ -223,18 +148,6 @@ def _ends_made_alike(data: bytes) -> bytes:
         return data
     data = _ENDS.sub(b"\n", _ERASED.sub(b"\r", data))  # first the runs: the search for ends is quadratic in them
     return data.lstrip(b"\r") or data
-
-
-def _wide_decoder(head: bytes) -> Any:
-    """A decoder for a text that begins so, if it is UTF-16, with its mark or without it."""
-    form = ""
-    if head[:2] in (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE):
-        form = "utf-16"
-    elif len(head) >= 4:
-        even, odd = head[0::2].count(0) / len(head[0::2]), head[1::2].count(0) / len(head[1::2])
-        if max(even, odd) > _HALF and min(even, odd) < _MOST_CONTROL:
-            form = "utf-16-le" if odd > even else "utf-16-be"
-    return codecs.getincrementaldecoder(form)("replace") if form else None
 
 
 def is_binary(data: bytes) -> bool:
@@ -410,11 +323,7 @@ _TIMES = ("time", "timestamp", "@timestamp", "asctime", "ts", "receiveTimestamp"
 _LEVELS = ("levelname", "level", "severity", "log_level", "log.level", "levelName", "lvl")
 _RANKS = ("rank", "global_rank", "globalRank", "RANK", "process_index", "proc_rank", "rank_id")
 _DEEPEST, _MOST_LINES = 4, 600
-_FIELD = re.compile(r'^\s*"(?:log|message|msg|textPayload|MESSAGE|line|body)": ?("(?:[^"\\]|\\.)*"),?$')
-"""A line of a record that is printed over several lines."""
 _LOW_WORD = re.compile(r"(?i)^(?:warn|info|debug|trace|notice)")
-_BEFORE_RECORD = re.compile(r'^[\w.:/-]{1,120}:? (?=\{"(?:log|message|MESSAGE|stream|container\w*|kubernetes)":)')
-"""The tag that fluentd prints before a record."""
 _ESCAPED = re.compile(r"Traceback \(most recent call last\):?(?:\\r)?(?:\\n|\\\\n)")
 _LONGEST_PREFIX, _MOST_PREFIXES = 300, 8
 _FRAME = re.compile(r' {0,4}[|+]? {1,3}File \\?".')
@@ -498,9 +407,7 @@ class Prefixes:
         """The lines that a line holds, prefixes and text, and the innermost record if it is one, else ""."""
         line = self.line(text)
         inner = line.text
-        if inner[-1:] == "}" and inner[:1] != "{" and (found := _BEFORE_RECORD.match(inner)):
-            inner = inner[found.end() :]
-        if inner.lstrip()[:1] not in ("{", '"') and (HEADER not in inner or inner.endswith((HEADER, f"{HEADER}:"))):
+        if inner.lstrip()[:1] != "{" and (HEADER not in inner or inner.endswith((HEADER, f"{HEADER}:"))):
             return [line], ""
         record = record_of(inner)
         if record is None:
@@ -550,11 +457,6 @@ def record_of(text: str) -> ShippedRecord | None:
             return found and replace(found, whole=found.whole or text)
         except (ValueError, RecursionError):
             pass
-    elif text.lstrip()[:1] == '"' and (field := _FIELD.match(text)):
-        try:
-            return ShippedRecord(_lines(json.loads(field[1])), whole=text)
-        except ValueError:
-            return None
     if _ESCAPED.search(text):
         return ShippedRecord(_unescaped(text), whole=text)
     return None
@@ -588,12 +490,9 @@ def _traceback_in(value: Any, depth: int) -> str | None:
     """The first traceback of several lines in a record."""
     if isinstance(value, str):
         return value if HEADER in value and "\n" in value.strip() else None
-    if isinstance(value, list) and len(value) > 1 and isinstance(value[0], str) and HEADER in value[0]:
-        return "\n".join(item.rstrip("\n") for item in value if isinstance(item, str))
-    if not isinstance(value, dict | list) or depth >= _DEEPEST:
+    if not isinstance(value, dict) or depth >= _DEEPEST:
         return None
-    items = value.values() if isinstance(value, dict) else value
-    return next(filter(None, (_traceback_in(item, depth + 1) for item in items)), None)
+    return next(filter(None, (_traceback_in(item, depth + 1) for item in value.values())), None)
 
 
 def _lines(text: str) -> tuple[str, ...]:

@@ -67,16 +67,6 @@ def test_sick_by_the_launchers_words():
     assert "SIGSEGV" in finding.message
 
 
-@pytest.mark.parametrize(("clean", "on", "profiled"), [(True, True, True), (True, False, False), (False, True, False)])
-def test_a_crash_at_the_end_of_a_program_that_left_its_profiler_on_is_the_profilers(clean, on, profiled):
-    window = record("window", 6.0, what="torch.profiler", begin=0, end=200, on=on, path="/job/train.py", line=7)
-    [finding] = look(NativeCrash, make_process(records=[window], clean=clean), end=SEGMENTATION)
-    assert (finding.severity is Severity.WARNING) is profiled
-    assert ("torch.profiler was still on" in finding.message) is profiled
-    assert ("rebuild the extensions" in remedies(finding)) is not profiled
-    assert ("stop the profiler" in remedies(finding)) is profiled
-
-
 WATCHDOG = "Watchdog caught collective operation timeout: WorkNCCL(SeqNum=41, OpType=ALLREDUCE) ran for 600000 ms"
 
 
