@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 from gpudoctor.analysis import of_run
 from gpudoctor.analysis.source.call_frequency import option_of, step_period
-from gpudoctor.analysis.source.periodic_edits import entered_seldom, events_at, thinned
+from gpudoctor.analysis.source.periodic_edits import events_at, thinned
 from gpudoctor.analysis.source.syntax_edits import replace_node, settable, without
 from gpudoctor.analysis.source.trainer_periods import FIELDS, OVERRIDES, period_for, transformers_period
 from gpudoctor.analysis.workload import scripts_given
@@ -34,17 +34,14 @@ _SCHEDULES = ("https://docs.pytorch.org/docs/stable/profiler.html#torch.profiler
 def profiler_in_loop(finding: Finding, patient: Patient) -> Iterator[Remedy]:
     """Count once before the loop; give the profiler a schedule that ends."""
     detail = finding.detail_of(ProfilerInLoopDetail)
-    edits = _less_often(finding, patient) if detail.how == "step" else ()
-    if edits:
-        yield _seldom(edits)
     if detail.how == "config":
         yield from _profiler_in_config(finding, patient)
     elif detail.kind == "flops":
         yield _count_once()
     else:
         yield _schedule()
-    if detail.how == "step" and not edits:
-        yield _seldom(())
+    if detail.how == "step":
+        yield _seldom()
 
 
 def _profiler_in_config(finding: Finding, patient: Patient) -> Iterator[Remedy]:
@@ -77,7 +74,7 @@ def _count_once() -> Remedy:
     )
 
 
-def _seldom(edits: tuple[Edit, ...]) -> Remedy:
+def _seldom() -> Remedy:
     return remedy(
         "OBS001-period",
         say("measure every {period} steps instead", period=_PROFILE_EVERY),
@@ -85,21 +82,8 @@ def _seldom(edits: tuple[Edit, ...]) -> Remedy:
             "if step % {period} == 0:   # around the profiled block; run the plain block otherwise",
             period=_PROFILE_EVERY,
         ),
-        effort=Effort.ONE_LINE if edits else Effort.SMALL_EDIT,
         sets=(("profile_period", str(_PROFILE_EVERY)),),
-        edits=edits,
     )
-
-
-def _less_often(finding: Finding, patient: Patient) -> tuple[Edit, ...]:
-    """The block entered, or the count made, every so many steps."""
-    source = scripts_given(patient)
-    for span in (part for part in finding.evidence if isinstance(part, SourceSpan)):
-        place = (source, span.path, span.line, span.column, _PROFILE_EVERY)
-        edits = entered_seldom(*place) or thinned(*place)
-        if edits:
-            return edits
-    return ()
 
 
 def _schedule() -> Remedy:
@@ -161,7 +145,7 @@ def _launched(patient: Patient, place: SourceSpan | None, every: int) -> Iterato
 _SAVE_EVERY = 500
 """Steps between two saves: transformers' default."""
 _SAVE_NEAR = 50
-"""Where no edit can save once more at the end: the check's limit, so that no more steps than that are lost."""
+"""An edit does not save once more at the end. With the check's limit no more steps than that are lost."""
 
 
 @answers("OBS003")
@@ -173,13 +157,10 @@ def checkpoint_too_often(finding: Finding, patient: Patient) -> Iterator[Remedy]
         yield _by_setting("OBS003", detail.engine_loop, "save", every, edits)
         return
     every, option = period_for(finding, patient, _SAVE_EVERY, detail.period, detail.norm), (detail.option or "")
-    edits = _save_edits(finding, patient, every, last=True)
-    if not edits and (
-        closer := _save_edits(
-            finding, patient, period_for(finding, patient, _SAVE_NEAR, detail.period, detail.norm), last=False
-        )
-    ):
-        every, edits = period_for(finding, patient, _SAVE_NEAR, detail.period, detail.norm), closer
+    closer, span = period_for(finding, patient, _SAVE_NEAR, detail.period, detail.norm), finding.span
+    if span is not None:
+        edits = thinned(scripts_given(patient), span.path, span.line, span.column, closer)
+    every = closer if edits else every
     steps = [say("if step % {every} == 0:   # around the save, and one more save after the loop", every=every)]
     if option:
         steps.insert(0, say("launch with {option} {every}", option=option, every=every))
@@ -197,14 +178,6 @@ def checkpoint_too_often(finding: Finding, patient: Patient) -> Iterator[Remedy]
         sets=(("save_period", str(every)),),
         edits=edits,
     )
-
-
-def _save_edits(finding: Finding, patient: Patient, every: int, *, last: bool) -> tuple[Edit, ...]:
-    """Fewer saves, and one after the loop, so that the last state is kept."""
-    span = finding.span
-    if span is None:
-        return ()
-    return thinned(scripts_given(patient), span.path, span.line, span.column, every, last=last)
 
 
 _EVALUATE_EVERY = 500

@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator
 
-from gpudoctor.analysis.source.periodic_edits import thinned_everywhere
 from gpudoctor.analysis.source.steering_reads import steers
 from gpudoctor.analysis.source.syntax_edits import without
 from gpudoctor.analysis.source.syntax_places import lines_at
@@ -129,7 +128,6 @@ def per_sample_metrics(finding: Finding, patient: Patient) -> Iterator[Remedy]:
     """Every ten steps, on the whole batch, on the device."""
     detail = finding.detail_of(PerSampleMetricsDetail)
     every = period_for(finding, patient, _METRICS_EVERY, detail.period, detail.norm)
-    edits = _metric_edits(finding, patient, every)
     yield remedy(
         "SYNC004-every",
         say("compute metrics every {every} steps", every=every),
@@ -137,14 +135,4 @@ def per_sample_metrics(finding: Finding, patient: Patient) -> Iterator[Remedy]:
         # The metric then averages a tenth of the steps: the numbers shown differ.
         override=(("every", str(every)),),
         sets=(("metric_period", str(every)),),
-        edits=edits,
     )
-
-
-def _metric_edits(finding: Finding, patient: Patient, every: int) -> tuple[Edit, ...]:
-    """A guard around the metric, where it is a statement of its own: `meter.update(f1_score(...))`."""
-    places, source = source_places(finding), scripts_given(patient)
-    if len({at.line for at in places}) != 1 and not finding.detail_of(PerSampleMetricsDetail).per_sample:
-        return ()
-    found = (thinned_everywhere(source, at.path, at.line, at.column, every) for at in places)
-    return tuple({edit: None for edits in found for edit in edits})

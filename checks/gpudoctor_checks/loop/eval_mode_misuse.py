@@ -13,13 +13,10 @@ from gpudoctor.analysis.source.entry_points import training_programs
 from gpudoctor.analysis.source.syntax_places import line_at, place
 from gpudoctor.analysis.source.train_eval_mode import (
     LeftInEvalMode,
-    builds_no_graph,
     feeds_backward,
     forwards,
-    frozen,
     left_during_training,
     model_of,
-    off_inside,
     without_gradient,
 )
 from gpudoctor.lang import say
@@ -86,11 +83,9 @@ class EvalModeMisuse(Check):
         functions count too. A data set in one tensor may be read in slices (`range(0, x.size(0), n)`).
     False alarms:
         Lightning and Trainer switch both themselves and are not reported. Loops that need gradients of the
-        input are not findings, nor is another model's eval (a teacher, an average). A module without parameters
-        builds no graph. Nor does a network that is frozen, or
-        switches gradients off itself. If only inputs are optimised, eval mode is intended. The source alone
-        often misses who switches the mode: what it says of the mode is a note. A graph in a loop that ends
-        after a few batches is also a note.
+        input are not findings, nor is another model's eval (a teacher, an average). If only inputs are
+        optimised, eval mode is intended. The source alone often misses who switches the mode: what it says of
+        the mode is a note. A graph in a loop that ends after a few batches is also a note.
     Remedies:
         Use `@torch.no_grad()` and `model.eval()` for the evaluation, and `model.train()` before training
         continues.
@@ -243,8 +238,6 @@ class EvalModeMisuse(Check):
         said.add(node)
         if any(event.no_grad for event in runs) or without_gradient(source, script, node, loop.function):
             return
-        if all(_without_graph(source, event, loop) for event in runs):
-            return
         run, passes = runs[0], bound(script, loop)
         model = model_of(run.call) if run.call is not None else say("the model")
         yield self.finding(
@@ -315,14 +308,6 @@ def _needs_gradients(loop: Loop) -> bool:
         if isinstance(node, ast.Assign) and any("requires_grad" in ast.unparse(item) for item in node.targets):
             return True
     return False
-
-
-def _without_graph(source: Source, run: Event, loop: Loop) -> bool:
-    """Whether a forward builds no graph: nothing in it needs gradients, or it switches them off itself."""
-    if run.call is None:
-        return False
-    model = model_of(run.call)
-    return builds_no_graph(source, run.call) or frozen(source, model) or off_inside(source, run, loop)
 
 
 def _told_of(event: Event, loop: Loop) -> bool:

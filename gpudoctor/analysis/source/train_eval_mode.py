@@ -5,16 +5,14 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from gpudoctor.analysis.memo import once
 from gpudoctor.analysis.source.control_flow import callers, enclosing
 from gpudoctor.analysis.source.optimizers import optimizers
-from gpudoctor.analysis.source.syntax import FunctionNode, is_attribute, is_method_call, names_in, nodes, walk
-from gpudoctor.model.signs.source import Call, Event, GuardKind, Known, Loop, LoopRole, Script, Source
+from gpudoctor.analysis.source.syntax import FunctionNode, is_method_call, names_in, walk
+from gpudoctor.model.signs.source import Call, Event, GuardKind, Loop, LoopRole, Script, Source
 
 _GRADIENT_OFF = re.compile(r"no_grad|inference_mode|set_grad_enabled|eval_mode|inference|evaluating")
 _NO_NETWORKS = re.compile(r"Loss|Tokenizer|Processor$|Extractor$|Collator")
 """Classes of torch and transformers that are called like a network and are none."""
-_MODEL = re.compile(r"model|net|module|encoder|decoder|classifier|backbone|policy|unet", re.IGNORECASE)
 
 
 def forwards(loop: Loop) -> Iterator[Event]:
@@ -46,81 +44,12 @@ def model_of(call: Call) -> str:
 
 def switches_to_eval(call: Call) -> bool:
     """Whether a call puts a model into eval mode."""
-    if call.method == "train" and _a_model(call):
-        return any(isinstance(v, Known) and v.value is False for v in (*call.positional, *call.keywords.values()))
     return call.method == "eval" and not call.node.args and _a_model(call)
 
 
 def _a_model(call: Call) -> bool:
-    if not isinstance(call.node.func, ast.Attribute):
-        return False
     owner = call.name.rpartition(".")[0]
-    if owner.startswith("torch.nn.") or (owner.startswith(("transformers.", "peft.")) and "Trainer" not in owner):
-        return True
-    return owner == "?" and bool(_MODEL.search(call.receiver.rsplit(".", 1)[-1]))
-
-
-def frozen(source: Source, model: str) -> bool:
-    """Whether a part of an object is one whose parameters the program sets to need no gradients, for good."""
-    parts = set(model.split(".")[1:])
-    return any(parts & _switched(script, False) for script in source.scripts) and not any(
-        parts & _switched(script, True) for script in source.scripts
-    )
-
-
-@once
-def _switched(script: Script, switch: bool) -> frozenset[str]:
-    """The last names of what has `for p in it.parameters(): p.requires_grad = False`, or another switch."""
-    found = set()
-    for call in script.calls:
-        if call.method == "requires_grad_":
-            value = call.argument("requires_grad", 0)
-            if (value is None and switch) or (isinstance(value, Known) and value.value is switch):
-                found.add(call.receiver.removesuffix(".parameters()").rpartition(".")[2])
-    for item in nodes(script, ast.Assign):
-        constant = isinstance(item.value, ast.Constant) and item.value.value is switch
-        if constant and any(is_attribute(target, "requires_grad") for target in item.targets):
-            loop = next((above for above in enclosing(script, item) if isinstance(above, ast.For)), None)
-            if loop is not None:
-                found.add(ast.unparse(loop.iter).partition(".parameters()")[0].rpartition(".")[2])
-    return frozenset(found)
-
-
-def off_inside(source: Source, run: Event, loop: Loop) -> bool:
-    """Whether a network switches gradients off itself, in all that its forward runs when it does not train."""
-    homes = {script.path: script for script in source.scripts}
-    inner = [
-        event
-        for event in loop.events
-        if event.via == (*run.via, run.span)
-        and event.call is not None
-        and is_forward(event.call)
-        and not ((home := homes.get(event.span.path)) and _in_training_arm(home, event.call.node))
-    ]
-    return bool(inner) and all(event.no_grad for event in inner)
-
-
-def _in_training_arm(script: Script, node: ast.AST) -> bool:
-    """Whether a node stands below `if self.training:`."""
-    inside = node
-    for outer in enclosing(script, node):
-        if isinstance(outer, ast.If) and ast.unparse(outer.test) == "self.training" and inside in outer.body:
-            return True
-        inside = outer
-    return False
-
-
-def builds_no_graph(source: Source, call: Call) -> bool:
-    """Whether a forward is that of a module of the program without parameters: a spectrogram, a metric."""
-    name = call.receiver_class
-    found = [script for script in source.scripts if name in script.classes]
-    if name is None or len(found) != 1 or found[0].classes[name].bases != ("torch.nn.Module",):
-        return False
-    made = [item for item in found[0].calls if item.function.startswith(f"{name}.")]
-    plain = ("torch.nn.functional.", "torch.nn.Module.__init__", "torch.nn.Module.register_buffer")
-    layers = [item for item in made if item.name.startswith("torch.nn.") and not item.name.startswith(plain)]
-    own = [item for item in made if item.method[:1].isupper() or "parameter" in item.method]
-    return bool(made) and not layers and not own
+    return owner.startswith("torch.nn.") or (owner.startswith(("transformers.", "peft.")) and "Trainer" not in owner)
 
 
 def without_gradient(source: Source, script: Script, node: ast.AST, function: str, depth: int = 4) -> bool:

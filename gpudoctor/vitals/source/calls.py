@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from gpudoctor.analysis.source.syntax import last_name, words
 from gpudoctor.model.signs.source import Misfit
 from gpudoctor.vitals.source import conditions, library, settings, tensor_values
-from gpudoctor.vitals.source.qualified_names import TENSOR_METHODS, canonical, guess, kind_of, method_name
+from gpudoctor.vitals.source.qualified_names import TENSOR_METHODS, canonical, kind_of, method_name
 from gpudoctor.vitals.source.values import (
     BATCH,
     DATASET,
@@ -107,15 +107,7 @@ def _method(program: "SourceLookup", module: Module, base: AbstractValue, method
         if held is not NOTHING and (held.definition or held.klass or held.type or held.ref):
             return _target(module, held, f"{base.klass.name}.{method}")
     if base.type is not None:
-        if kind_of(base.type) == MODULE and base.klass is None and method not in _MOVES | _SAME:
-            held = attribute(program, base, method)
-            if held.type or held.definition:
-                return _target(module, held, method_name(base.type, method))
         return Resolved(_typed(base, method), base=base)
-    if base.attrs is not None and method in base.attrs:
-        return _target(module, base.attrs[method], f"?.{method}")
-    if base is NOTHING and module.torch and guess(method) == MODULE:
-        return Resolved(f"{MODULE}.__call__", base=AbstractValue(type=MODULE, guessed=True), called=True)
     return Resolved(f"?.{method}", base=base)
 
 

@@ -27,8 +27,6 @@ _COUNTER = re.compile(
 )
 _FAILURE_WORDS = re.compile(r"(?:^|_)(?:nan|inf|isnan|isinf|overflow|found_inf|anomal\w*|fail\w*|error\w*)(?:$|_)")
 _ONCE_WORDS = re.compile(r"(?:^|_)(?:first|last|once|initiali[sz]ed|warm(?:ed)?_?up_done|done_once|is_last\w*)(?:$|_)")
-_BEFORE = re.compile(r"_{0,2}(last|prev|previous|old|seen|current|cur)_")
-"""Names of a counter as it was when something happened last."""
 _FEW = 100
 """An upper bound of a counter under which a condition counts as holding on a few passes."""
 
@@ -148,9 +146,7 @@ def subject(node: ast.AST) -> frozenset[str]:
 
 
 def periodic(node: ast.BinOp, thing: AbstractValue, text: str) -> Meanings:
-    """`step % N == 0` or another remainder, `step & (N - 1) == 0`."""
-    if _is_rank(node.left):
-        return (RANK_ZERO,)
+    """`step % N == 0` or another remainder."""
     period = thing.modulus or Unknown(text=text)
     return (Condition(kind=GuardKind.PERIOD, period=period, subject=subject(node.left)),)
 
@@ -169,12 +165,10 @@ def _is_counter(node: ast.AST) -> bool:
 def compared(node: ast.Compare, left: AbstractValue, right: AbstractValue, text: str) -> Meanings | None:
     """What one comparison means; None when it says nothing."""
     op, other = node.ops[0], node.comparators[0]
-    if isinstance(op, ast.Is | ast.IsNot) and right.value is None and (off := switched_off(left.test or ())):
-        return off if isinstance(op, ast.IsNot) else negate(off)
     if isinstance(op, ast.Eq | ast.NotEq | ast.Is | ast.IsNot):
-        found = _equal(node.left, other, left, right, text)
+        found = _equal(node.left, left, right, text)
         if found is None:
-            found = _equal(other, node.left, right, left, text)
+            found = _equal(other, right, left, text)
         if found is not None:
             return negate(found) if isinstance(op, ast.NotEq | ast.IsNot) else found
     if isinstance(op, ast.In | ast.NotIn):
@@ -182,7 +176,7 @@ def compared(node: ast.Compare, left: AbstractValue, right: AbstractValue, text:
         if found is not None:
             return negate(found) if isinstance(op, ast.NotIn) else found
     if isinstance(op, ast.Lt | ast.LtE | ast.Gt | ast.GtE):
-        found = _ordered(node, op, left, right, text)
+        found = _ordered(node, op, left, right)
         if found is not None:
             return found
     return _switch(left, right, text)
@@ -194,34 +188,17 @@ def _switch(left: AbstractValue, right: AbstractValue, text: str) -> Meanings | 
     return None
 
 
-def _equal(node: ast.expr, other: ast.expr, left: AbstractValue, right: AbstractValue, text: str) -> Meanings | None:
-    if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Mod | ast.BitAnd):
-        if isinstance(other, ast.Constant) and isinstance(other.value, str):
-            return None
+def _equal(node: ast.expr, left: AbstractValue, right: AbstractValue, text: str) -> Meanings | None:
+    if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Mod):
         return periodic(node, left, text)
     if left.type == "rank" or _is_rank(node) or _MAIN_NAME.search(called_name(node).lower()):
         return (RANK_ZERO,) if right.value is not None else None
     if _of_device(left) and isinstance(right.value, str) and not left.known:
         gpu = Known(value=right.value.startswith("cuda"), origin=WITH_A_GPU, text=text)
         return (Condition(kind=GuardKind.SWITCH, value=gpu),)
-    if isinstance(node, ast.Name) and isinstance(other, ast.Name) and node.id == other.id:
-        return (FAILED.opposite(),)  # x == x holds unless x is NaN
-    if _is_counter(node) and _follows(other, right):
-        # Equal until the other one changes: `if epoch != step // per_epoch: epoch = step // per_epoch`.
-        return (Condition(kind=GuardKind.PERIOD, period=Unknown(text=text), negated=True),)
     if _is_counter(node) and not isinstance(right.value, str | bool) and right.value is not None:
         return (Condition(kind=GuardKind.ONCE, subject=subject(node)),)
     return None
-
-
-def _follows(node: ast.expr, thing: AbstractValue) -> bool:
-    """Whether a value is one that a counter is kept up with: a counter in larger steps, the one before."""
-    if thing.known or thing.option:
-        return False
-    if isinstance(node, ast.BinOp):
-        larger = [part for part in ast.walk(node) if isinstance(part, ast.BinOp) and isinstance(part.op, ast.FloorDiv)]
-        return any(_is_counter(part.left) for part in larger)
-    return bool(_BEFORE.match(called_name(node).lower()))
 
 
 def _of_device(thing: AbstractValue) -> bool:
@@ -237,14 +214,10 @@ def _member(node: ast.expr, left: AbstractValue) -> Meanings | None:
     return None
 
 
-def _ordered(node: ast.Compare, op: ast.cmpop, left: AbstractValue, right: AbstractValue, text: str) -> Meanings | None:
+def _ordered(node: ast.Compare, op: ast.cmpop, left: AbstractValue, right: AbstractValue) -> Meanings | None:
     first, bound, below = node.left, right, isinstance(op, ast.Lt | ast.LtE)
     if not _is_counter(first) and _is_counter(node.comparators[0]):
         first, bound, below = node.comparators[0], left, not below
-    if _is_rank(first):
-        return (RANK_ZERO,) if below else None
-    if isinstance(first, ast.BinOp) and isinstance(first.op, ast.Mod):
-        return periodic(first, left, text) if below else None
     if not _is_counter(first) or left.option:
         return None
     if not isinstance(bound.value, int | float) or bound.value > _FEW:

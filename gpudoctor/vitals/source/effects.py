@@ -12,13 +12,11 @@ from gpudoctor.vitals.source.values import (
     EVAL,
     FORWARD,
     GUESS,
-    MANUAL,
     MODULE,
     OPTIMIZER,
     SCHEDULER,
     STEP,
     TRAIN,
-    WEAK,
     AbstractValue,
 )
 
@@ -54,22 +52,12 @@ def of_call(found: "Resolved", call: Call, node: ast.Call, args: list[AbstractVa
         return _forward(found, call, args)
     if method == "train_batch" and base.type == _ENGINE:
         return BACKWARD | STEP
-    if call.name == "torch.autograd.grad":
-        return WEAK
-    if method == "optimizer_step" and found.callee is None:
-        return STEP
-    if found.callee is None and "scaler" in method.lower() and any(kind_of(a.type) == OPTIMIZER for a in args):
-        return BACKWARD | STEP
-    if method.endswith("_") and found.callee is None and not call.receiver.endswith(".grad") and _uses_gradient(node):
-        return MANUAL
     return 0
 
 
 def _mode(call: Call, node: ast.Call) -> int:
     if call.method == "eval":
         return EVAL if not node.args else 0
-    if node.args and isinstance(node.args[0], ast.Constant) and node.args[0].value is False:
-        return EVAL
     return TRAIN if len(node.args) <= 1 and not node.keywords else 0
 
 
@@ -79,10 +67,8 @@ def _step(found: "Resolved", call: Call) -> int:
         return STEP if kind == OPTIMIZER else 0
     if kind == OPTIMIZER:
         return STEP | (GUESS if found.base.guessed else 0)
-    if kind in _SCALERS or kind == _ENGINE or found.base.type == _ENGINE:
+    if kind in _SCALERS or kind == MODULE:  # modules have no step: it is an engine
         return STEP
-    if kind == MODULE:
-        return STEP  # modules have no step: it is an engine
     if kind is None and not _NOT_OPTIMIZER.search(call.receiver) and kind != SCHEDULER:
         return STEP | GUESS if _OPTIMIZER_NAME.search(call.receiver) else 0
     return 0
@@ -102,15 +88,3 @@ def _forward(found: "Resolved", call: Call, args: list[AbstractValue]) -> int:
     if base.klass is not None and base.klass.name.endswith("Loss"):
         return 0
     return FORWARD | (GUESS if base.guessed else 0)
-
-
-def _uses_gradient(node: ast.Call) -> bool:
-    parts: list[ast.AST] = [*node.args, *(k.value for k in node.keywords)]
-    for _ in range(30):
-        if not parts:
-            return False
-        part = parts.pop()
-        if isinstance(part, ast.Attribute) and part.attr == "grad":
-            return True
-        parts += [p for p in ast.iter_child_nodes(part) if isinstance(p, ast.expr)]
-    return False

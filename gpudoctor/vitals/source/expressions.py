@@ -90,8 +90,6 @@ def _binary(program: "SourceLookup", module: Module, node: ast.BinOp) -> Abstrac
         result = arithmetic(part.op, thing, right)
         if isinstance(part.op, ast.Mod):
             result = result.replace(modulus=value_of(right, module.segment(part.right)))
-        elif isinstance(part.op, ast.BitAnd) and isinstance(right.value, int):
-            result = result.replace(modulus=value_of(right.replace(value=right.value + 1), module.segment(part.right)))
         thing = result
     return thing
 
@@ -157,16 +155,12 @@ def _compare(program: "SourceLookup", module: Module, node: ast.Compare) -> Abst
 def _conditional(program: "SourceLookup", module: Module, node: ast.IfExp) -> AbstractValue:
     thing, first, other = (program.thing(module, part) for part in (node.test, node.body, node.orelse))
     meaning = conditions.meaning(node.test, thing, module.segment(node.test))
-    if thing.known and not thing.option and thing.origin == "literal" and first.device and other.device:
-        return first if thing.value else other  # `"cuda" if settings.cuda else "cpu"`, with cuda=False above
     joined = join(first, other)
     if joined.device == "cpu" and not (first.device and other.device):  # the other one is unknown
         cards = any(isinstance(item.value, Known) and item.value.origin == WITH_A_GPU for item in meaning)
         joined = joined.replace(device="maybe-cuda" if cards else NOTHING.device)
     if joined.known and not same_value(first.value, other.value):
         joined = joined.replace(value=MISSING)
-    if first.known and isinstance(first.value, bool) and isinstance(other.value, bool) and first.value != other.value:
-        joined = joined.replace(test=meaning if first.value else conditions.negate(meaning))
     return joined
 
 

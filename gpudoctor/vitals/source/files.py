@@ -1,11 +1,9 @@
 """Reading files of code: encodings, sizes, syntax errors as sentences; folders; silencing comments."""
 
 import ast
-import codecs
 import io
 import os
 import re
-import sys
 import tokenize
 import warnings
 from collections.abc import Iterator, Mapping
@@ -15,7 +13,6 @@ from gpudoctor.analysis.source.syntax import below, by_kind, words
 from gpudoctor.lang import SpokenError, say
 from gpudoctor.model.external_files import read_file
 from gpudoctor.model.read_limits import SCRIPT_CODE, SCRIPT_DEPTH, SCRIPT_NODES, ReadLimit
-from gpudoctor.vitals.source.newer_syntax import without_newer_syntax
 from gpudoctor.vitals.source.notebook import NotANotebook, read_notebook
 from gpudoctor.vitals.source.values import Module
 
@@ -26,7 +23,6 @@ _SKIPPED = words(
 MOST_FILES = 2000
 """Most files of one folder."""
 _SILENCE = re.compile(r"gpudoctor\s{0,20}:\s{0,20}ignore(?:\s{0,20}\[([^\]]*)\])?\s{0,20}:?\s{0,20}(.*)", re.I)
-_PYTHON2 = re.compile(r"^\s*(?:print\s+[^\s(=]|exec\s+['\"]|except\s+\w[\w.]*\s*,\s*\w+\s*:|raise\s+\w+\s*,)", re.M)
 
 
 class UnreadSource(SpokenError):
@@ -60,11 +56,7 @@ def load(path: Path, shown: str, limit: ReadLimit, entry: bool, texts: Mapping[s
     text = text.replace("\r\n", "\n").replace("\r", "\n")
     if len(text) > SCRIPT_CODE.most:
         raise UnreadSource(say("{shown}: it was not read: it is {words}", shown=shown, words=SCRIPT_CODE.words))
-    try:
-        tree = _parsed(text, shown, bool(cells))
-    except UnreadSource as error:
-        tree, note = _read_in_part(text, shown, bool(cells), error)
-        notes.append(note)
+    tree = _parsed(text, shown, bool(cells))
     parents: dict[ast.AST, ast.AST] = {}
     nodes = _measured(tree, shown, parents)
     module = Module(
@@ -95,64 +87,15 @@ def _bytes(path: Path, shown: str, limit: ReadLimit) -> bytes:
 
 
 def _decoded(data: bytes, shown: str) -> str:
-    for mark, encoding in ((codecs.BOM_UTF16_LE, "utf-16"), (codecs.BOM_UTF16_BE, "utf-16")):
-        if data.startswith(mark):
-            raise UnreadSource(
-                say(
-                    "{shown}: it is {encoding} text, which Python cannot read; save it as UTF-8",
-                    shown=shown,
-                    encoding=encoding.upper(),
-                )
-            )
-    if b"\0" in data[: 1 << 16] or b"\0" in data:
-        raise UnreadSource(say("{shown}: it is a binary file, not a script", shown=shown))
     try:
         encoding, _ = tokenize.detect_encoding(io.BytesIO(data).readline)
-    except (SyntaxError, UnicodeDecodeError, LookupError) as error:
-        if b"coding" in b"".join(data.splitlines()[:2]):
-            raise UnreadSource(say("{shown}: line 1: {first}", shown=shown, first=_first(error))) from None
-        encoding = "utf-8"  # no declaration, and not UTF-8 in the first two lines: said below with the byte
-    try:
-        return data.decode(encoding)
-    except UnicodeDecodeError as error:
-        line = data.count(b"\n", 0, error.start) + 1
-        raise UnreadSource(
-            say(
-                "{shown}: line {line}: a byte is not {encoding} (0x{data:02x}); declare the encoding or save as UTF-8",
-                shown=shown,
-                line=line,
-                encoding=encoding,
-                data=data[error.start],
-            )
-        ) from None
-    except (LookupError, ValueError, TypeError) as error:
-        raise UnreadSource(
-            say(
-                "{shown}: it cannot be decoded as {encoding}: {first}",
-                shown=shown,
-                encoding=encoding,
-                first=_first(error),
-            )
-        ) from None
-
-
-def _first(error: BaseException) -> str:
-    return (error.msg if isinstance(error, SyntaxError) else str(error)).split("\n")[0]
-
-
-def _read_in_part(text: str, shown: str, notebook: bool, error: UnreadSource) -> tuple[ast.Module, str]:
-    """The tree without what is too new for this Python, and what that is. Raises `error` if it is not that."""
-    try:
-        older, lines = without_newer_syntax(text)
-        tree = _parsed(older, shown, notebook)
-    except (RecursionError, UnreadSource):
-        raise error from None
-    return tree, say(
-        "{shown}: line {lines}: newer syntax than that of Python {version} was left out; the rest was read",
-        shown=shown,
-        lines=", ".join(map(str, dict.fromkeys(lines))),
-        version=".".join(map(str, sys.version_info[:2])),
-    )
+        text = data.decode(encoding)
+    except (SyntaxError, LookupError, ValueError) as error:
+        reason = error.msg if isinstance(error, SyntaxError) else error
+        raise UnreadSource(say("{shown}: Python cannot decode it: {reason}", shown=shown, reason=reason)) from None
+    if "\0" in text:
+        raise UnreadSource(say("{shown}: it is a binary file, not a script", shown=shown))
+    return text
 
 
 def _parsed(text: str, shown: str, notebook: bool) -> ast.Module:
@@ -162,23 +105,13 @@ def _parsed(text: str, shown: str, notebook: bool) -> ast.Module:
             warnings.simplefilter("ignore")
             tree = compile(text, shown, "exec", flags, dont_inherit=True)
     except SyntaxError as error:
-        line = error.lineno or 1
-        if _PYTHON2.search(text):
-            raise UnreadSource(
-                say(
-                    "{shown}: line {line}: Python 2 code (Python 3: {problem})",
-                    shown=shown,
-                    line=line,
-                    problem=error.msg,
-                )
-            ) from None
         raise UnreadSource(
-            say("{shown}: line {line}: syntax error: {problem}", shown=shown, line=line, problem=error.msg)
+            say("{shown}: line {line}: syntax error: {problem}", shown=shown, line=error.lineno or 1, problem=error.msg)
         ) from None
-    except (RecursionError, MemoryError):
-        raise UnreadSource(say("{shown}: it nests deeper than Python can parse", shown=shown)) from None
-    except (ValueError, OverflowError) as error:
-        raise UnreadSource(say("{shown}: Python cannot parse it: {first}", shown=shown, first=_first(error))) from None
+    except (RecursionError, MemoryError, ValueError, OverflowError) as error:
+        raise UnreadSource(
+            say("{shown}: Python cannot parse it: {first}", shown=shown, first=str(error) or type(error).__name__)
+        ) from None
     assert isinstance(tree, ast.Module)
     return tree
 

@@ -19,9 +19,7 @@ from gpudoctor.vitals.source.values import (
     FORWARD,
     GUESS,
     LOADER,
-    MANUAL,
     STEP,
-    WEAK,
     Function,
     FunctionRecord,
     LoopRecord,
@@ -131,7 +129,7 @@ class Roles:
         for part in (*own.values(), top):
             part.direct = part.flags
             total |= part.any
-        half = called and not _settled(total) & STEP
+        half = called and not total & STEP
         for loop in reversed(record.loops):
             self._decide(record, loop, own, top, half)
         return Effects(top=top.flags, any=top.any, trains=top.trains)
@@ -139,25 +137,20 @@ class Roles:
     def _decide(self, record: FunctionRecord, loop: LoopRecord, own: dict[int, _Own], top: _Own, half: bool) -> None:
         mine = own[id(loop)]
         parent = own.get(id(loop.parents[-1]), top) if loop.parents else top
-        above = _settled(top.direct)
+        above = top.direct
         for outer in loop.parents:
             if id(outer) in own:
-                above |= _settled(own[id(outer)].direct)
-        flags = _settled(mine.flags)
+                above |= own[id(outer)].direct
+        flags = mine.flags
         both = flags & _STEPPING == _STEPPING
         trains = False
-        if both and (not mine.trains or _settled(mine.direct) & _STEPPING == _STEPPING):
+        if both and (not mine.trains or mine.direct & _STEPPING == _STEPPING):
             trains = self._claim(mine, own)
-        elif flags & BACKWARD and not mine.trains:
-            trains = draws(loop) if half or above & STEP else _counts(loop)
+        elif not mine.trains:
+            if flags & BACKWARD:
+                trains = draws(loop) if half or above & STEP else _counts(loop)
             if not trains:
                 parent.flags |= flags & (_STEPPING | GUESS)
-        elif flags & STEP and not mine.trains:
-            trains = not above & BACKWARD and _counts(loop) and not flags & GUESS
-            if not trains:
-                parent.flags |= flags & (_STEPPING | GUESS)
-        elif flags & (MANUAL | WEAK):
-            parent.flags |= flags & (MANUAL | WEAK)
         parent.any |= mine.any
         parent.trains = parent.trains or mine.trains or trains
         if trains:
@@ -202,15 +195,6 @@ class Roles:
 def _yields(loop: LoopRecord) -> bool:
     """Whether the loop hands on what it makes: the pass of a data set, not an evaluation."""
     return any(isinstance(node, ast.Yield | ast.YieldFrom) for node in walk(loop.node))
-
-
-def _settled(flags: int) -> int:
-    """Backward passes and updates of the weaker kinds count where the other half is there."""
-    if flags & WEAK and flags & (STEP | MANUAL):
-        flags |= BACKWARD
-    if flags & MANUAL and flags & BACKWARD:
-        flags |= STEP
-    return flags
 
 
 def draws(loop: LoopRecord) -> bool:

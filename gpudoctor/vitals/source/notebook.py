@@ -38,11 +38,7 @@ def read_notebook(text: str) -> Notebook:
         data = load_json(text)
     except ValueError as error:
         raise NotANotebook(say("it is not valid JSON ({short})", short=_short(error))) from error
-    if not isinstance(data, dict):
-        raise NotANotebook(say("it contains no notebook"))
-    cells = data.get("cells")
-    if cells is None and isinstance(data.get("worksheets"), list):
-        cells = [c for sheet in data["worksheets"] if isinstance(sheet, dict) for c in sheet.get("cells") or []]
+    cells = data.get("cells") if isinstance(data, dict) else None
     if not isinstance(cells, list):
         raise NotANotebook(say("it has no cells"))
     metadata = data.get("metadata")
@@ -61,7 +57,7 @@ def _joined(cells: list[object]) -> Notebook:
     for number, cell in enumerate(cells, 1):
         if not isinstance(cell, dict) or cell.get("cell_type") != "code":
             continue
-        source = cell.get("source", cell.get("input", ""))
+        source = cell.get("source", "")
         if isinstance(source, list):
             source = "".join(part for part in source if isinstance(part, str))
         if not isinstance(source, str):

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from gpudoctor.analysis.source.syntax import called_name, children, is_main_guard, names_in, walk
-from gpudoctor.model.signs.source import Call, Guard, GuardKind, Known, Unknown, Value
+from gpudoctor.model.signs.source import Call, Guard, GuardKind, Known, Value
 from gpudoctor.vitals.source import conditions, effects
 from gpudoctor.vitals.source.calls import Resolved, arguments, misfit
 from gpudoctor.vitals.source.index import COMPREHENSIONS, text_of
@@ -13,7 +13,6 @@ from gpudoctor.vitals.source.library import FAILED
 from gpudoctor.vitals.source.program import SourceLookup
 from gpudoctor.vitals.source.values import (
     EVAL,
-    MANUAL,
     NOTHING,
     AbstractValue,
     Condition,
@@ -120,16 +119,20 @@ class _Recorder:
                 if value is not None:
                     self.expression(value)
                     self.add(node, graph=self.thing(value).graph)
-            case ast.AugAssign():
-                self._sum(node)
+            case ast.AugAssign(value=value):
+                self.expression(value)
+                self.add(node, graph=self.thing(value).graph)
             case ast.If():
                 return self._if(node)
             case ast.For() | ast.AsyncFor() | ast.While():
                 self._loop(node)
             case ast.With() | ast.AsyncWith():
                 return self._with(node)
-            case ast.Match():
-                self._match(node)
+            case ast.Match(subject=subject, cases=cases):
+                self.expression(subject)
+                for part in cases:
+                    text = f"match {self.module.segment(subject)}"
+                    self._branch(part.body, (Condition(kind=GuardKind.OTHER),), text, part.pattern.lineno)
             case ast.Return(value=value):
                 if value is not None:
                     self.expression(value)
@@ -182,15 +185,6 @@ class _Recorder:
                 self.no_grad = self.no_grad if mode is None else mode
             return text_of(value.func) in _EXITS
         return False
-
-    def _sum(self, node: ast.AugAssign) -> None:
-        self.expression(node.value)
-        target_is_gradient = isinstance(node.target, ast.Attribute) and node.target.attr == "grad"
-        from_gradient = any(isinstance(n, ast.Attribute) and n.attr == "grad" for n in walk(node.value))
-        # `fisher[name] += p.grad ** 2` collects gradients and updates nothing.
-        collects = isinstance(node.op, ast.Add) and isinstance(node.target, ast.Subscript)
-        effect = MANUAL if from_gradient and not target_is_gradient and not collects else 0
-        self.add(node, effect=effect, graph=self.thing(node.value).graph)
 
     def _if(self, node: ast.If) -> bool:
         height, below = len(self.marks), node
@@ -328,17 +322,6 @@ class _Recorder:
         self.execute(node.orelse)
         self.execute(node.finalbody)
         return ended and not kept
-
-    def _match(self, node: ast.Match) -> None:
-        self.expression(node.subject)
-        subject, text = self.thing(node.subject), self.module.segment(node.subject)
-        told: Meanings = (Condition(kind=GuardKind.OTHER),)
-        if subject.option or subject.known:
-            told = (Condition(kind=GuardKind.SWITCH, value=Unknown(text=text)),)
-        for case in node.cases:
-            if case.guard is not None:
-                self.expression(case.guard)
-            self._branch(case.body, told, f"match {text}", case.pattern.lineno)
 
     # expressions, in the order of their evaluation
 

@@ -50,15 +50,6 @@ _DATA = frozenset(
      "flax.struct.dataclass", "draccus.wrap", "pydantic.BaseModel", "pydantic_settings.BaseSettings",
      "typing.NamedTuple", "tap.Tap", "pydantic.main.BaseModel"]
 )  # fmt: skip
-_STAR = {
-    "torch": "nn optim cuda Tensor tensor no_grad save load device",
-    "torch.nn": "Module Linear Conv2d CrossEntropyLoss MSELoss Sequential DataParallel",
-    "torch.optim": "SGD Adam AdamW RMSprop lr_scheduler",
-    "torch.utils.data": "DataLoader Dataset random_split TensorDataset Subset DistributedSampler",
-    "torch.profiler": "profile record_function ProfilerActivity schedule",
-    "transformers": "Trainer TrainingArguments AutoTokenizer AutoModelForCausalLM",
-}
-"""What `from library import *` most often brings."""
 
 
 class SourceLookup:
@@ -231,8 +222,6 @@ class SourceLookup:
                 self._open.discard((owner, name))
                 if found is not None:
                     return found
-            elif name in _STAR.get(base, "").split():
-                return AbstractValue(ref=canonical(f"{base}.{name}"))
         return None
 
     def reaching(self, scope: Scope, found: Sequence[Binding], use: ast.AST | None) -> tuple[list[Binding], bool]:
@@ -297,26 +286,12 @@ class SourceLookup:
 
     def _off(self, module: Module, node: ast.AST) -> Meanings:
         """The condition around a node that is off by default."""
-        return next((told for told, _ in self._offs(module, node)), ())
-
-    def _offs(self, module: Module, node: ast.AST) -> Iterator[tuple[Meanings, list[ast.stmt]]]:
         for item, part in holders(module, node):
             if isinstance(item, ast.If) and part is not item.test:
                 told = conditions.meaning(item.test, self.thing(module, item.test), module.segment(item.test))
-                told = told if part in item.body else conditions.negate(told)
-                if off := conditions.switched_off(told):
-                    yield off, item.body if part in item.body else item.orelse
-
-    def waits(self, module: Module, node: ast.AST, depth: int = 4) -> list[tuple[Module, list[ast.stmt]]]:
-        """The blocks, off by default, without which a node never runs: around it, or around all that leads here."""
-        for _, block in self._offs(module, node):
-            return [(module, block)]
-        function = module.home(node).function
-        sites = self.sites(function) if function is not None and depth else []
-        found = [self.waits(home, call, depth - 1) for home, call in sites]
-        if function is None or isinstance(function.node, ast.Lambda) or not found or not all(found):
-            return []
-        return [*(block for blocks in found for block in blocks), (module, function.node.body)]
+                if off := conditions.switched_off(told if part in item.body else conditions.negate(told)):
+                    return off
+        return ()
 
     def bound(self, binding: Binding) -> AbstractValue:
         """What a binding gives."""

@@ -5,13 +5,11 @@ name may be made at run time (`globals()`, `getattr(module, name)`), everything 
 """
 
 import ast
-from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from gpudoctor.analysis.source.syntax import called_name, is_main_guard, root_name, walk, words
 from gpudoctor.vitals.source.index import text_of
-from gpudoctor.vitals.source.program import SourceLookup
 from gpudoctor.vitals.source.values import ClassSymbol, Module
 
 _DEFINITIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
@@ -108,17 +106,6 @@ def starts(module: Module) -> bool:
         or (isinstance(item, ast.Expr) and isinstance(item.value, ast.Call))
         for item in module.tree.body
     )
-
-
-def cut_switched_off(program: SourceLookup, loops: Sequence[tuple[Module, ast.AST]]) -> None:
-    """Cut blocks with a training loop that a default keeps from running, if another loop trains by default.
-
-    A program all of whose trainings wait for a switch (`--do_train`) is started with one: nothing is cut.
-    """
-    off = [blocks for module, node in loops if (blocks := program.waits(module, node))]
-    for module, block in (item for blocks in off for item in blocks if len(off) < len(loops)):
-        if block and not in_cut(module, block[0].lineno):
-            _empty(module, block)
 
 
 def in_cut(module: Module, line: int) -> bool:
@@ -252,79 +239,11 @@ def _exports(node: ast.stmt) -> bool:
     return any(isinstance(target, ast.Name) and target.id == "__all__" for target in targets)
 
 
-# branches
-
-
-def cut_branches(module: Module) -> None:
-    """Cut branches that a constant excludes, statements after a return, and an imported module's main block."""
-    constants = _constants(module)
-    for node in list(module.of(*_BLOCKS)):
-        if isinstance(node, ast.If):
-            if not module.entry and is_main_guard(node.test):
-                _empty(module, node.body)
-                continue
-            truth = _truth(node.test, constants)
-            if truth is False:
-                _empty(module, node.body)
-            elif truth is True and node.orelse:
-                module.leave_out(node.orelse)
-                node.orelse = []
-        elif isinstance(node, ast.While) and _truth(node.test, constants) is False:
+def cut_main_block(module: Module) -> None:
+    """Cut the main block of an imported module."""
+    for node in module.of(ast.If) if not module.entry else ():
+        if is_main_guard(node.test):
             _empty(module, node.body)
-        for name in ("body", "orelse", "finalbody"):
-            block = getattr(node, name, None)
-            if block:
-                _after_the_end(module, block)
-
-
-_BLOCKS: tuple[type[ast.AST], ...] = (
-    ast.Module,
-    *(ast.If, ast.While, ast.For, ast.AsyncFor, ast.With, ast.AsyncWith, ast.Try, ast.ExceptHandler),
-    *_DEFINITIONS,
-    *(getattr(ast, name) for name in ("match_case", "TryStar") if hasattr(ast, name)),
-)
-"""What holds lists of statements."""
-
-
-def _after_the_end(module: Module, block: list[ast.stmt]) -> None:
-    for place, node in enumerate(block[:-1]):
-        if isinstance(node, ast.Return | ast.Raise | ast.Continue | ast.Break):
-            # A generator's `return; yield` only makes it one.
-            if not any(isinstance(part, ast.Yield | ast.YieldFrom) for item in block[place:] for part in walk(item)):
-                module.leave_out(block[place + 1 :])
-                del block[place + 1 :]
-            return
-
-
-def _constants(module: Module) -> dict[str, bool]:
-    """Names that the module binds once, at its top level, to True or False, and that nothing else can bind."""
-    if any(called_name(call.func) in {"globals", "exec", "locals", "vars"} for call in module.of(ast.Call)):
-        return {}
-    bound = Counter(name.id for name in module.of(ast.Name) if not isinstance(name.ctx, ast.Load))
-    bound.update(argument.arg for argument in module.of(ast.arg))
-    shared = {name for node in module.of(ast.Global) for name in node.names}
-    return {
-        node.targets[0].id: node.value.value
-        for node in module.tree.body
-        if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name)
-        if isinstance(node.value, ast.Constant) and isinstance(node.value.value, bool)
-        if bound[node.targets[0].id] == 1 and node.targets[0].id not in shared
-    }
-
-
-def _truth(test: ast.expr, constants: dict[str, bool]) -> bool | None:
-    """Whether a condition always or never holds; None when that depends."""
-    if isinstance(test, ast.Constant):
-        return bool(test.value)
-    if isinstance(test, ast.Name):
-        return constants.get(test.id)
-    if isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not):
-        inner = _truth(test.operand, constants)
-        return None if inner is None else not inner
-    if isinstance(test, ast.BoolOp):
-        ends = isinstance(test.op, ast.Or)
-        return ends if ends in [_truth(part, constants) for part in test.values] else None
-    return None
 
 
 # cutting

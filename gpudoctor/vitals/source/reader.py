@@ -17,12 +17,11 @@ from gpudoctor.vitals.source.loop_roles import Roles
 from gpudoctor.vitals.source.passes import record as recorded
 from gpudoctor.vitals.source.program import SourceLookup
 from gpudoctor.vitals.source.qualified_names import kind_of
-from gpudoctor.vitals.source.reachability import cut_branches, cut_switched_off, cut_unreached, in_cut, starts
+from gpudoctor.vitals.source.reachability import cut_main_block, cut_unreached, in_cut, starts
 from gpudoctor.vitals.source.settings import declared, launched
 from gpudoctor.vitals.source.values import (
     BACKWARD,
     LOADER,
-    MANUAL,
     STEP,
     AbstractValue,
     FunctionRecord,
@@ -114,7 +113,7 @@ class _Reader:
             self.unread[shown] = str(error)
             return None
         self.total += module.nodes
-        cut_branches(module)
+        cut_main_block(module)
         self.notes += [(shown, note) for note in notes]
         return module
 
@@ -154,7 +153,6 @@ class _Builder:
                 self.roles.of_function(function)
         engines = engine_loops(modules)
         loops = list(_training(modules, engines))
-        cut_switched_off(self.program, loops)
         cut_unreached(modules, [(module, node.lineno) for module, node in loops if not in_cut(module, node.lineno)])
         _demote(modules, engines)
         for module in modules:
@@ -337,19 +335,10 @@ def _records(module: Module) -> Iterator[FunctionRecord]:
 
 
 def _updates(module: Module) -> bool:
-    """Whether what is left of a module names an optimizer or a step, or updates parameters by hand."""
+    """Whether what is left of a module names an optimizer or a step."""
     names = [node.id for node in module.of(ast.Name)] + [node.arg for node in module.of(ast.arg)]
     words = {node.attr for node in module.of(ast.Attribute)} | (set(names) - {"step"})  # a counter
-    stored = (target for node in module.of(ast.Assign) for target in node.targets)  # `p.data = p.data - rate * p.grad`
-    return (
-        any(_UPDATES.search(word) for word in words)
-        or any(isinstance(target, ast.Attribute) and target.attr == "data" for target in stored)
-        or any(
-            item.effect & MANUAL and not in_cut(module, getattr(item.node, "lineno", 0))
-            for record in _records(module)
-            for item in record.items
-        )
-    )
+    return any(_UPDATES.search(word) for word in words)
 
 
 def _training(modules: Sequence[Module], engines: Sequence[EngineLoop]) -> Iterator[tuple[Module, ast.expr | ast.stmt]]:

@@ -1,4 +1,4 @@
-"""Command lines and configs: argparse, dataclasses, click, typer, HfArgumentParser, absl; launch-line words."""
+"""Command lines and configs: argparse, dataclasses, HfArgumentParser, hydra; launch-line words."""
 
 import ast
 from collections.abc import Mapping, Sequence
@@ -10,17 +10,7 @@ from gpudoctor.lang import say
 from gpudoctor.vitals.source import operators
 from gpudoctor.vitals.source.values import MISSING, NOTHING, AbstractValue, ClassSymbol, Function, Module, value_of
 
-_PARSERS = frozenset(
-    [
-        "argparse.ArgumentParser",
-        "transformers.HfArgumentParser",
-        "trl.TrlParser",
-        "configargparse.ArgumentParser",
-        "configargparse.ArgParser",
-        "jsonargparse.ArgumentParser",
-        "simple_parsing.ArgumentParser",
-    ]
-)
+_PARSERS = frozenset(["argparse.ArgumentParser", "transformers.HfArgumentParser", "trl.TrlParser"])
 _LOADED = words(
     "yaml.safe_load yaml.load json.load json.loads toml.load tomllib.load omegaconf.OmegaConf.load "
     "omegaconf.OmegaConf.create omegaconf.OmegaConf.merge omegaconf.OmegaConf.from_cli ml_collections.ConfigDict "
@@ -68,14 +58,12 @@ def call_result(
             items=(first.items or (first,)) if data else None,
         )
     if base.type in _PARSERS:
-        return _of_parser(program, module, base, method, args)
+        return _of_parser(program, module, base, method)
     if name in _LOADED:
         return AbstractValue(option=True)
     if name == "vars":
         first = args[0] if args else NOTHING
         return AbstractValue(type="dict", attrs=first.attrs, option=first.option) if first.attrs is not None else None
-    if name in ("argparse.Namespace", "types.SimpleNamespace"):
-        return AbstractValue(type="argparse.Namespace", attrs=dict(keywords), option=True)
     if name == "dict" and not args:
         return AbstractValue(type="dict", keys=dict(keywords), open=any(k.arg is None for k in node.keywords))
     plain = operators.converted(name, method, base, args)
@@ -84,16 +72,10 @@ def call_result(
     if name == "getattr" and len(args) > 1 and isinstance(args[1].value, str):
         held = (args[0].attrs or {}).get(args[1].value)
         return held if held is not None else AbstractValue(option=True) if args[0].option else None
-    if method == "with_transform":
-        return AbstractValue(type="torch.utils.data.Dataset", made=(node,))
-    if name == "len" and args and args[0].type == "tuple" and args[0].items is not None:
-        return AbstractValue(value=len(args[0].items))
     return None
 
 
-def _of_parser(
-    program: "SourceLookup", module: Module, base: AbstractValue, method: str, args: list[AbstractValue]
-) -> AbstractValue | None:
+def _of_parser(program: "SourceLookup", module: Module, base: AbstractValue, method: str) -> AbstractValue:
     if method in ("add_argument_group", "add_mutually_exclusive_group", "add_subparsers", "add_parser"):
         return base
     if method in ("parse_args_into_dataclasses", "parse_args_and_config"):
@@ -102,8 +84,6 @@ def _of_parser(
     if method in ("parse_args", "parse_known_args", "parse_intermixed_args", "parse_json_file"):
         space = AbstractValue(type="argparse.Namespace", attrs=dict(options(program, module)), option=True)
         return AbstractValue(items=(space, AbstractValue(option=True))) if method == "parse_known_args" else space
-    if method == "get_default" and args:
-        return options(program, module).get(str(args[0].value))
     return NOTHING
 
 
@@ -192,43 +172,20 @@ def field_default(program: "SourceLookup", module: Module, node: ast.expr) -> Ab
         made = program.thing(module, words["default_factory"])
         if isinstance(made.definition, Function) and isinstance(made.definition.node, ast.Lambda):
             return program.thing(made.definition.module, made.definition.node.body)
-        if isinstance(made.definition, ClassSymbol):
-            klass = made.definition
-            return AbstractValue(type=klass.kind, klass=klass, attrs=program.fields(klass) or None)
         return NOTHING
     return program.thing(module, node.args[0]) if node.args else NOTHING
 
 
 def decorated(program: "SourceLookup", function: Function, arg: ast.arg) -> AbstractValue | None:
-    """What a decorator (click, hydra) or a library that runs the function (fire, typer) gives a parameter."""
-    module = function.module
-    runs = any(
-        program.thing(home, call.args[0]).definition is function
-        for home, call in program.calls.get("Fire", ())
-        if call.args
-    )
-    for decorator, name in function.decorators:
-        call = decorator if isinstance(decorator, ast.Call) else None
-        if call is not None and name.rpartition(".")[2] == "option":
-            args = [program.thing(module, item) for item in call.args]
-            words = {item.arg: program.thing(module, item.value) for item in call.keywords if item.arg}
-            option = read_option(call, args, words)
-            if option is not None and option.name == arg.arg:
-                return _told(module, option)
-        runs = runs or name.rpartition(".")[2] == "command"
-        if name in ("hydra.main", "main", "pyrallis.wrap", "draccus.wrap") and function.node.args.args[:1] == [arg]:
-            ref = program.thing(module, call.func if call is not None else decorator).ref
-            made = program.annotation(module, arg.annotation) if arg.annotation is not None else NOTHING
-            if made.klass is not None and ref != "hydra.main":  # its files set the fields, and are not resolved
-                made = _parsed(program, module, made)
-            if ref in ("hydra.main", "pyrallis.wrap", "draccus.wrap"):
-                return made.replace(option=True)
-    thing = program.default(function, arg.arg) if runs else NOTHING
-    if thing is NOTHING:
+    """What hydra gives the first parameter of the function that it runs: its files set the fields."""
+    if function.node.args.args[:1] != [arg]:
         return None
-    return _told(
-        module, _simple(arg.arg, type(thing.value) if thing.value not in (None, MISSING) else None, thing.value)
-    )
+    for decorator, _ in function.decorators:
+        target = decorator.func if isinstance(decorator, ast.Call) else decorator
+        if program.thing(function.module, target).ref == "hydra.main":
+            made = program.annotation(function.module, arg.annotation) if arg.annotation is not None else NOTHING
+            return made.replace(option=True)
+    return None
 
 
 def _told(module: Module, option: Option) -> AbstractValue:
@@ -264,35 +221,32 @@ def started(program: "SourceLookup") -> dict[Function, AbstractValue]:
 
 
 def read_option(node: ast.Call, args: Sequence[AbstractValue], keywords: Mapping[str, AbstractValue]) -> Option | None:
-    """The option that `add_argument(...)` or `@click.option(...)` declares."""
+    """The option that `add_argument(...)` declares."""
     flags = [a.value for a in args if isinstance(a.value, str)]
     if not flags or not all(flags):
         return None
     dashed = [flag for flag in flags if flag.startswith("-")]
     plain = [flag for flag in flags if not flag.startswith("-")]
     long = next((flag for flag in dashed if flag.startswith("--")), None) or (dashed[0] if dashed else flags[0])
-    long, slash, off = long.partition("/")  # click: --shout/--no-shout
     action, dest = _plain(keywords, "action"), _plain(keywords, "dest")
     name = dest if isinstance(dest, str) else plain[0] if plain and dashed else long.lstrip("-").replace("-", "_")
     stored: dict[str, tuple[bool | None, object]] = {"store_true": (True, False), "store_false": (False, True)}
     switch, default = stored.get(str(action), (None, None))
     if getattr(keywords.get("action"), "ref", None) and "BooleanOptionalAction" in str(keywords["action"].ref):
         switch = True
-    elif _plain(keywords, "is_flag") is True:
-        switch, default = True, False
     elif switch is None and _plain(keywords, "required") is True:
         default = MISSING
     kind = _kind(next((item.value for item in node.keywords if item.arg == "type"), None))
-    default = _default(default, kind, keywords.get("default"))
+    default = _default(default, keywords.get("default"))
     if kind is None and default is not MISSING and default is not None:
         kind = type(default)
-    spellings = [long, *(flag.partition("/")[0] for flag in dashed), *([off] if slash else [])]
+    spellings = [long, *dashed]
     return Option(
         name=name,
         flags=tuple(dict.fromkeys(spellings)),
         kind=kind,
         default=default,
-        switch=True if slash and switch is None else switch,
+        switch=switch,
         many="nargs" in keywords,
     )
 
@@ -302,21 +256,17 @@ def _plain(keywords: Mapping[str, AbstractValue], name: str) -> object:
     return thing.value if thing is not None and thing.known else None
 
 
-def _default(default: object, kind: type | None, passed: AbstractValue | None) -> object:
+def _default(default: object, passed: AbstractValue | None) -> object:
     if passed is None:
         return default
     if passed.items is not None:
         parts = tuple(item.value for item in passed.items)
         return parts if MISSING not in parts else MISSING
-    if isinstance(passed.value, str) and kind in (int, float):
-        return word_value(passed.value, kind)
     return passed.value
 
 
 def _kind(node: ast.expr | None) -> type | None:
     known = {"int": int, "float": float, "str": str, "bool": bool}
-    if isinstance(node, ast.Lambda):
-        return bool if "true" in ast.unparse(node).lower() else None
     name = last_name(node)
     return known.get(name) or (bool if "bool" in name.lower() else None)
 
@@ -327,11 +277,9 @@ def given(option: Option, words: Sequence[str]) -> object:
     for index, word in enumerate(words):
         flag, equals, value = word.partition("=")
         after = words[index + 1] if index + 1 < len(words) else "--"
-        if flag.startswith("--no-") and f"--{flag[5:]}" in option.flags:
-            found = False
-        elif not flag.startswith("-") or (flag not in option.flags and not _shortened(flag, option)):
+        if flag not in option.flags:
             continue
-        elif equals:
+        if equals:
             found = word_value(value, option.kind)
         elif option.switch is not None and (not _boolean(after) or option.kind is None):
             found = option.switch
@@ -341,12 +289,8 @@ def given(option: Option, words: Sequence[str]) -> object:
         elif not after.startswith("--"):
             found = word_value(after, option.kind)
         else:
-            found = True if option.kind in (bool, None) else MISSING
+            found = MISSING
     return found
-
-
-def _shortened(flag: str, option: Option) -> bool:
-    return len(flag) > 4 and flag.startswith("--") and option.flags[1:] == () and option.flags[0].startswith(flag)
 
 
 def _upto(words: Sequence[str]) -> Sequence[str]:

@@ -84,10 +84,6 @@ def tensor_method(
         return AbstractValue(elem=tensor(base.device, base.graph))
     if base.type == BATCH and method not in TENSOR_METHODS:
         return tensor(base.device)
-    if method == "pin_memory":
-        return base
-    if method in ("type", "type_as") and args:
-        return base.replace(type=TENSOR, device=_retyped(base, args[0]))
     if method in ("any", "all") and base.test:
         return tensor(base.device).replace(test=base.test)
     graph = (base.graph or any_graph(args)) and not no_grad and method not in NO_GRAPH
@@ -100,16 +96,6 @@ def paired(result: AbstractValue, method: str, args: Arguments, keywords: Keywor
     if method in PAIRS and (method in IMPLIED or dimension):
         return result.replace(items=(result, tensor(result.device)))
     return result
-
-
-def _retyped(base: AbstractValue, kind: AbstractValue) -> str | None:
-    """Where `x.type(kind)` and `x.type_as(kind)` put x: tensor types name a device, dtypes keep the old one."""
-    if kind.type == TENSOR:
-        return kind.device
-    name = kind.value if isinstance(kind.value, str) else kind.ref or ""
-    if name.endswith("Tensor"):
-        return "cuda" if ".cuda." in name else "cpu"
-    return base.device if name.startswith("torch.") else None
 
 
 def moved(base: AbstractValue, method: str, args: Arguments, keywords: Keywords) -> AbstractValue:

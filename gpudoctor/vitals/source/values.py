@@ -213,12 +213,8 @@ EVAL = 16
 """`.eval()` on a module."""
 TRAIN = 32
 """`.train()` on a module."""
-WEAK = 64
-"""`torch.autograd.grad`: a backward pass if an update follows."""
-COLLECT = 256
+COLLECT = 64
 """A step of an environment: the loop collects experience."""
-MANUAL = 128
-"""An update by hand from `.grad`: a step if a backward pass is there."""
 
 FunctionNode = ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda
 

@@ -1,7 +1,5 @@
-import ast
 import json
 import os
-import sys
 from pathlib import Path
 
 import pytest
@@ -24,13 +22,12 @@ def unread(path: Path, **options: ReadLimit) -> str:
     ("content", "sentence"),
     [
         (b"x = 1\nfor in y:\n", "line 2: syntax error: invalid syntax"),
-        (b"print 'hello'\n", "line 1: Python 2 code"),
-        (b"x = 1\ny = '\xff'\n", "line 2: a byte is not utf-8 (0xff)"),
-        (b"# -*- coding: klingon -*-\n", "line 1: unknown encoding"),
+        (b"x = 1\ny = '\xff'\n", "Python cannot decode it"),
+        (b"# -*- coding: klingon -*-\n", "unknown encoding"),
         (b"\x7fELF\0\0\0", "binary file"),
-        ("x = 1".encode("utf-16"), "UTF-16"),
+        ("x = 1".encode("utf-16"), "Python cannot decode it"),
         (b"(" * 100000, "line 1: syntax error: too many nested parentheses"),
-        (b"-" * 100000 + b"1", "nests deeper than Python can parse"),
+        (b"-" * 100000 + b"1", "Python cannot parse it"),
         (b"x = 1" + b"0" * 5000, "syntax error"),
     ],
 )
@@ -174,48 +171,3 @@ for z in w:  # gpudoctor: ignore[LOOP001]
     assert script.ignored[13] == ("LOOP001",)
     assert 14 not in script.ignored
     assert 2 not in script.ignored
-
-
-NEWER = '''
-import torch
-type Pair[A, B: tuple[int, int]] = dict[A, B]  # type Row = int
-
-
-def pick[T](rows: list[T], at: int) -> T:
-    """type Row = int"""
-    return rows[at]
-
-
-class Fit[
-    M,
-](torch.nn.Module):
-    async def run[**P](self, loader):
-        for x, y in loader:
-            print(f"{"日" if x else f"{y["b"]:>{"9"}}"} {{ {
-                self[x]} }}", rf'\\d{y['c']}', f"{x!r}", "{}"); torch.cuda.empty_cache()
-'''
-
-
-def test_syntax_newer_than_this_python_costs_only_itself(tmp_path):
-    path = tmp_path / "newer.py"
-    path.write_text(NEWER, encoding="utf-8")
-    source = read_source([str(path)])
-    [script] = source.scripts
-    [flush] = script.calls_to("torch.cuda.empty_cache")
-    assert flush.span.line == 17 and flush.function == "Fit.run"
-    assert flush.span.column == NEWER.split("\n")[16].index("torch") + 1
-    assert {node.name for node in ast.walk(script.tree) if isinstance(node, ast.FunctionDef)} == {"pick"}
-    notes = [text for _, text in source.unread]
-    if sys.version_info < (3, 12):
-        [note] = notes
-        assert "line 3, 6, 11, 14, 16, 17: newer syntax than that of Python 3.1" in note
-    else:
-        assert notes == []
-
-
-@pytest.mark.parametrize("more", ["for in y:\n", "x = (\n", "f'{'\n", 'f"{d["', "def g[T(x): pass\n"])
-def test_an_error_beside_newer_syntax_is_still_told_by_its_line(tmp_path, more):
-    path = tmp_path / "broken.py"
-    path.write_text("type X = int\n" + more)
-    source = read_source([str(path)])
-    assert source.scripts == () and "syntax error" in source.unread[0][1]

@@ -149,8 +149,6 @@ class K:
     def m(self):
         return e()
 f = lambda: g()
-if False:
-    h()  # nothing reaches it
 return_ = [i(x) for x in j() if k(x)]
 print(f"{l(1)} {m_(2):>{n(3)}}")
 """
