@@ -239,10 +239,8 @@ class _Places:
 
     def _of_script(self, script: Script, calls: list[Call]) -> Iterator[Case]:
         starts = list(script.calls_to("deepspeed.initialize"))
-        only = len(starts) == len(self.engines) == 1
-        for engine in self.engines:
-            if engine.call in starts or only:
-                yield {ENGINE: engine, INITIALIZE: _call(script, starts[0])}
+        if len(starts) == len(self.engines) == 1:
+            yield {ENGINE: self.engines[0], INITIALIZE: _call(script, starts[0])}
         of_classes = [call for call in calls if call.method in CLASSES and not call.name.startswith("?")]
         made = [_call(script, call) for call in of_classes]
         for one in made:

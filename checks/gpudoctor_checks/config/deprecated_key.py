@@ -115,7 +115,7 @@ class DeprecatedKey(Check):
         if gone and not meant.installed:
             yield self._found(row, items, Severity.NOTE if own else Severity.WARNING, row.gone, True)
         elif gone:
-            dated = is_dated(patient, path, "transformers")
+            dated = is_dated(patient, path)
             # A program may read its own sections as it likes.
             severity = Severity.ERROR if call else Severity.WARNING
             severity = Severity.NOTE if dated or own or pinned else severity

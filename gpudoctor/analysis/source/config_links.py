@@ -52,11 +52,6 @@ def links(patient: Patient) -> list[Link]:
 
 def _named(one: Setup, engines: list[Setup]) -> Setup | None:
     """The DeepSpeed config that the arguments name, or hold."""
-    for engine in engines:
-        if engine.dict_node is not None and engine.call is not None and engine.call is one.call:
-            return engine
-        if one.file is not None and engine.file is one.file and engine.kind is not ConfigKind.DEEPSPEED:
-            return engine
     item = one.get("deepspeed")
     if item is None or not item.known or not isinstance(item.value, str):
         return None

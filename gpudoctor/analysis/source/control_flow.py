@@ -7,7 +7,7 @@ from typing import TypeAlias
 from gpudoctor.analysis.memo import once
 from gpudoctor.analysis.source.syntax import LoopNode, called_name, nodes, walk
 from gpudoctor.model.evidence import SourceSpan
-from gpudoctor.model.signs.source import Call, Event, Guard, GuardKind, Known, Loop, LoopRole, Script, Source
+from gpudoctor.model.signs.source import Call, Event, Guard, GuardKind, Known, Loop, Script, Source
 
 Function: TypeAlias = ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda
 FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)
@@ -44,8 +44,6 @@ def bound_to(script: Script, node: ast.AST) -> str:
     for above in enclosing(script, node):
         if isinstance(above, ast.Assign) and len(above.targets) == 1:
             return ast.unparse(_element(above.targets[0], above.value, node))
-        if isinstance(above, ast.AnnAssign | ast.NamedExpr):
-            return ast.unparse(above.target)
         if not isinstance(above, ast.IfExp | ast.Tuple):
             break
     return ""
@@ -63,36 +61,18 @@ def withs_of(script: Script, call: Call) -> Iterator[ast.With | ast.AsyncWith]:
     name = bound_to(script, call.node)
     for node in nodes(script, ast.With, ast.AsyncWith):
         for item in node.items:
-            entered = item.context_expr
-            direct = entered is call.node or any(
-                part is call.node for part in walk(entered) if isinstance(entered, ast.IfExp)
-            )
-            if direct or (name and ast.unparse(entered) == name):
+            if item.context_expr is call.node or (name and ast.unparse(item.context_expr) == name):
                 yield node
 
 
 def trains_within(source: Source, script: Script, block: ast.AST) -> tuple[Script, Loop] | None:
     """A training loop that a block runs: one that stands in it, or in a function that it calls."""
-    first, last = getattr(block, "lineno", 1), getattr(block, "end_lineno", 1) or 1
-    for loop in script.loops:
-        if loop.role is LoopRole.TRAINING and first <= loop.span.line <= last:
-            return script, loop
-    training = _training_functions(source)
-    inside = (call for call in script.calls if first <= call.span.line <= last and call.node is not block)
-    return next((training[call.home, call.runs] for call in inside if (call.home, call.runs) in training), None)
-
-
-@once
-def _training_functions(source: Source) -> Mapping[tuple[str, str], tuple[Script, Loop]]:
-    """Functions that run a training loop, through calls too, by path and qualified name."""
-    found = {(script.path, loop.function): (script, loop) for script, loop in source.training_loops if loop.function}
-    waiting = list(found)
-    for path, name in waiting:  # grows on the way
-        for script, call in callers(source, path, name):
-            if call.function and (script.path, call.function) not in found:
-                found[script.path, call.function] = found[path, name]
-                waiting.append((script.path, call.function))
-    return found
+    lines = range(getattr(block, "lineno", 1), (getattr(block, "end_lineno", 1) or 1) + 1)
+    called = {(call.home, call.runs) for call in script.calls if call.span.line in lines and call.node is not block}
+    for home, loop in source.training_loops:
+        if (home is script and loop.span.line in lines) or (home.path, loop.function) in called:
+            return home, loop
+    return None
 
 
 @once
@@ -184,8 +164,6 @@ def bound(script: Script, loop: Loop) -> int | None:
             whole = [number for number in numbers if number is not None]
             if name in {"range", "trange"} and whole and len(whole) == len(numbers) <= 3 and 0 not in whole[2:]:
                 ends.append(len(range(*whole)))
-            elif name == "islice" and len(numbers) == 2:
-                ends += whole[-1:]
     for part in inside:
         test = part.test if isinstance(part, ast.If) and any(isinstance(i, ast.Break) for i in part.body) else None
         if isinstance(test, ast.Compare) and isinstance(test.ops[0], ast.GtE | ast.Gt | ast.Eq):

@@ -160,7 +160,6 @@ class Setup:
     call: Call | None = None
     class_name: str = ""
     """For a call: the library's class that it builds or extends, `transformers.TrainingArguments`."""
-    dict_node: ast.Dict | None = None
 
     def get(self, *keys: str) -> Written | None:
         """The first of these keys that is written."""
@@ -235,12 +234,7 @@ _MODULES = frozenset({"torch", "th", "jnp", "np", "numpy"})
 
 
 def as_number(value: object) -> int | float | None:
-    """A number, also one that YAML 1.1 reads as text (`1e-5`)."""
-    if isinstance(value, str):
-        try:
-            return float(value)
-        except ValueError:
-            return None
+    """The value if it is a number."""
     return value if isinstance(value, int | float) and not isinstance(value, bool) else None
 
 
@@ -281,41 +275,4 @@ def from_keyword(script: Script, call: Call, name: str) -> Written | None:
         script=script,
         call=call,
         node=None if keyword is None else keyword.value,
-    )
-
-
-def from_dict(script: Script, node: ast.Dict) -> dict[str, Written]:
-    """The items of a dict display under dotted keys; computed ones are there, not known."""
-    found: dict[str, Written] = {}
-    work: list[tuple[str, ast.Dict]] = [("", node)]
-    while work:
-        prefix, current = work.pop()
-        for key, value in zip(current.keys, current.values, strict=True):
-            if not (isinstance(key, ast.Constant) and isinstance(key.value, str)):
-                continue
-            name = f"{prefix}{key.value}"
-            if isinstance(value, ast.Dict):
-                work.append((name + ".", value))
-                continue
-            found[name] = _item(script, name, key, value)
-    return found
-
-
-def _item(script: Script, name: str, key: ast.Constant, value: ast.expr) -> Written:
-    try:
-        plain = ast.literal_eval(value)
-        known = plain is None or isinstance(plain, int | float | str | list | tuple)
-    except (ValueError, TypeError, SyntaxError, MemoryError, RecursionError):
-        plain, known = None, False
-    auto = known and plain == "auto"
-    if isinstance(plain, list | tuple):
-        plain = tuple(item if isinstance(item, int | float | str) else str(item) for item in plain)
-    return Written(
-        key=name,
-        value=plain if known and not auto else None,
-        known=known and not auto,
-        sure=True,
-        place=script.span(key),
-        script=script,
-        node=value,
     )

@@ -95,16 +95,13 @@ _RUNNERS = frozenset({"fit", "training_step", "instantiate", "run_training"})
 
 
 def instantiated(program: Program, name: str, depth: int = 4) -> bool:
-    """Whether the program names a class outside of the class, decorates it, or so with one that extends it."""
+    """Whether the program names a class outside of the class, or so with one that extends it."""
     for script in program.scripts:
         if name in script.text and mentioned(script.kinds, script.parents, name):
             return True
-        for node in nodes(script, ast.ClassDef):
-            other = node.name
-            if other == name and node.decorator_list:
-                return True
+        for node in nodes(script, ast.ClassDef) if depth else ():
             extends = any(ast.unparse(base).rpartition(".")[2] == name for base in node.bases)
-            if extends and other != name and depth > 0 and instantiated(program, other, depth - 1):
+            if extends and node.name != name and instantiated(program, node.name, depth - 1):
                 return True
     return False
 

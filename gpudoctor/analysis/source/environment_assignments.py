@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from gpudoctor.analysis.memo import once
 from gpudoctor.analysis.source.control_flow import FUNCTIONS, enclosing
-from gpudoctor.analysis.source.syntax import called_name, is_main_guard, is_method_call, nodes
+from gpudoctor.analysis.source.syntax import is_main_guard, is_method_call, nodes
 from gpudoctor.model.evidence import SourceSpan
 from gpudoctor.model.signs.source import Known, Script, Source
 
@@ -35,7 +35,7 @@ def assignments(source: Source) -> tuple[Assignment, ...]:
     """Every such place, in order of script and line."""
     found: list[Assignment] = []
     for script in source.scripts:
-        if "environ" in script.text or "putenv" in script.text:
+        if "environ" in script.text:
             here = [
                 _made(script, node, *given)
                 for node in nodes(script, ast.Assign, ast.Call)
@@ -59,13 +59,8 @@ def _given(script: Script, node: ast.AST) -> Iterator[tuple[str, ast.expr, bool]
     if isinstance(node, ast.Assign):
         held = [target for target in node.targets if isinstance(target, ast.Subscript)]
         pairs = [(target.slice, node.value) for target in held if _is_environ(script, target.value)]
-    elif isinstance(node, ast.Call) and len(node.args) == 2 and (default or called_name(node) == "putenv"):
+    elif isinstance(node, ast.Call) and len(node.args) == 2 and default:
         pairs = [(node.args[0], node.args[1])]
-    elif is_method_call(node, "update") and _is_environ(script, node.func.value):
-        given = node.args[0] if node.args else None
-        pairs = [(ast.Constant(item.arg), item.value) for item in node.keywords if item.arg]
-        if isinstance(given, ast.Dict):
-            pairs += [(key, value) for key, value in zip(given.keys, given.values, strict=True) if key is not None]
     for key, value in pairs:
         if isinstance(key, ast.Constant) and isinstance(key.value, str):
             yield key.value, value, default

@@ -52,10 +52,6 @@ def sizes_of(script: Script, call: Call, names: Names) -> tuple[str, int | None]
     if call.name == "torch.nn.MultiheadAttention":
         width = get("embed_dim", 0)
         return "attention", _product(width, width, 4)
-    if call.name == "torch.nn.Transformer":
-        width, inner = get("d_model", 0) or 512, get("dim_feedforward", 5) or 2048
-        maps = (get("num_encoder_layers", 2) or 6) * 4 + (get("num_decoder_layers", 3) or 6) * 8
-        return "attention", maps * width * width + 12 * 2 * width * inner
     if call.name in STACKS.values():
         width, inner = get("d_model", 0), get("dim_feedforward", 2) or 2048
         maps = 8 if "Decoder" in call.name else 4
@@ -104,8 +100,6 @@ def _combined(op: ast.operator, left: int, right: int) -> int | None:
             return left - right
         case ast.FloorDiv() | ast.Div() if right:
             return left // right
-        case ast.Pow() if abs(left) <= 2 and 0 <= right < 32:
-            return int(left**right)
     return None
 
 

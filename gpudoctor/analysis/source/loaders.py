@@ -205,23 +205,6 @@ def _fed(script: Script, call: Call) -> tuple[ast.Call, ...]:
     return script.thing(given).made if given is not None else ()
 
 
-def trains(source: Source, loader: Loader) -> bool:
-    """Whether a loader surely feeds a training: by a loop that trains, and that no other loader feeds unless
-    this one's name says so. One function may run both epochs, and leave the step out of one (`optimizer=None`).
-    A call in a function may make both loaders, for training and for evaluation: it trains.
-    """
-    if loader.role is not LoaderRole.TRAINING or loader.engine:
-        return False
-    own = [loop for _, loop in loader.loops if loop.role is LoopRole.TRAINING and loop.confident]
-    words = [loader.call.function.rpartition(".")[2], *loader.names]
-    named = any(_says(word, _TRAINING) for word in words)
-    if not own or (not named and any(_says(word, _EVALUATION) for word in words)):
-        return False
-    others = [other for other in every_loader(source) if other.call is not loader.call]
-    shared = any(loop in own for other in others for _, loop in other.loops)
-    return not shared or named
-
-
 def _role(
     call: Call, names: tuple[str, ...], loops: tuple[tuple[Script, Loop], ...], *, fitted: bool, alone: bool
 ) -> LoaderRole:

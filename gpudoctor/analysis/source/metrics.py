@@ -14,9 +14,6 @@ _PACKAGES = in_order(
     "jiwer. skimage.metrics. bert_score. editdistance. Levenshtein. pycocoevalcap."
 )
 _NO_METRICS = frozenset({"load", "ConfusionMatrixDisplay", "make_scorer", "combine", "norm", "truncnorm", "uniform"})
-_SAMPLES = re.compile(
-    r"pred|label|target|output|logit|sample|batch|input|mask|image|img|score|prob|caption|sentence|token|answer"
-)
 _FEW = re.compile(
     r"(?:^|_)(?:criteri(?:a|ons?)|(?:loss|metric|objective)_?(?:fns?|funcs?|functions?|modules?|names?)|meters|metrics"
     r"|param(?:eter)?_?groups|optimi[sz]ers|schedulers|tasks|heads|losses)$"
@@ -55,9 +52,7 @@ def _over_samples(node: ast.expr, event: Event) -> bool:
         return False
     last = node.args[-1] if len(node.args) < 3 else node.args[1]
     if isinstance(last, ast.Call) and called_name(last) == "len" and last.args:
-        of = last.args[0]
-        unknown = event.thing(of).type is None and isinstance(of, ast.Name | ast.Attribute)
-        return _tensor(of, event) or (unknown and bool(_SAMPLES.search(last_name(of).lower())))
+        return _tensor(last.args[0], event)
     return bool(_COUNTS.search(ast.unparse(last).lower()))
 
 

@@ -24,7 +24,7 @@ from gpudoctor.analysis.source.layer_calls import (
     worked_out,
 )
 from gpudoctor.analysis.source.optimizers import optimizers
-from gpudoctor.analysis.source.syntax import is_name, words
+from gpudoctor.analysis.source.syntax import is_name
 from gpudoctor.lang import say
 from gpudoctor.model.evidence import SourceSpan
 from gpudoctor.model.signs.source import Call, ClassInfo, Known, Script
@@ -38,10 +38,6 @@ _LIBRARY = re.compile(
     r"|((?:torchvision\.models\.|torch\.hub\.)(?:get_model|load)$)|(efficientnet_pytorch\.EfficientNet\.from_\w+$)"
 )
 _MAKER = re.compile(r"\.from_(pretrained|config)$")
-_ROOTS = words(
-    "torchvision timm segmentation_models_pytorch monai transformers diffusers peft sentence_transformers unsloth "
-    "open_clip torch efficientnet_pytorch"
-)
 _CONVOLUTIONAL = re.compile(
     r"resne|vgg|densenet|mobilenet|efficientnet|inception|googlenet|alexnet|convnext|unet|deeplab|fcn|regnet|yolo|"
     r"shufflenet|mnasnet|fpn|linknet|retinanet|rcnn|hrnet|xception",
@@ -80,8 +76,6 @@ class Network:
         if not self.certain:
             return "The network"
         if self.library or not self.parameters:
-            if self.name.partition(".")[0] not in _ROOTS:
-                return self.name  # what a model zoo calls it, which may have dots too
             called, bracket, of = self.name.partition("(")  # the hub's name has dots of its own
             return _MAKER.sub("", called).rpartition(".")[2] + bracket + of
         return say(
@@ -111,13 +105,10 @@ def network(program: Program) -> Network | None:
     )
 
 
-def _of_library(script: Script, call: Call) -> bool:
+def _of_library(call: Call) -> bool:
     """Whether a call builds a library's network."""
     if call.name.endswith((".save_pretrained", ".forward")):
         return False
-    if call.method == "subscript":
-        zoos = [local for local, name in script.imports.items() if name == "torchvision.models"]
-        return any(ast.unparse(call.node.func).startswith(f"{local}.__dict__[") for local in zoos)
     return bool(_LIBRARY.match(call.name)) and not call.receiver_type
 
 
@@ -129,13 +120,13 @@ def _library_name(call: Call) -> str:
         return known if isinstance(known, str) else say("The {name} network", name=call.name.partition(".")[0])
     if call.method in {"from_pretrained", "load"} and isinstance(first, ast.Constant):
         return f"{call.name}({ast.unparse(first)})"
-    return "a torchvision network" if call.method == "subscript" else call.name
+    return call.name
 
 
 def _is_convolutional(call: Call) -> bool:
     """Whether the name says that it convolves; torchvision's own are so, its transformers apart."""
     text = ast.unparse(call.node)
-    vision = call.method == "subscript" or call.name.startswith(("torchvision.", "segmentation_models_pytorch."))
+    vision = call.name.startswith(("torchvision.", "segmentation_models_pytorch."))
     return bool(_CONVOLUTIONAL.search(text)) or (vision and not re.search(r"vit_|swin|maxvit", text))
 
 
@@ -270,7 +261,7 @@ class _Builder:
 
     def _made(self, script: Script, call: Call, names: Names, depth: int, function: str = "") -> _Counted | None:
         """What a call of a library, of an own class or of an own helper of a constructor builds; else None."""
-        if _of_library(script, call):
+        if _of_library(call):
             return _Counted(library=[(script, call)])
         held = names.get(call.node.func.id) if isinstance(call.node.func, ast.Name) else None
         last = held if isinstance(held, str) else call.name.rpartition(".")[2]

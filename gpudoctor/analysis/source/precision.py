@@ -12,7 +12,7 @@ from enum import Enum
 
 from gpudoctor.analysis.memo import once
 from gpudoctor.analysis.source.entry_points import Program
-from gpudoctor.analysis.source.syntax import keyword_value, nodes, words
+from gpudoctor.analysis.source.syntax import nodes, words
 from gpudoctor.model.evidence import SourceSpan
 from gpudoctor.model.signs.configs import ConfigFile, ConfigKind, Configs, Entry
 from gpudoctor.model.signs.source import Call, Known, Script, Unknown, Value
@@ -138,12 +138,8 @@ def _call(script: Script, call: Call) -> DeclaredPrecision | None:
         return _by_switch(call, call.argument("enabled", 5 if call.name == "torch.amp.GradScaler" else 4))
     if call.method in {"half", "bfloat16"} and not call.node.args:
         return _LOWERED
-    if call.method in {"double"} and call.name.startswith("torch.nn."):
+    if call.name == "torch.set_default_dtype" or (call.method == "double" and call.name.startswith("torch.nn.")):
         return _UNKNOWN
-    if call.name == "torch.set_default_dtype" or call.name.endswith("set_default_tensor_type"):
-        return (
-            None if "float32" in ast.unparse(call.node) or "torch.FloatTensor" in ast.unparse(call.node) else _UNKNOWN
-        )
     if call.name == "accelerate.Accelerator":
         return _word(call, "mixed_precision", None, "bf16")
     if call.name in {"lightning.Trainer", "lightning.Fabric"}:
@@ -155,13 +151,7 @@ def _call(script: Script, call: Call) -> DeclaredPrecision | None:
     return None
 
 
-def _autocast(call: Call) -> DeclaredPrecision | None:
-    device = call.argument("device_type", 0) if call.name != "torch.cuda.amp.autocast" else None
-    if isinstance(device, Known) and device.value == "cpu":
-        return None
-    dtype = keyword_value(call.node, "dtype")
-    if dtype is not None and ast.unparse(dtype) == "torch.float32":
-        return DeclaredPrecision(precision=Precision.SAID_FULL, call=call)
+def _autocast(call: Call) -> DeclaredPrecision:
     first = 0 if call.name == "torch.cuda.amp.autocast" else 2
     return _by_switch(call, call.argument("enabled", first))
 
@@ -176,14 +166,11 @@ def _by_switch(call: Call, value: Value | None) -> DeclaredPrecision:
         return _LOWERED
     if value.origin in {"literal", "constant"}:
         plain = value.text in {"False", "0", ""}
-        return DeclaredPrecision(
-            precision=Precision.SAID_FULL, call=call, keywords=(("enabled", "True"),) if plain else ()
-        )
-    return (
-        DeclaredPrecision(precision=Precision.SWITCHED_OFF, call=call)
-        if value.origin.startswith("default of")
-        else _UNKNOWN
-    )
+        keywords = (("enabled", "True"),) if plain else ()
+        return DeclaredPrecision(precision=Precision.SAID_FULL, call=call, keywords=keywords)
+    if value.origin.startswith("default of"):
+        return DeclaredPrecision(precision=Precision.SWITCHED_OFF, call=call)
+    return _UNKNOWN
 
 
 def _word(call: Call, keyword: str, default: str | None, better: str) -> DeclaredPrecision:
@@ -200,8 +187,6 @@ def _word(call: Call, keyword: str, default: str | None, better: str) -> Declare
         return _LOWERED
     if not _FULL_WORDS.match(text) or "64" in text or (value.value is None and default is None):
         return _UNKNOWN
-    if value.origin == "field default":
-        return _UNKNOWN  # a config file fills it
     if value.origin.startswith("default of"):
         return DeclaredPrecision(precision=Precision.SWITCHED_OFF, call=call)
     return DeclaredPrecision(precision=Precision.SAID_FULL, call=call, keywords=((keyword, f'"{better}"'),))
@@ -212,9 +197,6 @@ def _training_arguments(script: Script, call: Call) -> DeclaredPrecision:
     if any(isinstance(value, Unknown) or (isinstance(value, Known) and bool(value.value)) for value in values):
         lowered = any(isinstance(value, Known) and value.value is True for value in values[:2])
         return _LOWERED if lowered else _UNKNOWN
-    cpu = call.argument("use_cpu") or call.argument("no_cuda")
-    if isinstance(cpu, Known) and cpu.value is True:
-        return _UNKNOWN
     dtype = _dtype_of_checkpoints(script)
     if dtype == "given":
         return _UNKNOWN
@@ -231,12 +213,6 @@ def _training_arguments(script: Script, call: Call) -> DeclaredPrecision:
 
 def _trl(call: Call) -> DeclaredPrecision:
     fp16, bf16 = call.argument("fp16"), call.argument("bf16")
-    if (
-        isinstance(bf16, Known)
-        and bf16.value is False
-        and (fp16 is None or (isinstance(fp16, Known) and not fp16.value))
-    ):
-        return DeclaredPrecision(precision=Precision.SAID_FULL, call=call, keywords=(("bf16", "True"),))
     lowered = any(isinstance(value, Known) and value.value is True for value in (fp16, bf16))
     return _LOWERED if lowered else _UNKNOWN
 

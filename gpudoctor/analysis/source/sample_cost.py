@@ -9,7 +9,6 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from gpudoctor.analysis.memo import once
-from gpudoctor.analysis.source.control_flow import FUNCTIONS, enclosing
 from gpudoctor.analysis.source.loaders import Loader
 from gpudoctor.analysis.source.sample_syntax import (
     CHEAP_TRANSFORMS,
@@ -29,7 +28,7 @@ from gpudoctor.analysis.source.sample_syntax import (
 from gpudoctor.analysis.source.syntax import is_attribute, last_name, nodes, walk
 from gpudoctor.lang import say
 from gpudoctor.model.evidence import SourceSpan
-from gpudoctor.model.signs.source import Call, ClassInfo, Known, Script, Source
+from gpudoctor.model.signs.source import Call, ClassInfo, Script, Source
 
 _DEPTH = 4
 """Calls that are followed from an item: `__getitem__`, a loader of its class, a reader's method, its helper."""
@@ -65,19 +64,6 @@ def _either(found: list[list[ItemWork]]) -> list[ItemWork]:
     """The work of alternatives: what one of them does and another does not is done where that one is chosen."""
     free = any(not work for work in found)
     return [replace(item, chosen=True) if free else item for work in found for item in work]
-
-
-def _off(script: Script, node: ast.AST) -> bool:
-    """Whether the defaults keep a statement from running."""
-    inside = node
-    for above in enclosing(script, node):
-        if isinstance(above, FUNCTIONS):
-            return False
-        value = script.thing(above.test).value if isinstance(above, ast.If) else None
-        if isinstance(above, ast.If) and isinstance(value, Known) and bool(value.value) is not (inside in above.body):
-            return True
-        inside = above
-    return False
 
 
 @once
@@ -140,13 +126,11 @@ class _Reader:
         if isinstance(value, ast.List | ast.Tuple):
             return [work for item in value.elts for work in self.dataset(script, item, depth - 1)]
         if found := [self._of_call(*self._calls[call], depth) for call in self._made(script, value)]:
-            return self._set_transforms(value) + _either(found)
+            return _either(found)
         if isinstance(value, ast.Call) and isinstance(value.func, ast.Attribute):
-            if value.func.attr in {"with_transform", "set_transform"} and value.args:
-                return self.function(script, value.args[0])
             return self.dataset(script, value.func.value, depth - 1)  # ds.shuffle().select()
         inner = value.value if isinstance(value, ast.Subscript | ast.Starred) else None
-        return self.dataset(script, inner, depth - 1) if inner is not None else self._set_transforms(value)
+        return self.dataset(script, inner, depth - 1) if inner is not None else []
 
     def _made(self, script: Script, value: ast.expr) -> list[ast.Call]:
         """The calls that may make what an expression gives, those left out that the defaults keep from running."""
@@ -155,8 +139,6 @@ class _Reader:
     def _of_call(self, script: Script, call: Call, depth: int) -> list[ItemWork]:
         if call.method in PARTITIONS and call.node.args:
             return self.dataset(script, call.node.args[0], depth - 1)
-        if call.method == "with_transform" and call.node.args:
-            return self.function(script, call.node.args[0])
         if call.name.startswith("torchvision.datasets."):
             return self._vision(script, call)
         owner = self._class_of(call)
@@ -207,13 +189,6 @@ class _Reader:
                 method, iterable = info.methods[name], name == "__iter__"
                 found = self._body(script, info, method, construction, True)
                 return [replace(work, iterable=iterable) for work in found]
-        for base in info.bases:
-            owner = self._classes.get(base.rpartition(".")[2])
-            if owner is not None and owner[1] is not info:
-                return self._items(*owner, construction)
-            library = base.removeprefix("torchvision.datasets.")
-            if library not in (base, "VisionDataset") and library not in IN_MEMORY:
-                return [ItemWork(what=say("reads and decodes an image file"), call=base, span=info.span)]
         return []
 
     def _body(
@@ -231,7 +206,7 @@ class _Reader:
         found = self._bodies[key] = []
         unused = optional(owner, construction)
         for node in walk(function):
-            if isinstance(node, ast.For | ast.While) and loops and works(node) and not _off(script, node):
+            if isinstance(node, ast.For | ast.While) and loops and works(node):
                 found.append(ItemWork(what="runs a Python loop", call=head(node), span=script.span(node)))
             if not isinstance(node, ast.Call) or not self._runs(node) or is_attribute(node.func, *unused):
                 continue
@@ -246,13 +221,12 @@ class _Reader:
     def _call_work(self, script: Script, node: ast.Call) -> Iterator[ItemWork]:
         _, call = self._calls.get(node, (script, None))
         name, method, written = call.name if call else ast.unparse(node.func), last_name(node.func), ""
-        texts = {keyword.arg: ast.unparse(keyword.value) for keyword in node.keywords}
         known, size = heavy(name), None
         if known:
             what: str | None = known
         elif call is not None and call.runs:
             return  # the program's own function: what it does is read there
-        elif method == "apply_chat_template" and texts.get("tokenize") == "False":
+        elif method == "apply_chat_template" and ast.unparse(node).endswith("tokenize=False)"):
             return  # it fills the template in: text, no tokens
         elif call is not None and "Tokenizer" in str(call.receiver_type):
             what, written = ("tokenises text" if call.name.endswith(TOKENISES) else None), ast.unparse(node.func)
@@ -260,8 +234,6 @@ class _Reader:
             what, written = METHODS[method], method
         elif method == "convert" and node.args and isinstance(node.args[0], ast.Constant):
             what, written = say("decodes an image"), method
-        elif method == "encode" and isinstance(node.func, ast.Attribute) and "tok" in ast.unparse(node.func.value):
-            what, written = "tokenises text", ast.unparse(node.func)
         elif name.startswith(("torch.", "numpy.")):
             size = elements(node) if method in RANDOM else None
             what = say("draws random numbers") if size is not None else None
@@ -270,14 +242,3 @@ class _Reader:
             written = ast.unparse(node.func)
         if what is not None:
             yield ItemWork(what=what, call=written or name, span=script.span(node), elements=size)
-
-    def _set_transforms(self, value: ast.expr) -> list[ItemWork]:
-        """Work of the transforms that are set on a data set afterwards."""
-        written = ast.unparse(value)
-        return [
-            work
-            for script in self.source.scripts
-            for call in script.calls_to(".set_transform", ".with_transform")
-            if call.node.args and call.receiver.split("[")[0] == written
-            for work in self.function(script, call.node.args[0])
-        ]

@@ -156,11 +156,6 @@ def is_method_call(node: ast.AST | None, *methods: str) -> TypeGuard[MethodCall]
     return not methods or node.func.attr in methods
 
 
-def receiver(node: ast.AST | None) -> ast.expr | None:
-    """`loss` of `loss.backward()`; None of any other node."""
-    return node.func.value if is_method_call(node) else None
-
-
 def keyword_value(call: ast.Call, name: str) -> ast.expr | None:
     """The value that a call writes for a keyword; None if it writes none."""
     return next((item.value for item in call.keywords if item.arg == name), None)

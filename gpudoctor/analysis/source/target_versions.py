@@ -112,36 +112,10 @@ def predates(patient: Patient, script: Script, release: str) -> bool:
     return bool(_OLD_LOSS.search(script.text))
 
 
-def is_dated(patient: Patient, path: str, name: str = "torch") -> bool:
-    """Whether the project lives with older releases than the installed ones: another torch, or one of what the
-    installed package needs (`tokenizers==0.13.3` of a transformers that needs 0.23)."""
+def is_dated(patient: Patient, path: str) -> bool:
+    """Whether the project lives with another torch than the installed one."""
     meant = meant_version(patient, "torch", path)
-    if meant.asked is not None or told_version(patient, "torch", path) is not None:
-        return True
-    if name == "torch" or has_run(patient):
-        return False
-    for need in _needs_of(patient, name):
-        tops = (item.newest for item in _asked(patient, need.name, path))
-        if any(top is not None and not need.admits(top) for top in tops):
-            return True
-    return False
-
-
-def _needs_of(patient: Patient, name: str) -> tuple[Asked, ...]:
-    """What the installed release of a package requires of others: always, or to train with torch."""
-    packages = optional(lambda: patient.packages)
-    found = packages.distributions.get(name) if packages is not None else None
-    needs = [_REQUIRES.match(line) for line in (found.requires if found is not None else ())]
-    return tuple(
-        Asked(name=need[1].lower().replace("_", "-"), wanted=need[2], path=found.metadata, line=0, folder="")
-        for need in needs
-        if found is not None and need is not None and ("extra" not in need[3] or _WITH_TORCH.search(need[3]))
-    )
-
-
-_REQUIRES = re.compile(r"([A-Za-z0-9_.-]+)\s*\(?([<>=!~][^;)]*)\)?\s*;?(.*)")
-"""A line of a package's metadata: name, specifiers, marker."""
-_WITH_TORCH = re.compile(r"""extra == ["']torch["']""")
+    return meant.asked is not None or told_version(patient, "torch", path) is not None
 
 
 def older_admitted(patient: Patient, name: str, path: str, version: str) -> Asked | None:

@@ -1,22 +1,13 @@
 """The settings of a job by tool: training arguments and DeepSpeed configs, wherever they are written."""
 
-import ast
 import re
 from collections.abc import Iterator
 
 from gpudoctor.analysis.memo import once
 from gpudoctor.analysis.source.built_classes import built, imports_any
 from gpudoctor.analysis.source.control_flow import switched_off
-from gpudoctor.analysis.source.declared_settings import (
-    Setup,
-    Tool,
-    Written,
-    base_name,
-    from_dict,
-    from_entry,
-    from_keyword,
-)
-from gpudoctor.analysis.source.syntax import is_name, nodes, words
+from gpudoctor.analysis.source.declared_settings import Setup, Tool, Written, base_name, from_entry, from_keyword
+from gpudoctor.analysis.source.syntax import words
 from gpudoctor.model.evidence import Setting
 from gpudoctor.model.patient import Patient
 from gpudoctor.model.signs.configs import ConfigFile, ConfigKind
@@ -53,8 +44,6 @@ _STRONG = words(
     "per_device_eval_batch_size"
 )
 """Names that only training arguments have: a section with two of them holds them."""
-
-_ENGINES = (".fp16.enabled", ".bf16.enabled", ".zero_optimization.stage", ".train_micro_batch_size_per_gpu")
 
 
 @once
@@ -211,67 +200,10 @@ def _typed(text: str) -> int | float | str | bool:
 
 @once
 def deepspeed_configs(patient: Patient) -> list[Setup]:
-    """Every DeepSpeed config: files, sections of somebody's own config, dicts in source."""
-    found: list[Setup] = []
+    """Every DeepSpeed config."""
     configs = optional(lambda: patient.configs)
-    for file in configs.files if configs is not None else ():
-        if file.kind is ConfigKind.DEEPSPEED:
-            items = {key: from_entry(file, entry) for key, entry in file.entries.items()}
-            found.append(Setup.of_file(Tool.DEEPSPEED, file, items))
-        elif file.kind in {ConfigKind.SECTIONS, ConfigKind.HUGGINGFACE}:
-            found += _inner_deepspeed(file)
-    source = optional(lambda: patient.source)
-    for script in source.scripts if source is not None else ():
-        found += _dicts_of(script)
-    return found
-
-
-def _inner_deepspeed(file: ConfigFile) -> Iterator[Setup]:
-    for key in file.sections:
-        if "deepspeed" not in key.lower() and not key.lower().startswith("ds"):
-            continue
-        inside = {entry.key[len(key) + 1 :]: entry for entry in file.under(key) if entry.key[len(key)] == "."}
-        if any("." + name in _ENGINES for name in inside):
-            items = {name: from_entry(file, entry, entry.key) for name, entry in inside.items()}
-            yield Setup.of_file(Tool.DEEPSPEED, file, items, key)
-            return
-
-
-def _dicts_of(script: Script) -> Iterator[Setup]:
-    """DeepSpeed configs written as dicts, each with the call that takes it."""
-    for call in script.calls:
-        names = {"deepspeed", "hf_ds_config"} | (
-            {"config", "config_params"} if call.name == "deepspeed.initialize" else set()
-        )
-        for keyword in call.node.keywords:
-            node = script.written(keyword.value) if keyword.arg in names else None
-            if isinstance(node, ast.Dict):
-                yield Setup(
-                    tool=Tool.DEEPSPEED, kind=None, path=script.path, line=node.lineno,
-                    title=f"{base_name(script.path)}:{node.lineno}", items=_unchanged(script, keyword.value, node),
-                    script=script, call=call, dict_node=node,
-                )  # fmt: skip
-
-
-def _unchanged(script: Script, name: ast.expr, node: ast.Dict) -> dict[str, Written]:
-    """The dict's items without those that a later `config["a"]["b"] = ...` may change."""
-    items = from_dict(script, node)
-    if not isinstance(name, ast.Name):
-        return items
-    for statement in nodes(script, ast.Assign, ast.AugAssign):
-        for target in statement.targets if isinstance(statement, ast.Assign) else [statement.target]:
-            path = _subscripts(target, name.id)
-            if path is not None:
-                items = {key: item for key, item in items.items() if key.split(".")[: len(path)] != path}
-    return items
-
-
-def _subscripts(node: ast.expr, name: str) -> list[str] | None:
-    parts: list[str] = []
-    while isinstance(node, ast.Subscript):
-        if not (isinstance(node.slice, ast.Constant) and isinstance(node.slice.value, str)):
-            parts.clear()
-        else:
-            parts.insert(0, node.slice.value)
-        node = node.value
-    return parts if is_name(node, name) and parts else None
+    return [
+        Setup.of_file(Tool.DEEPSPEED, file, {key: from_entry(file, entry) for key, entry in file.entries.items()})
+        for file in (configs.files if configs is not None else ())
+        if file.kind is ConfigKind.DEEPSPEED
+    ]

@@ -5,6 +5,7 @@ name may be made at run time (`globals()`, `getattr(module, name)`), everything 
 """
 
 import ast
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
@@ -239,11 +240,35 @@ def _exports(node: ast.stmt) -> bool:
     return any(isinstance(target, ast.Name) and target.id == "__all__" for target in targets)
 
 
-def cut_main_block(module: Module) -> None:
-    """Cut the main block of an imported module."""
-    for node in module.of(ast.If) if not module.entry else ():
-        if is_main_guard(node.test):
+def cut_branches(module: Module) -> None:
+    """Cut branches that a constant excludes, and the main block of an imported module."""
+    constants = _constants(module)
+    for node in list(module.of(ast.If)):
+        if _never(node.test, constants) or (not module.entry and is_main_guard(node.test)):
             _empty(module, node.body)
+
+
+def _constants(module: Module) -> set[str]:
+    """Names that the module binds once, at its top level, to False."""
+    if any(called_name(call.func) in {"globals", "exec", "locals", "vars"} for call in module.of(ast.Call)):
+        return set()
+    bound = Counter(name.id for name in module.of(ast.Name) if not isinstance(name.ctx, ast.Load))
+    bound.update(argument.arg for argument in module.of(ast.arg))
+    shared = {name for node in module.of(ast.Global) for name in node.names}
+    return {
+        node.targets[0].id
+        for node in module.tree.body
+        if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name)
+        if isinstance(node.value, ast.Constant) and node.value.value is False
+        if bound[node.targets[0].id] == 1 and node.targets[0].id not in shared
+    }
+
+
+def _never(test: ast.expr, constants: set[str]) -> bool:
+    """Whether a condition is False, or such a name, or one that needs it."""
+    if isinstance(test, ast.BoolOp) and isinstance(test.op, ast.And):
+        return any(_never(part, constants) for part in test.values)
+    return (isinstance(test, ast.Constant) and not test.value) or (isinstance(test, ast.Name) and test.id in constants)
 
 
 # cutting

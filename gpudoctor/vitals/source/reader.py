@@ -17,7 +17,7 @@ from gpudoctor.vitals.source.loop_roles import Roles
 from gpudoctor.vitals.source.passes import record as recorded
 from gpudoctor.vitals.source.program import SourceLookup
 from gpudoctor.vitals.source.qualified_names import kind_of
-from gpudoctor.vitals.source.reachability import cut_main_block, cut_unreached, in_cut, starts
+from gpudoctor.vitals.source.reachability import cut_branches, cut_unreached, in_cut, starts
 from gpudoctor.vitals.source.settings import declared, launched
 from gpudoctor.vitals.source.values import (
     BACKWARD,
@@ -113,7 +113,7 @@ class _Reader:
             self.unread[shown] = str(error)
             return None
         self.total += module.nodes
-        cut_main_block(module)
+        cut_branches(module)
         self.notes += [(shown, note) for note in notes]
         return module
 

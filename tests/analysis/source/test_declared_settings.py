@@ -10,7 +10,7 @@ from scripts import read_script
 
 from gpudoctor.analysis.source.config_links import links, world_size
 from gpudoctor.analysis.source.declared_settings import add_keyword, from_entry, from_keyword, replace_key
-from gpudoctor.analysis.source.training_arguments import deepspeed_configs, option_words, training_arguments
+from gpudoctor.analysis.source.training_arguments import option_words, training_arguments
 
 HF = "output_dir: o\nper_device_train_batch_size: 1\nnum_train_epochs: 1\n"
 DS = '{"zero_optimization": {"stage": 2}}'
@@ -86,17 +86,6 @@ def test_auto_and_templates_are_not_known() -> None:
     )
     items = [from_entry(file, file.entries[key]) for key in ("train_batch_size", "gradient_clipping")]
     assert [item.known for item in items] == [False, False]
-
-
-def test_a_dict_that_is_changed_later_is_not_known_there() -> None:
-    script = """
-        from transformers import TrainingArguments
-        ds = {"fp16": {"enabled": True}, "optimizer": {"params": {"lr": 1e-3}}}
-        ds["optimizer"]["params"]["lr"] = LR
-        args = TrainingArguments("o", deepspeed=ds)
-        """
-    [setup] = deepspeed_configs(patient_of({"train.py": script}))
-    assert set(setup.items) == {"fp16.enabled"}
 
 
 def test_arguments_of_files_sections_calls_and_launch_lines() -> None:

@@ -1,11 +1,9 @@
 import pytest
 from jobs import launch_line, patient_of
 from log_cases import found_in_log
-from scripts import script_patient
 
 from gpudoctor.model import Applicability, Severity
 from gpudoctor.testing import examine, make_packages, make_patient, prescribe
-from gpudoctor.vitals.project import read_project_versions
 from gpudoctor_checks.config.deprecated_key import DeprecatedKey
 from gpudoctor_rules.advice import advice
 from gpudoctor_rules.config import deprecated_key
@@ -99,32 +97,6 @@ def test_values_that_newer_versions_no_longer_take(value, version, severities) -
 def test_an_option_that_the_script_itself_refuses_is_not_blamed_on_a_library(code, text, advised, tmp_path) -> None:
     [finding] = found_in_log(code, tmp_path, text)
     assert [remedy.id for remedy in prescribe(advice("config"), finding, make_patient())] == [advised]
-
-
-NEEDS = {"transformers": ("tokenizers<0.24,>=0.23", 'accelerate>=1.1.0; extra == "torch"', 'jax>=0.4; extra == "flax"')}
-
-
-@pytest.mark.parametrize(
-    ("pinned", "severity"),
-    [
-        ("accelerate==0.18.0", NOTE),
-        ("accelerate<1", NOTE),
-        ("tokenizers==0.13.3", NOTE),
-        ("accelerate>=0.18", ERROR),
-        ("accelerate==1.2.0", ERROR),
-        ("jax==0.3.0", ERROR),  # of an extra that a training with torch does without
-        ("numpy==1.23", ERROR),
-    ],
-)
-def test_a_pin_of_what_the_installed_transformers_needs_newer_dates_the_project(tmp_path, pinned, severity) -> None:
-    (tmp_path / "requirements.txt").write_text(f"transformers\n{pinned}\n")
-    (tmp_path / "train.py").write_text(CALL["train.py"])
-    signs = {"packages": make_packages(transformers="5.0.0", requires=NEEDS)}
-    patient = script_patient(
-        tmp_path / "train.py", project_versions=read_project_versions([str(tmp_path / "train.py")]), **signs
-    )
-    [finding] = examine(DeprecatedKey, patient)
-    assert finding.severity is severity
 
 
 SECTION = (

@@ -43,7 +43,7 @@ def test_sick_rule_names_the_number_for_this_machine(host, job, workers):
 
 
 def test_sick_trainer_is_answered_with_its_own_keyword():
-    patient = script_patient(FOLDER / "sick_trainer_set_transform.py", host=make_host(cpus_affinity=4))
+    patient = script_patient(FOLDER / "sick_trainer.py", host=make_host(cpus_affinity=4))
     [finding] = examine(LoaderBound, patient)
     remedy = prescribe(loader_bound, finding, patient)[0]
     assert dict(remedy.edits[0].set)["dataloader_num_workers"] == "3"

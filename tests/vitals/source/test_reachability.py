@@ -40,6 +40,8 @@ UNREACHED = [
     "def old():\n    torch.save(1, 'x')\n",
     "class Other(torch.nn.Module):\n    def forward(self, x):\n        torch.save(1, 'x')\n",
     "class Used:\n    def go(self): ...\n    def never(self):\n        torch.save(1, 'x')\nUsed().go()\n",
+    "if False:\n    torch.save(1, 'x')\n",
+    "DEBUG = False\nif DEBUG and model is not None:\n    torch.save(1, 'x')\n",
     "def settle():\n    torch.save(1, 'x')\nsettle\n",
 ]
 
