@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from gpudoctor.analysis.source.control_flow import bound_to, enclosing
 from gpudoctor.analysis.source.syntax import FunctionNode, nodes, segment
-from gpudoctor.analysis.source.syntax_edits import bare_call, block, insert_after, insert_before, move_before
+from gpudoctor.analysis.source.syntax_edits import bare_call, insert_after, insert_before
 from gpudoctor.analysis.source.syntax_places import find, lines_at
 from gpudoctor.analysis.workload import scripts_given
 from gpudoctor.lang import say
@@ -159,7 +159,7 @@ def clip_misplaced(finding: Finding, patient: Patient) -> Iterator[Remedy]:
         *steps,
         applicability=Applicability.UNSAFE,
         effort=Effort.ONE_LINE,
-        edits=_clip_before_step(finding, patient, unscale) if late else _unscale_before_clip(finding, patient, unscale),
+        edits=() if late else _unscale_before_clip(finding, patient, unscale),
         references=_CLIPPING,
     )
 
@@ -173,35 +173,15 @@ def _statement_at(place: str, patient: Patient) -> tuple[Script, ast.stmt] | Non
 
 
 def _unscale_before_clip(finding: Finding, patient: Patient, unscale: str) -> tuple[Edit, ...]:
-    """The unscaling as a line before the clip; one that stands later moves there."""
+    """The unscaling as a line before the clip, where no other stands."""
     detail = finding.detail_of(ClipMisplacedDetail)
     clip = _statement_at(detail.clip, patient)
     if clip is None:
         return ()
     script, statement = clip
     if detail.unscale:
-        moved = _statement_at(detail.unscale, patient)
-        if moved is None or moved[0] is not script:
-            return ()
-        return move_before(script, moved[1], statement)
+        return ()
     return (insert_before(script, statement, unscale),)
-
-
-def _clip_before_step(finding: Finding, patient: Patient, unscale: str) -> tuple[Edit, ...]:
-    """The clip as a line before the step that stands in the same block and after a backward there."""
-    detail = finding.detail_of(ClipMisplacedDetail)
-    clip, step = _statement_at(detail.clip, patient), _statement_at(detail.step, patient)
-    if clip is None or step is None or clip[0] is not step[0]:
-        return ()
-    script, moved, target = clip[0], clip[1], step[1]
-    body = block(script, target)
-    if body is not block(script, moved):
-        return ()
-    earlier = body[: body.index(target)]
-    if not any("backward(" in ast.unparse(item) for item in earlier) or body.index(moved) < body.index(target):
-        return ()
-    wanted = bool(detail.scaler) and not detail.unscale
-    return move_before(script, moved, target, *((unscale,) if wanted else ()))
 
 
 @answers("LOOP005")

@@ -6,7 +6,7 @@ from gpudoctor.analysis import of_run
 from gpudoctor.analysis.source.call_frequency import option_of, step_period
 from gpudoctor.analysis.source.periodic_edits import events_at, thinned
 from gpudoctor.analysis.source.syntax_edits import replace_node, settable, without
-from gpudoctor.analysis.source.trainer_periods import FIELDS, OVERRIDES, period_for, transformers_period
+from gpudoctor.analysis.source.trainer_periods import OVERRIDES, engine_period, period_for
 from gpudoctor.analysis.workload import scripts_given
 from gpudoctor.lang import say
 from gpudoctor.model import Applicability, Edit, Effort, Finding, Patient, Remedy, answers
@@ -109,13 +109,13 @@ _LOG_EVERY = 50
 def logging_too_often(finding: Finding, patient: Patient) -> Iterator[Remedy]:
     """Write every 50 steps."""
     detail = finding.detail_of(LoggingTooOftenDetail)
-    every, edits = transformers_period(patient, "log", _LOG_EVERY)
     if detail.engine_loop:
-        yield _by_setting("OBS002", detail.engine_loop, "log", every, edits)
+        yield _by_setting(patient, "OBS002", detail.engine_loop, "log", _LOG_EVERY)
         return
     every = period_for(finding, patient, _LOG_EVERY, detail.period, detail.norm)
     places = source_places(finding)
-    source, edits = scripts_given(patient), ()
+    source = scripts_given(patient)
+    edits: tuple[Edit, ...] = ()
     made = [thinned(source, place.path, place.line, place.column, every) for place in places]
     if (detail.calls or 1) == len(places) and all(made):
         edits = tuple(dict.fromkeys(edit for part in made for edit in part))
@@ -152,12 +152,12 @@ _SAVE_NEAR = 50
 def checkpoint_too_often(finding: Finding, patient: Patient) -> Iterator[Remedy]:
     """Save every 500 steps; write in the background."""
     detail = finding.detail_of(CheckpointTooOftenDetail)
-    every, edits = transformers_period(patient, "save", _SAVE_EVERY)
     if detail.engine_loop:
-        yield _by_setting("OBS003", detail.engine_loop, "save", every, edits)
+        yield _by_setting(patient, "OBS003", detail.engine_loop, "save", _SAVE_EVERY)
         return
     every, option = period_for(finding, patient, _SAVE_EVERY, detail.period, detail.norm), (detail.option or "")
     closer, span = period_for(finding, patient, _SAVE_NEAR, detail.period, detail.norm), finding.span
+    edits: tuple[Edit, ...] = ()
     if span is not None:
         edits = thinned(scripts_given(patient), span.path, span.line, span.column, closer)
     every = closer if edits else every
@@ -188,9 +188,8 @@ _EVALUATE_EVERY = 500
 def evaluation_too_often(finding: Finding, patient: Patient) -> Iterator[Remedy]:
     """Evaluate every 500 steps, or a part of the set."""
     detail = finding.detail_of(EvaluationTooOftenDetail)
-    every, edits = transformers_period(patient, "eval", _EVALUATE_EVERY)
     if detail.engine_loop:
-        yield _by_setting("OBS004", detail.engine_loop, "eval", every, edits)
+        yield _by_setting(patient, "OBS004", detail.engine_loop, "eval", _EVALUATE_EVERY)
         return
     every = period_for(finding, patient, _EVALUATE_EVERY, detail.period, detail.norm)
     option = detail.option or ""
@@ -226,12 +225,11 @@ def _evaluation_edits(finding: Finding, patient: Patient, every: int) -> tuple[E
     return ()
 
 
-def _by_setting(code: str, engine: str, kind: str, every: int, edits: tuple[Edit, ...]) -> Remedy:
-    """The setting with its number, written by an edit where the program writes it; `kind` as in `FIELDS`."""
+def _by_setting(patient: Patient, code: str, engine: str, kind: str, default: int) -> Remedy:
+    """The setting of an engine with its number; `kind` as in `PHASES`."""
+    every = engine_period(patient, kind, 1, default, None)
     title, step = of_run.engine_setting(engine, kind, every)
-    field = next((name for name in (*FIELDS.values(), *OVERRIDES) if title.startswith(f"{name}=")), "")
-    override = OVERRIDES.get(field)
-    written = field == FIELDS[kind] and bool(edits)
+    override = next((override for field, override in OVERRIDES.items() if title.startswith(f"{field}=")), None)
     return remedy(
         f"{code}-setting",
         title,
@@ -240,7 +238,6 @@ def _by_setting(code: str, engine: str, kind: str, every: int, edits: tuple[Edit
         effort=Effort.SETTING,
         override=((override, str(every)),) if override is not None else (),
         sets=((f"{kind}_period", str(every)),),
-        edits=edits if written else (),
     )
 
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from enum import Enum
 
 from gpudoctor.analysis.memo import once
-from gpudoctor.analysis.source.control_flow import loop_node
+from gpudoctor.analysis.source.control_flow import bound_to, loop_node
 from gpudoctor.analysis.source.declared_settings import is_literal
 from gpudoctor.analysis.source.entry_points import in_a_training
 from gpudoctor.analysis.source.syntax import keyword_value, words
@@ -170,7 +170,7 @@ def every_loader(source: Source) -> tuple[Loader, ...]:
     fitted = {made for script in source.scripts for call in script.calls_to(".fit") for made in _fed(script, call)}
     found = []
     for script, call in built:
-        names = script.names_of(call.node)
+        names = (held,) if (held := bound_to(script, call.node)) else ()
         loops = tuple(drawn.get(call.node, ()))
         alone = sum(1 for other, _ in built if other.path == script.path) == 1 and source.trains
         role = _role(call, names, loops, fitted=call.node in fitted, alone=alone)

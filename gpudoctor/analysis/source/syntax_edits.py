@@ -151,19 +151,6 @@ def bare_call(script: Script, node: ast.AST) -> ast.Expr | ast.Assign | None:
     return None
 
 
-def move_before(script: Script, moved: ast.stmt, target: ast.stmt, *lines: str) -> tuple[TextEdit, ...]:
-    """Edits that move a statement before another one of any block, with lines put before it."""
-    text = segment(script, moved)
-    if not text or "\n" in text:
-        return ()
-    try:
-        gone = delete_statement(script, moved, block(script, moved))
-    except ValueError:
-        return ()
-    indent = "\n" + " " * target.col_offset
-    return gone, insert_before(script, target, indent.join((*lines, text)))
-
-
 def remove(script: Script, node: ast.stmt) -> tuple[TextEdit, ...]:
     """The edit that removes a statement; none where it shares its line."""
     try:

@@ -6,32 +6,17 @@ half of a run whose length is written down or was recorded.
 
 import math
 import sys
-from collections.abc import Iterator
 
-from gpudoctor.analysis.run.steady_run import judged, recorded, source_of
-from gpudoctor.analysis.source.control_flow import switched_off
-from gpudoctor.analysis.source.syntax import words
-from gpudoctor.analysis.source.syntax_edits import settable
+from gpudoctor.analysis.run.steady_run import judged, recorded
 from gpudoctor.model.finding import Finding
 from gpudoctor.model.patient import Patient
-from gpudoctor.model.remedy import Edit, KeywordEdit
-from gpudoctor.model.signs.source import Call, Known, Script, Source
-
-HF_CONFIGS = words(
-    "TrainingArguments Seq2SeqTrainingArguments SFTConfig DPOConfig KTOConfig ORPOConfig CPOConfig RewardConfig "
-    "SentenceTransformerTrainingArguments UnslothTrainingArguments GaudiTrainingArguments ORTTrainingArguments"
-)
-"""transformers.TrainingArguments and the classes that extend it; not those whose steps generate text and take
-long (GRPO, PPO), where a line for each step costs nothing."""
+from gpudoctor.model.signs.source import Call, Known
 
 PHASES = {"log": "logging", "eval": "evaluation", "save": "checkpoint"}
 """What is done too often, and the phase of a recording that its time goes to."""
 
-FIELDS = {"log": "logging_steps", "eval": "eval_steps", "save": "save_steps"}
-"""The field of TrainingArguments."""
-
-OVERRIDES = {field: f"TrainingArguments.{field}" for field in FIELDS.values()}
-"""Field to the runtime override that sets it."""
+OVERRIDES = {name: f"TrainingArguments.{name}" for name in ("logging_steps", "eval_steps", "save_steps")}
+"""Field of TrainingArguments to the runtime override that sets it."""
 
 OCCASIONS = 20
 """How often something happens in a run whose length is known."""
@@ -87,37 +72,6 @@ def engine_period(patient: Patient, kind: str, now: float, default: int, steps: 
 def _watching(patient: Patient) -> float:
     run = judged(patient)
     return run.share("evaluation", "checkpoint", "logging", "profiler") if run is not None else 0.0
-
-
-def arguments_call(patient: Patient) -> tuple[Source, Script, Call] | None:
-    """The one call that makes the TrainingArguments of a program; None where there are several, or none."""
-    source = source_of(patient)
-    found = list(_calls(source)) if source is not None else []
-    return (source, *found[0]) if source is not None and len(found) == 1 else None
-
-
-def _calls(source: Source) -> Iterator[tuple[Script, Call]]:
-    for script in source.scripts:
-        for call in script.calls:
-            if call.method in HF_CONFIGS and not switched_off(source, call):
-                yield script, call
-
-
-def transformers_period(patient: Patient, kind: str, default: int) -> tuple[int, tuple[Edit, ...]]:
-    """The period for transformers' Trainer, and the edit that writes it where one may be made."""
-    found = arguments_call(patient)
-    if found is None:
-        return engine_period(patient, kind, 1, default, None), ()
-    source, script, call = found
-    now, steps = number(call, FIELDS[kind]) or 1, number(call, "max_steps")
-    every = engine_period(patient, kind, now, default, int(steps) if steps and steps > 0 else None)
-    place = call.span
-    written = call.keywords.get(FIELDS[kind])
-    literal = isinstance(written, Known) and written.origin == "literal"
-    if not literal or not settable(source, place, FIELDS[kind]):
-        return every, ()
-    change = ((FIELDS[kind], str(every)),)
-    return every, (KeywordEdit(path=script.path, line=place.line, column=place.column, set=change),)
 
 
 def number(call: Call, name: str) -> float | None:

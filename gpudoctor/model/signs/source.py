@@ -276,8 +276,6 @@ class Script:
     """Whether it does something when it is run, and is not a module for others."""
     parents: Mapping[ast.AST, ast.AST] = field(default_factory=dict, repr=False, compare=False)
     """Each node with the one that holds it."""
-    names_of: Callable[[ast.Call], tuple[str, ...]] = field(default=lambda _: (), repr=False, compare=False)
-    """The names that hold the loader that a call makes, in any script of the program."""
     thing: Callable[[ast.AST], Thing] = field(default=lambda _: Thing(), repr=False, compare=False)
     written: Callable[[ast.expr], ast.expr] = field(default=lambda node: node, repr=False, compare=False)
     """The one expression that gives a name its value where it is used; the name itself where there are several."""

@@ -16,19 +16,9 @@ from gpudoctor.vitals.source.importing import Importer
 from gpudoctor.vitals.source.loop_roles import Roles
 from gpudoctor.vitals.source.passes import record as recorded
 from gpudoctor.vitals.source.program import SourceLookup
-from gpudoctor.vitals.source.qualified_names import kind_of
 from gpudoctor.vitals.source.reachability import cut_branches, cut_unreached, in_cut, starts
 from gpudoctor.vitals.source.settings import declared, launched
-from gpudoctor.vitals.source.values import (
-    BACKWARD,
-    LOADER,
-    STEP,
-    AbstractValue,
-    FunctionRecord,
-    LoopRecord,
-    Module,
-    value_of,
-)
+from gpudoctor.vitals.source.values import BACKWARD, STEP, AbstractValue, FunctionRecord, LoopRecord, Module, value_of
 
 
 def read_source(
@@ -142,7 +132,6 @@ class _Builder:
         self.program = program
         self.roles = Roles()
         self.asked: dict[Module, Callable[[ast.AST], Thing]] = {}
-        self.held: dict[ast.Call, dict[str, None]] | None = None
         self.walker = Walker(self.roles)
 
     def scripts(self, modules: Sequence[Module]) -> Iterator[Script]:
@@ -184,7 +173,6 @@ class _Builder:
             unused=module.unused,
             links=tuple(link.path for link in module.links),
             starts=starts(module),
-            names_of=self._names_of,
             thing=self._things(module),
             written=lambda node: self.program.written(module, node),
             span=module.span,
@@ -283,24 +271,6 @@ class _Builder:
             engine=engine.engine,
             confident=engine.confident,
         )
-
-    def _names_of(self, call: ast.Call) -> tuple[str, ...]:
-        """The names that hold the loader that a call makes."""
-        if self.held is None:
-            self.held = {}
-            for scope in (scope for module in self.program.modules for scope in module.scopes.values()):
-                for name, bindings in (scope.klass.attrs if scope.klass is not None else scope.bindings).items():
-                    plain = f"self.{name}" if scope.klass is not None else name.rpartition(".")[2]
-                    if name.startswith("self."):
-                        continue  # the class has it
-                    things = [*map(self.program.bound, reversed(bindings))]
-                    if not any(thing.made and kind_of(thing.type) == LOADER for thing in things):
-                        continue
-                    last = self.program.joined(self.program.reaching(bindings[0].scope, bindings, None)[0])
-                    for thing in (last, *things):
-                        for made in thing.made if kind_of(thing.type) == LOADER else ():
-                            self.held.setdefault(made, {})[plain] = None
-        return tuple(self.held.get(call, ()))
 
 
 _UPDATES = re.compile(r"optim|(^|_)opts?(_|$|[A-Z0-9])|(^|_)step$|apply_grad|scaler", re.IGNORECASE)
