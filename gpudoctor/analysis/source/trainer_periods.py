@@ -8,9 +8,17 @@ import math
 import sys
 
 from gpudoctor.analysis.run.steady_run import judged, recorded
+from gpudoctor.analysis.source.syntax import words
 from gpudoctor.model.finding import Finding
 from gpudoctor.model.patient import Patient
 from gpudoctor.model.signs.source import Call, Known
+
+HF_CONFIGS = words(
+    "TrainingArguments Seq2SeqTrainingArguments SFTConfig DPOConfig KTOConfig ORPOConfig CPOConfig RewardConfig "
+    "SentenceTransformerTrainingArguments UnslothTrainingArguments GaudiTrainingArguments ORTTrainingArguments"
+)
+"""transformers.TrainingArguments and the classes that extend it; not those whose steps generate text and take
+long (GRPO, PPO), where a line for each step costs nothing."""
 
 PHASES = {"log": "logging", "eval": "evaluation", "save": "checkpoint"}
 """What is done too often, and the phase of a recording that its time goes to."""

@@ -130,9 +130,9 @@ class _Recorder:
                 return self._with(node)
             case ast.Match(subject=subject, cases=cases):
                 self.expression(subject)
-                for part in cases:
+                for arm in cases:
                     text = f"match {self.module.segment(subject)}"
-                    self._branch(part.body, (Condition(kind=GuardKind.OTHER),), text, part.pattern.lineno)
+                    self._branch(arm.body, (Condition(kind=GuardKind.OTHER),), text, arm.pattern.lineno)
             case ast.Return(value=value):
                 if value is not None:
                     self.expression(value)
