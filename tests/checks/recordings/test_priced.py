@@ -146,28 +146,6 @@ def test_metrics_sample_by_sample_without_the_source():
     assert findings("PERF014", None, process) == []
 
 
-def test_a_metric_of_two_hot_lines_waits_by_one_edit():
-    text, _ = script("kept.append(score(out))")
-    metric = """kept = []
-
-    def score(rows):
-        good = sum(1 for row in rows if row.item() > 0)
-        return good / sum(1 for row in rows if row.item() < 9)
-"""
-    patient = script_patient(text.replace("kept = []", metric))
-    path, rows = patient.source.scripts[0].path, patient.source.scripts[0].text.split("\n")
-    hot = [n for n, row in enumerate(rows, start=1) if "row.item()" in row]
-    counts = [("other", path, line, "score", 40) for line in hot]
-    reads = [site("sync", "Tensor.item", 0.3, 200 * 8, line=line) for line in hot]
-    process = make_process(make_steps(200, other=0.005, sync=0.0015), records=[lines(*counts), *reads])
-    seen = script_patient_of(patient, make_recording(_moved(process, path)))
-    [finding] = examine(REGISTRY.checks["SYNC004"], seen)
-    assert {part.line for part in finding.evidence if isinstance(part, SourceSpan)} == set(hot)
-    remedies = [item for rule in REGISTRY.rules["SYNC004"] for item in prescribe(rule, finding, seen)]
-    [edit] = [edit for item in remedies for edit in item.edits]
-    assert edit.expected == "kept.append(score(out))" and edit.new_text.startswith("if step % ")
-
-
 @pytest.mark.parametrize(
     ("statement", "found"), [("kept.append(q.item())", 1), ("q.backward(); kept.append(q.item())", 0)]
 )

@@ -2,7 +2,6 @@
 
 import pytest
 from recordings import lines, make_process, make_recording, make_steps, record, site
-from scripts import script_patient
 
 from gpudoctor.analysis.run.line_ownership import LineOwner, owned
 from gpudoctor.analysis.run.steady_run import judged
@@ -46,36 +45,6 @@ def test_what_an_engine_does_too_often_is_a_setting(engine, code, phase, what, t
     here = site(phase, what, 1.0, 100, line=START)
     patient, [finding] = look(code, loop(engine), here, **{phase: 0.01})
     assert titles(code, patient, finding) == [title]
-
-
-TRAINER = """
-from transformers import Trainer, TrainingArguments
-arguments = TrainingArguments("out", max_steps=400, eval_strategy="steps", eval_steps=1, save_steps=1)
-Trainer(model=model, args=arguments, train_dataset=data).train()
-"""
-
-
-def treat_trainer(**columns):
-    here = [site(phase, "Trainer.x", 1.0, 100, line=START) for phase in columns]
-    process = make_process(make_steps(200, **columns), records=[loop("transformers.Trainer"), *here])
-    patient = script_patient(TRAINER, recording=make_recording(process))
-    found = {code: examine(REGISTRY.checks[code], patient) for code in ("OBS004", "CFG006")}
-    return {
-        remedy.id: remedy
-        for code, items in found.items()
-        for item in items
-        for rule in REGISTRY.rules[code]
-        for remedy in prescribe(rule, item, patient)
-    }
-
-
-def test_a_trainers_setting_is_written_where_the_program_writes_it():
-    remedies = treat_trainer(evaluation=0.01)
-    setting, declared = remedies["OBS004-setting"], remedies["CFG006-eval"]
-    [edit] = setting.edits
-    assert setting.override == (("TrainingArguments.eval_steps", edit.set[0][1]),)
-    assert setting.edits == declared.edits, "two findings, one cure"
-    assert edit.line == 3 and 20 <= int(edit.set[0][1]) <= 200, "cheap, and at least twice in the run"
 
 
 def test_what_an_engine_does_by_itself_is_called_so():
