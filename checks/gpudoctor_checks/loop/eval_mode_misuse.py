@@ -17,6 +17,7 @@ from gpudoctor.analysis.source.train_eval_mode import (
     forwards,
     left_during_training,
     model_of,
+    off_inside,
     without_gradient,
 )
 from gpudoctor.lang import say
@@ -83,9 +84,10 @@ class EvalModeMisuse(Check):
         functions count too. A data set in one tensor may be read in slices (`range(0, x.size(0), n)`).
     False alarms:
         Lightning and Trainer switch both themselves and are not reported. Loops that need gradients of the
-        input are not findings, nor is another model's eval (a teacher, an average). If only inputs are
-        optimised, eval mode is intended. The source alone often misses who switches the mode: what it says of
-        the mode is a note. A graph in a loop that ends after a few batches is also a note.
+        input are not findings, nor is another model's eval (a teacher, an average), nor a network that switches
+        gradients off itself. If only inputs are optimised, eval mode is intended. The source alone often misses
+        who switches the mode: what it says of the mode is a note. A graph in a loop that ends after a few
+        batches is also a note.
     Remedies:
         Use `@torch.no_grad()` and `model.eval()` for the evaluation, and `model.train()` before training
         continues.
@@ -237,6 +239,8 @@ class EvalModeMisuse(Check):
             return
         said.add(node)
         if any(event.no_grad for event in runs) or without_gradient(source, script, node, loop.function):
+            return
+        if all(off_inside(event, loop) for event in runs):
             return
         run, passes = runs[0], bound(script, loop)
         model = model_of(run.call) if run.call is not None else say("the model")

@@ -52,6 +52,13 @@ def _a_model(call: Call) -> bool:
     return owner.startswith("torch.nn.") or (owner.startswith(("transformers.", "peft.")) and "Trainer" not in owner)
 
 
+def off_inside(run: Event, loop: Loop) -> bool:
+    """Whether a network switches gradients off itself, in all that its forward runs."""
+    inner = [event for event in loop.events if event.via == (*run.via, run.span) and event.call is not None]
+    networks = [event for event in inner if event.call is not None and is_forward(event.call)]
+    return bool(networks) and all(event.no_grad for event in networks)
+
+
 def without_gradient(source: Source, script: Script, node: ast.AST, function: str, depth: int = 4) -> bool:
     """Whether gradients are off around a place, by a with, a decorator or a switch, here or at its callers."""
     for above in enclosing(script, node):
