@@ -123,8 +123,7 @@ def _add(path: str, told: DeclaredJob) -> "ConfigFile":
     from gpudoctor.vitals.memory.from_config import read_config
 
     try:
-        text, notes = read_text(path)
-        file = parse(path, text, notes)
+        file = parse(path, read_text(path))
     except UnreadConfig as error:
         raise UsageError("{path}: {error}", path=path, error=error) from None
     read_config(file, told, placed=False)

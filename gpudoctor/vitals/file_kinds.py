@@ -38,7 +38,7 @@ LEFT = (FileKind.KERNEL_LOG, FileKind.FLIGHT, FileKind.SCHEDULER)
 """What a dead job left beside its log."""
 SCRIPTS = {".py", ".pyw", ".ipynb"}
 JOBS = {".sh", ".bash", ".sbatch", ".slurm", ".pbs", ".job", ".lsf"}
-CONFIGS = {".yaml", ".yml", ".toml", ".jsonc"}
+CONFIGS = {".yaml", ".yml", ".toml"}
 _LOGS = {".log", ".out", ".err"}
 _SHELL = re.compile(rb"#!.*\b(ba|z|k|da)?sh\b")
 _HOSTS = re.compile(rb"(\n|#[^\n]*\n|\S+[ \t]+slots=\d+[^\n]*\n?)+")

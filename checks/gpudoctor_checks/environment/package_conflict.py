@@ -134,7 +134,7 @@ class PackageConflict(Check):
         for path in _examined(patient):
             for name in sorted(STACK):
                 asked = meant_version(patient, name, path).asked
-                if asked is not None and not asked.own and installed_version(patient, name) is not None:
+                if asked is not None and installed_version(patient, name) is not None:
                     unmet.setdefault((name, asked.wanted), asked)
         if not unmet:
             return

@@ -57,8 +57,6 @@ class Meant:
             place = {"path": asked.path, "line": asked.line, "name": asked.name}
             if asked.prose:
                 return say("{path}:{line} names {name} {wanted}", **place, wanted=asked.wanted.strip("=.*"))
-            if asked.own:
-                return say("{path}:{line} is the project's own {name} {version}", **place, version=self.version)
             return say("{path}:{line} asks for {name}{wanted}", **place, wanted=asked.wanted)
         if import_ is not None:
             place = {"path": import_.span.path, "line": import_.span.line, "name": import_.name}

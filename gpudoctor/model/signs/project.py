@@ -1,11 +1,11 @@
-"""Versions that a project asks for: requirement files, environment files, Dockerfiles, READMEs, own copies."""
+"""Versions that a project asks for: requirement files, environment files, READMEs."""
 
 import os
 import re
 from collections.abc import Mapping
 
 from gpudoctor.model.cuda import dotted, numbers
-from gpudoctor.model.records import field, frozen
+from gpudoctor.model.records import frozen
 
 _PART = re.compile(r"(===|==|~=|!=|<=|>=|<|>)\s*([^,\s]+)")
 _BOTTOMS = frozenset({"==", "===", "~=", ">=", ">"})
@@ -25,8 +25,6 @@ class Asked:
     line: int
     folder: str
     """The project's folder: the file's own, or the one above `requirements/`."""
-    own: bool = False
-    """Whether the project carries the package itself: `src/transformers` beside its examples."""
     prose: bool = False
     """Whether a README says so in a sentence: what the project means, and no rule for a tool."""
 
@@ -54,8 +52,6 @@ class ProjectVersions:
 
     folders: Mapping[str, tuple[Asked, ...]]
     """Folder to the lines of its own files and of those above it, nearest folder first."""
-    files: Mapping[str, tuple[Asked, ...]] = field(default_factory=dict)
-    """File to what it installs itself: a notebook's first cell."""
 
     def of(self, path: str, name: str) -> tuple[Asked, ...]:
         """The lines about one package that count for a file: those of the nearest folder that has any."""
@@ -66,7 +62,7 @@ class ProjectVersions:
         return self._nearest(path, name, prose=True)
 
     def _nearest(self, path: str, name: str, *, prose: bool) -> tuple[Asked, ...]:
-        lines = (*self.files.get(path, ()), *self.folders.get(os.path.dirname(path), ()))
+        lines = self.folders.get(os.path.dirname(path), ())
         found = [asked for asked in lines if asked.name == name and asked.prose is prose]
         return tuple(asked for asked in found if asked.folder == found[0].folder)
 

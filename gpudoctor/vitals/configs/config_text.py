@@ -42,8 +42,8 @@ class UnreadConfig(SpokenError):
     """A file cannot be read as a config. The text is a sentence with the line where there is one."""
 
 
-def read_text(path: str) -> tuple[str, tuple[str, ...]]:
-    """The text and notes about its encoding. Raises `UnreadConfig`."""
+def read_text(path: str) -> str:
+    """The text. Raises `UnreadConfig`."""
     try:
         size = os.stat(path).st_size
         if size > LIMIT:
@@ -55,39 +55,15 @@ def read_text(path: str) -> tuple[str, tuple[str, ...]]:
         return decode(read_file(path, CONFIG))
     except OSError as error:
         raise UnreadConfig("cannot be read: {reason}", reason=error.strerror or error) from error
-    except ValueError as error:  # a NUL byte in the path
-        raise UnreadConfig("cannot be read: {error}", error=error) from error
 
 
-def decode(raw: bytes) -> tuple[str, tuple[str, ...]]:
-    """The text and notes about its encoding. Raises `UnreadConfig` for binary data and for another encoding."""
-    if raw.startswith((b"\xff\xfe", b"\xfe\xff")):
-        try:
-            return _lines(raw.decode("utf-16")), (say("the file is UTF-16; most training tools expect UTF-8"),)
-        except UnicodeDecodeError as error:
-            raise UnreadConfig("starts like UTF-16 text but is not; it cannot be read as a config") from error
+def decode(raw: bytes) -> str:
+    """The text, with line ends as the parsers count them. Raises `UnreadConfig` for what is not UTF-8 text."""
     if b"\0" in raw:
         raise UnreadConfig("is a binary file, not a config")
     try:
-        return _lines(raw.decode("utf-8-sig")), ()
+        text = raw.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         line = raw.count(b"\n", 0, error.start) + 1
-        raise UnreadConfig(
-            "line {line}: not UTF-8 text{other_encoding}; save it as UTF-8",
-            line=line,
-            other_encoding=_other_encoding(raw),
-        ) from error
-
-
-def _lines(text: str) -> str:
-    """Line ends as the parsers count them: a lone carriage return is one too."""
+        raise UnreadConfig("line {line}: not UTF-8 text; save it as UTF-8", line=line) from error
     return text.replace("\r\n", "\n").replace("\r", "\n")
-
-
-def _other_encoding(raw: bytes) -> str:
-    try:
-        decoded = raw.decode("gb18030")
-    except UnicodeDecodeError:
-        return ""
-    chinese = sum("\u4e00" <= char <= "\u9fff" for char in decoded)
-    return say(" (it reads as GB18030)") if chinese >= 2 else ""

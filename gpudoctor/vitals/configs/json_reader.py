@@ -1,7 +1,4 @@
-"""JSON with places: the standard library reads it, a scan of the (then valid) text finds the places.
-
-Comments and trailing commas are read, with a note.
-"""
+"""JSON with places: the standard library reads it, a scan of the (then valid) text finds the places."""
 
 import json
 import re
@@ -13,34 +10,11 @@ from gpudoctor.vitals.configs.config_text import TOO_DEEP, UnreadConfig
 from gpudoctor.vitals.configs.tree import ConfigNode, ConfigPair
 
 _STRING: Final = r'"(?:[^"\\\n]|\\.)*"'
-_COMMENT: Final = re.compile(_STRING + r"|(?P<odd>//[^\n]*|#[^\n]*|/\*.*?\*/)", re.DOTALL)
-_TRAILING: Final = re.compile(_STRING + r"|(?P<odd>,)(?=\s*[}\]])")
 _TOKEN: Final = re.compile(_STRING + r'|[{}\[\]]|[^\s{}\[\]:,"]+')
-COMMENTS = say("JSON with comments: tools that use Python's json module reject it")
-TRAILING = say("JSON with a trailing comma: tools that use Python's json module reject it")
 
 
-def read_json(text: str) -> tuple[ConfigNode, tuple[str, ...]]:
-    """The tree and notes. Raises `UnreadConfig` with the line."""
-    notes: list[str] = []
-    try:
-        json.loads(text)
-    except (ValueError, RecursionError):
-        for pattern, note in ((_COMMENT, COMMENTS), (_TRAILING, TRAILING)):
-            blanked = pattern.sub(_blank, text)
-            if blanked != text:
-                notes.append(note)
-            text = blanked
-        _refuse(text)
-    return _tree(text), tuple(notes)
-
-
-def _blank(match: "re.Match[str]") -> str:
-    return re.sub(r"[^\n]", " ", match[0]) if match["odd"] else match[0]
-
-
-def _refuse(text: str) -> None:
-    """Raise `UnreadConfig` for what is no JSON."""
+def read_json(text: str) -> ConfigNode:
+    """The tree. Raises `UnreadConfig` with the line."""
     try:
         json.loads(text)
     except json.JSONDecodeError as error:
@@ -53,6 +27,7 @@ def _refuse(text: str) -> None:
         raise UnreadConfig(TOO_DEEP) from error
     except ValueError as error:  # a number of thousands of digits
         raise UnreadConfig("cannot be read: {error}", error=error) from error
+    return _tree(text)
 
 
 def _tree(text: str) -> ConfigNode:

@@ -20,7 +20,7 @@ from gpudoctor.vitals.configs.yaml_reader import resolve
 
 # Quick answers for walking a folder: is this file a training config, is it a Kubernetes job?
 
-_SUFFIXES: Final = (".yaml", ".yml", ".json", ".jsonc", ".toml")
+_SUFFIXES: Final = (".yaml", ".yml", ".json", ".toml")
 _LARGEST: Final = CONFIG_IN_FOLDER.most
 """Bytes. Walking looks at no larger file; one that is named is read up to `text.LIMIT`."""
 _MARKS: Final = re.compile(
@@ -87,7 +87,7 @@ def looks_like_config(path: str | os.PathLike[str]) -> ConfigKind | None:
     if raw is None or len(raw) > _LARGEST or not _MARKS.search(raw.replace(b"\0", b"")):
         return None
     try:
-        kind = parse(name, decode(raw)[0]).kind
+        kind = parse(name, decode(raw)).kind
     except UnreadConfig:
         return None
     return kind if kind.trains else None
@@ -136,32 +136,25 @@ def read_configs(paths: Iterable[str | os.PathLike[str]], words: Sequence[str] =
     unread: list[tuple[str, str]] = []
     for path in dict.fromkeys(os.fspath(item) for item in paths):
         try:
-            text, notes = read_text(path)
-            files.append(parse(path, text, notes, words))
+            files.append(parse(path, read_text(path), words))
         except UnreadConfig as error:
             unread.append((path, f"{path}: {error}"))
     return Configs(files=tuple(files), unread=tuple(unread))
 
 
-def parse(path: str, text: str, notes: tuple[str, ...] = (), words: Sequence[str] = ()) -> ConfigFile:
+def parse(path: str, text: str, words: Sequence[str] = ()) -> ConfigFile:
     """The config that a text holds; the path tells the format where its suffix does. Raises `UnreadConfig`."""
-    form, documents, more = _documents(path, text)
+    form, documents = _documents(path, text)
     flats = [flatten(document, text) for document in documents] or [Flat()]
     kinds = [recognise(flat) for flat in flats]
     chosen = next((i for i, kind in enumerate(kinds) if kind is not ConfigKind.UNKNOWN), 0)
     flat, kind = flats[chosen], kinds[chosen]
-    notes = (*notes, *more)
+    notes: tuple[str, ...] = ()
     if words and kind in _OVERRIDDEN and (keys := _override(flat, words)):
         notes = (*notes, say("the command line sets {keys}", keys=", ".join(keys)))
     if len(documents) > 1:
-        notes = (
-            *notes,
-            say(
-                "{documents} YAML documents in one file; document {chosen} was read",
-                documents=len(documents),
-                chosen=chosen + 1,
-            ),
-        )
+        text_of_many = "{documents} YAML documents in one file; document {chosen} was read"
+        notes = (*notes, say(text_of_many, documents=len(documents), chosen=chosen + 1))
     if flat.full:
         notes = (*notes, FULL)
     if composed(flat):
@@ -208,8 +201,8 @@ def _override(flat: Flat, words: Sequence[str]) -> list[str]:
     return [name for name in given if name in flat.entries]
 
 
-def _documents(path: str, text: str) -> tuple[str, list[ConfigNode], tuple[str, ...]]:
-    """Format, documents and notes. A suffix decides; without a telling one the first character does.
+def _documents(path: str, text: str) -> tuple[str, list[ConfigNode]]:
+    """Format and documents. A suffix decides; without a telling one the first character does.
 
     Each reader is imported when its format is met.
     """
@@ -217,16 +210,14 @@ def _documents(path: str, text: str) -> tuple[str, list[ConfigNode], tuple[str, 
     if suffix == ".toml":
         from gpudoctor.vitals.configs.toml_reader import read_toml
 
-        node, notes = read_toml(text)
-        return "toml", [node], notes
-    if suffix in {".json", ".jsonc", ".json5"} or (suffix not in {".yaml", ".yml"} and text.lstrip()[:1] == "{"):
+        return "toml", [read_toml(text)]
+    if suffix == ".json" or (suffix not in {".yaml", ".yml"} and text.lstrip()[:1] == "{"):
         from gpudoctor.vitals.configs.json_reader import read_json
 
-        node, notes = read_json(text)
-        return "json", [node], notes
+        return "json", [read_json(text)]
     from gpudoctor.vitals.configs.yaml_reader import read_yaml
 
-    return "yaml", read_yaml(text), ()
+    return "yaml", read_yaml(text)
 
 
 def _ignored(text: str) -> tuple[dict[int, tuple[str, ...]], dict[int, str]]:

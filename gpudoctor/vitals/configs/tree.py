@@ -32,8 +32,6 @@ class ConfigPair:
     line: int
     column: int
     node: ConfigNode
-    merged: bool = False
-    """True for a key that YAML's `<<` brings in: the mapping's own keys win over it."""
 
 
 @dataclass(slots=True)
@@ -84,13 +82,11 @@ def _children(
 
 
 def _winners(pairs: list[ConfigPair], key: str, flat: Flat) -> list[ConfigPair]:
-    """One pair a name: the last written, and a merged one only where none is written."""
+    """One pair a name: the last written."""
     chosen: dict[str, ConfigPair] = {}
     for pair in pairs:
         before = chosen.get(pair.name)
-        if before is not None and not before.merged and pair.merged:
-            continue
-        if before is not None and not before.merged and not pair.merged:
+        if before is not None:
             name = f"{key}.{pair.name}" if key else pair.name
             flat.duplicates.append(Duplicate(key=name, line=pair.line, first_line=before.line))
         chosen[pair.name] = pair

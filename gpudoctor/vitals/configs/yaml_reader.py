@@ -15,8 +15,6 @@ from gpudoctor.vitals.configs.tree import ConfigNode, ConfigPair
 
 MAX_EVENTS = 1_000_000
 DEEPEST = 500
-MAX_MERGED = 200_000
-"""Keys that `<<` may bring in, over the whole file."""
 
 _NULL: Final = frozenset({"", "~", "null", "Null", "NULL"})
 _TRUE: Final = frozenset({"yes", "Yes", "YES", "true", "True", "TRUE", "on", "On", "ON"})
@@ -36,7 +34,7 @@ def read_yaml(text: str) -> list[ConfigNode]:
         for event in islice(yaml.parse(text, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader)), MAX_EVENTS):
             builder.take(event)
     except yaml.YAMLError as error:
-        raise UnreadConfig(_sentence(error, text)) from error
+        raise UnreadConfig(_sentence(error)) from error
     except RecursionError as error:
         raise UnreadConfig(TOO_DEEP) from error
     return builder.documents
@@ -50,7 +48,6 @@ class _Builder:
         self.anchors: dict[str, ConfigNode] = {}
         self.stack: list[tuple[ConfigNode, list[ConfigNode]]] = []
         """Open collections, each with the key that waits for its value (a list of none or one)."""
-        self.merged = 0
 
     def take(self, event: Any) -> None:
         name = type(event).__name__
@@ -87,23 +84,6 @@ class _Builder:
         node.end_line, node.end_column = mark.line + 1, mark.column + 1
         if mark.index == event.start_mark.index and children:  # a block collection ends with no token of its own
             node.end_line, node.end_column = max((child.end_line, child.end_column) for child in children)
-        if node.pairs is not None and any(pair.name == "<<" for pair in node.pairs):
-            self.merge(node)
-
-    def merge(self, node: ConfigNode) -> None:
-        """Bring in what `<<` names, bounded and with each name once."""
-        own = [pair for pair in node.pairs or () if pair.name != "<<"]
-        found: dict[str, ConfigPair] = {}
-        for pair in node.pairs or ():
-            if pair.name == "<<":
-                for source in pair.node.items if pair.node.items is not None else [pair.node]:
-                    for item in source.pairs or ():
-                        self.merged += 1
-                        if self.merged <= MAX_MERGED:
-                            found.setdefault(
-                                item.name, ConfigPair(item.name, item.line, item.column, item.node, merged=True)
-                            )
-        node.pairs = [*found.values(), *own]
 
     def add(self, node: ConfigNode, anchor: str | None) -> None:
         if anchor:
@@ -161,7 +141,7 @@ def resolve(text: str) -> Scalar:
     return float(special["sign"] + special["what"]) if special else text
 
 
-def _sentence(error: Exception, text: str) -> str:
+def _sentence(error: Exception) -> str:
     """What the parser said, as one sentence with the 1-based line."""
     mark = getattr(error, "problem_mark", None) or getattr(error, "context_mark", None)
     problem = getattr(error, "problem", None) or getattr(error, "reason", None) or str(error).split("\n")[0]
@@ -169,12 +149,6 @@ def _sentence(error: Exception, text: str) -> str:
         return TOO_DEEP
     if mark is None:
         return say("not valid YAML: {problem}", problem=problem)
-    lines = text.split("\n")
-    line = lines[mark.line] if mark.line < len(lines) else ""
-    if "\t" in line[: len(line) - len(line.lstrip())]:
-        return say("line {line}: a tab in the indentation; YAML indents with spaces only", line=mark.line + 1)
-    if any(mark in line for mark in ("{%", "{{")):
-        return say("line {line}: a Jinja template that is not YAML before it is rendered", line=mark.line + 1)
     return say(
         "line {line}, column {column}: not valid YAML: {problem}",
         line=mark.line + 1,

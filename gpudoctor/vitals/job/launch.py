@@ -122,7 +122,6 @@ def _python(words: list[str], depth: int) -> FoundLaunch | None:
 
 def _target(launcher: str, options: Options, rest: Sequence[str], **facts: object) -> FoundLaunch | None:
     """What a launcher starts: `-m module`, a script, or a command of its own."""
-    found: FoundLaunch | None
     module = options.get("m", "module")
     if module:
         found = FoundLaunch(module=module, arguments=tuple(rest))
@@ -130,12 +129,8 @@ def _target(launcher: str, options: Options, rest: Sequence[str], **facts: objec
         return None
     elif module is not None:  # a flag, and the module's name is the first word
         found = FoundLaunch(module=rest[0], arguments=tuple(rest[1:]))
-    elif is_python(PurePosixPath(rest[0]).name):
-        found = _python(list(rest[1:]), depth=9)
     else:
         found = FoundLaunch(script=rest[0], arguments=tuple(rest[1:]))
-    if found is None:
-        return None
     return replace(found, launcher=launcher, **facts)  # type: ignore[arg-type]  # fields of Found by name
 
 
@@ -223,24 +218,15 @@ def _srun(words: list[str], depth: int) -> FoundLaunch | None:
 
 
 def _mpirun(words: list[str], depth: int) -> FoundLaunch | None:
-    mca = {"--mca", "-mca", "--gmca", "-gmca"}  # they take two words, which a plain option does not
+    mca = {"--mca", "-mca"}  # they take two words, which a plain option does not
     plain = [word for at, word in enumerate(words) if not mca.intersection(words[max(0, at - 2) : at + 1])]
     options = Options(plain, "mpirun", "genvall")
-    hosts = (options.get("H", "host", "hosts") or "").split(",")
-    slots = [whole(host.partition(":")[2]) for host in hosts if host]  # `node1:4,node2:4`
-    mapped = re.match(r"ppr:(\d+):node", options.get("map-by") or "")
-    per_node = options.number("npernode", "ppn", "N") or None
-    if per_node is None and mapped:
-        per_node = int(mapped[1])
-    if per_node is None and slots:
-        per_node = slots[0] or None
     found = find_launch(options.rest, depth + 1)
     mpirun = FoundLaunch(
         launcher="mpirun",
         starter="mpirun",
-        tasks=per_node,
-        total_tasks=options.number("np", "n", "num-proc"),
-        on_nodes=len(slots) or None,
+        tasks=options.number("npernode", "ppn", "N"),
+        total_tasks=options.number("np", "n"),
         told=options.told(),
     )
     return inside(mpirun, found) if found else None

@@ -106,13 +106,9 @@ class Lexer:
             if char == "(" and len(pieces) == 1 and re.fullmatch(r"[A-Za-z_]\w*\+?=", pieces[0].text):
                 into.arrays[len(into.words)] = self._array()
                 break
-            if char in "<>" and text[self._at + 1 : self._at + 2] == "(":
-                self._at = self._balanced(self._at + 1, "(", ")")
-                pieces.append(Piece("<(...)", expands=True, quoted=True))
-            elif char in _ENDS:
+            if char in _ENDS:
                 break
-            else:
-                self._piece(pieces, quoted=False)
+            self._piece(pieces, quoted=False)
         if not pieces:  # a lone bracket that no rule takes
             self._at += 1
             return

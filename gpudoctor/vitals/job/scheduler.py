@@ -1,7 +1,6 @@
 """Slurm: directives in a job script, and the variables of a job that runs already."""
 
 import re
-import shlex
 from collections.abc import Mapping
 from dataclasses import replace
 
@@ -34,10 +33,7 @@ def _directive(line: str) -> dict[str, str]:
     """Options of one line, by long name."""
     names = launcher_tables()["slurm"]["short"].split()
     short = dict(zip(names[::2], names[1::2], strict=True))
-    try:
-        words = shlex.split(line[: JOB_LINE.most], comments=True)
-    except ValueError:
-        words = line.split()
+    words = re.split(r"\s#", line[: JOB_LINE.most])[0].split()
     found: dict[str, str] = {}
     while words and words[0].startswith("-"):
         options = Options(words, " ".join(short), stop=False)
@@ -177,17 +173,11 @@ def _slurm_here(environment: Mapping[str, str]) -> Grants:
         if option == "gpus-per-node":
             origin = name
     grants = slurm_grants(options, "")
-    start = whole(environment.get("SLURM_JOB_START_TIME"))
-    end = whole(environment.get("SLURM_JOB_END_TIME"))
-    limit = None
-    if start is not None and end is not None and end > start:
-        limit = end - start
     # one task that holds several GPUs starts the ranks itself, with torchrun or the like
     one = grants.ranks_per_node == 1 and (grants.gpus_granted or 0) > 1
     return replace(
         grants,
         gpus_origin=origin if grants.gpus_granted is not None else "",
         ranks_per_node=None if one else grants.ranks_per_node,
-        time_limit=limit,
         preemptible=True if whole(environment.get("SLURM_RESTART_COUNT")) else None,
     )

@@ -160,9 +160,6 @@ class JobScript:
             self._skip(line, path)
             return
         given = dict(line.assigned)
-        if "env" in line.words[:3]:  # `env A=1 python`, and the same under srun or a wrapper
-            assigned = [word for word in line.words if re.match(r"[A-Z_][A-Z0-9_]*=", word)]
-            given |= dict(word.split("=", 1) for word in assigned)
         if not line.conditional:
             self.export([(name, value, line.line) for name, value in given.items()], path, lasting=False)
         if outer is not None:

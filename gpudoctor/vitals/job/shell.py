@@ -25,9 +25,8 @@ _LEADING = frozenset({"then", "else", "elif", "do", "while", "until", "!", "{", 
 _TESTS = frozenset({"[", "[[", "test", "command", "which", "grep", "type", "hash", "((", "mountpoint"})
 _SPLIT = re.compile(r"(?:\$\((?:[^()]|\([^()]*\))*\)|`[^`]*`|\S)+")
 """Words of an unquoted value; a command substitution in it stays whole."""
-_GROUP = re.compile(r"\(\s*(-?\d{1,18})\s*\)")
-_PRODUCT = re.compile(r"(\d{1,18})\s*([*/%])\s*(\d{1,18})")
-_SUM = re.compile(r"(?<![*/%\d])(-?\d{1,18})\s*([+-])\s*(\d{1,18})(?![\d]|\s*[*/%])")
+_SUM = re.compile(r"\s*(-?\d{1,18})\s*(?:([-+*/%])\s*(\d{1,18})\s*)?")
+"""A number, or two with what is done to them."""
 _OPERATIONS: Mapping[str, Callable[[int, int], int]] = {
     "+": operator.add,
     "-": operator.sub,
@@ -141,8 +140,7 @@ def _expanded(
     elif words[0] in {"export", "declare", "local", "typeset", "readonly"}:
         declared = _declared(command, index + 1, variables)
         variables.update({name: value for name, value in declared.items() if value is not None})
-        marked = any(re.match(r"-\w*x", word) for word in words[1:])  # `declare -x`
-        if words[0] == "export" or (marked and words[0] != "local"):
+        if words[0] == "export":
             exported.update(declared)
             exports = {name: _text(variables[name]) for name in declared if name in variables}
     elif words[0] in {"unset", "for", "read"}:
@@ -200,8 +198,7 @@ def _assignment(command: Command, index: int, variables: Variables) -> tuple[str
     if index in command.arrays:
         items = tuple(part for item in command.arrays[index] for part in expand(item, variables))
         if plus:
-            first = (before,) if isinstance(before, str) and before else tuple(before)
-            items = first + items
+            items = ((before,) if isinstance(before, str) and before else tuple(before)) + items
             variables.spend(items)
         return name, items
     rest = [Piece(word[0].text[match.end() :]), *word[1:]]
@@ -294,7 +291,7 @@ def _resolve(text: str, variables: Mapping[str, Value], depth: int = 0) -> str:
 
 
 def _arithmetic(text: str, variables: Mapping[str, Value], written: str) -> str:
-    """`N * 2` in whole numbers; as written when a name is not a known number."""
+    """`N * 2` in whole numbers; as written for more than one operation, and when a name is not a known number."""
     if len(text) > _LONGEST:
         return written
 
@@ -302,17 +299,13 @@ def _arithmetic(text: str, variables: Mapping[str, Value], written: str) -> str:
         return _text(variables.get(match[1] or match[2], "?"))[:_LONGEST]
 
     text = re.sub(r"\$\{([A-Za-z_]\w*)\}|\$?([A-Za-z_]\w*)", value_of, text)
-    try:
-        while match := _GROUP.search(text) or _PRODUCT.search(text) or _SUM.search(text):
-            if match.re is _GROUP:
-                value = int(match[1])
-            else:
-                left, sign, right = match.groups()
-                value = _OPERATIONS[sign](int(left), int(right))
-            text = text[: match.start()] + str(value) + text[match.end() :]
-    except ZeroDivisionError:
+    found = _SUM.fullmatch(text)
+    if found is None:
         return written
-    return str(int(text)) if re.fullmatch(r"\s*-?\d{1,18}\s*", text) else written
+    left, sign, right = found.groups()
+    if sign is None:
+        return left
+    return written if sign in "/%" and not int(right) else str(_OPERATIONS[sign](int(left), int(right)))
 
 
 def _plain(word: list[Piece]) -> str:

@@ -3,13 +3,11 @@
 import ast
 import os
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 
-from gpudoctor.model.cuda import numbers
 from gpudoctor.model.records import frozen
 from gpudoctor.vitals.configs.config_text import load_toml
 from gpudoctor.vitals.packages import normalise
-from gpudoctor.vitals.source.notebook import read_notebook
 
 
 @frozen
@@ -25,16 +23,8 @@ class RequiredPackage:
 
 Reader = Callable[[str], Iterator[RequiredPackage]]
 
-_WHEEL = re.compile(r"(?:^|/)([A-Za-z0-9_.]+)-(\d[^-/]*)-[^/]*\.whl")
 _CONDA = re.compile(r"(?:[\w./-]+::)?([A-Za-z][\w.-]*)\s*(.*)")
 _CONDA_NAMES = {"pytorch": "torch", "pytorch-gpu": "torch", "pytorch-cpu": "torch"}
-_IMAGE = re.compile(r"(?:\s|/)pytorch/pytorch:v?(\d+(?:\.\d+)+)")
-_INSTALL = re.compile(r"\b(pip3?|conda|mamba|micromamba)\s+install\s+([^&|;\n]+)")
-_TYPED = re.compile(
-    r"(?:(?:[-*+$>%!#]|\d{1,3}\.)\s{0,8}){0,4}`{0,3}[$!]?\s{0,8}(?:sudo\s{1,8})?(?:python3?\s{1,8}-m\s{1,8})?"
-    r"(pip3?|conda|mamba|micromamba)\s{1,8}install\s{1,8}([^&|;`\n]+)"
-)
-"""A command that a manual tells its reader to type: `$ pip install torch==1.7.1`."""
 _NUMBER = r"(?<!\d)\d{1,3}(?:\.\d{1,3}){0,3}\.(?:\d{1,4}|[xX](?!\w))"
 _SENTENCE = re.compile(
     r"(?<![\w.-])(?:py)?torch(?P<between>[\s*_`\[\](){}:,~|=<>≥≤!-]{0,12}(?:versions?|ver\.)?[\s*_`(:>=<≥≤]{0,6}v?)"
@@ -48,14 +38,10 @@ _NEEDED = re.compile(
     re.IGNORECASE,
 )
 _UPWARDS = re.compile(
-    r"\b(at least|minim\w+|newer|higher|later|greater|above|upwards?|latest|more recent)\b|이상|以上", re.I
+    r"\b(at least|minim\w+|newer|higher|later|greater|above|upwards?|latest|more recent)\b", re.IGNORECASE
 )
-_LOCKED = re.compile(r'^\[\[package\]\]\s+name = "([^"]+)"\s+version = "(\d[^"]*)"', re.MULTILINE)
-_SET_UP = re.compile(r"(set_?up|install|init|env|environment|create_env|requirements)([-_]\w+)?\.sh")
-"""Scripts that make the environment of a project."""
 _PINS = re.compile(r"requirement|constraint|(?<![a-z])(reqs?|deps|dependencies|packages|pip|freeze)(?![a-z])")
 """Names of lists for pip."""
-_DENIED = re.compile(r"\b(not|cannot|no longer)\b|n't\b", re.IGNORECASE)
 
 
 def formats(path: str) -> Reader | None:
@@ -66,53 +52,20 @@ def formats(path: str) -> Reader | None:
         return requirements
     if re.fullmatch(r"(conda[-_.]?)?(env|environment)([-_.].*)?\.ya?ml", name):
         return environment
-    if name.startswith("dockerfile") or name.endswith(".dockerfile"):
-        return dockerfile
-    if is_manual(path):
-        return manual
-    if name.endswith(".ipynb"):
-        return notebook
-    return shell if _SET_UP.fullmatch(name) else lock if is_lock(path) else _BY_NAME.get(name)
-
-
-def is_lock(path: str) -> bool:
-    """Whether a file holds the releases that a project was last installed with, whatever else admits more."""
-    return os.path.basename(path) in {"uv.lock", "poetry.lock", "pdm.lock"}
-
-
-def lock(text: str) -> Iterator[RequiredPackage]:
-    """The packages of uv, Poetry and PDM; the newest where several platforms have their own."""
-    newest: dict[str, re.Match[str]] = {}
-    for item in _LOCKED.finditer(text):
-        before = newest.get(normalise(item[1]))
-        if before is None or numbers(before[2]) < numbers(item[2]):
-            newest[normalise(item[1])] = item
-    for name, item in newest.items():
-        yield RequiredPackage(name=name, wanted=f"=={item[2]}", line=text.count("\n", 0, item.start(2)) + 1)
+    return manual if is_manual(path) else _BY_NAME.get(name)
 
 
 def is_manual(path: str) -> bool:
-    """Whether a file is a README, which may name versions in the commands that it tells its reader to type."""
+    """Whether a file is a README, which may name a release of PyTorch in a sentence."""
     return re.fullmatch(r"readme(\.(md|rst|txt))?", os.path.basename(path).lower()) is not None
 
 
-_LISTED = re.compile(r"([\w.-]+)\s+(\d[\w.+]*)(\s+[\w.]+){0,2}")
-"""`torch  1.4.0  pypi_0  pypi`: name, version, build and channel."""
-
-
 def requirements(text: str) -> Iterator[RequiredPackage]:
-    """A file of pip: `torch==1.7.1+cu110  # comment`, a wheel's address, or what `conda list` and `pip list` print.
-
-    The list of a conda environment under this name, `- pytorch=1.4.0=py3.7_cuda10`, is read as conda reads it.
-    """
+    """A file of pip: `torch==1.7.1+cu110  # comment`."""
     for number, line in enumerate(text.splitlines(), 1):
         words = re.split(r"\s#|^#|\s--", line.strip())[0].strip().rstrip("\\").strip()
-        if listed := _LISTED.fullmatch(words):
-            yield from _conda(f"{listed[1]}={listed[2]}", number)
-        elif words and not words.startswith("-"):
+        if words and not words.startswith("-"):
             yield from _pip(words, number)
-        elif words.startswith("- ") and not words.endswith(":"):
-            yield from _conda(words[2:].strip(" '\""), number)
 
 
 def environment(text: str) -> Iterator[RequiredPackage]:
@@ -156,76 +109,16 @@ def setup_py(text: str) -> Iterator[RequiredPackage]:
                     yield from _pip(item.value, item.lineno)
 
 
-def dockerfile(text: str) -> Iterator[RequiredPackage]:
-    """The base image of PyTorch, and the packages that its lines install."""
-    values: dict[str, str] = {}
-    for number, line in _joined(text):
-        command, _, rest = line.partition(" ")
-        if command.upper() in {"ARG", "ENV"}:
-            values |= dict(re.findall(r"\b(\w+)=[\"']?([^\"'\s]*)", rest))
-        filled = _filled(line, values)
-        image = _IMAGE.search(filled) if command.upper() == "FROM" else None
-        if image:
-            yield RequiredPackage(name="torch", wanted=f"=={image[1]}", line=number)
-        for tool, words in _INSTALL.findall(filled) if command.upper() == "RUN" else ():
-            read = _pip if tool.startswith("pip") else _conda
-            for word in words.split():
-                if not word.startswith(("-", "$", ".", "/")):
-                    yield from read(word.strip("\"'"), number)
-
-
 def manual(text: str) -> Iterator[RequiredPackage]:
-    """The one release of a package that a README's install commands name; two of them are a choice."""
-    yield from shell(text)
-    yield from _sentences(text)
-
-
-def shell(text: str) -> Iterator[RequiredPackage]:
-    """The one release of a package that the install commands of a script name; two of them are a choice."""
-    lines = ((number, line.lstrip()) for number, line in _joined(text, comments=True))
-    return (item for item in _installed(lines) if item.wanted.startswith("=="))
-
-
-def notebook(text: str) -> Iterator[RequiredPackage]:
-    """The versions that a notebook's own cells install; two of one package are a choice."""
-    return _installed(read_notebook(text).commands, bare=True)
-
-
-def _installed(lines: Iterable[tuple[int, str]], *, bare: bool = False) -> Iterator[RequiredPackage]:
-    """What these commands install, of packages that have one version in all of them; `bare`: none counts as one."""
-    found: dict[str, list[RequiredPackage]] = {}
-    for number, line in lines:
-        typed = _TYPED.match(line)
-        read = _pip if typed is not None and typed[1].startswith("pip") else _conda
-        for word in typed[2].split("#")[0].split() if typed is not None else ():
-            if not word.startswith(("-", "$", ".", "/", "<", "[", "http", "git+")):
-                for item in read(word.strip("\"'"), number):
-                    if item.wanted or bare:  # `-c pytorch` names a channel
-                        found.setdefault(item.name, []).append(item)
-    for items in found.values():
-        if items[0].wanted and len({item.wanted for item in items}) == 1:
-            yield items[0]
-
-
-def _sentences(text: str) -> Iterator[RequiredPackage]:
     """The newest torch that a README's sentences name; where one is a lower bound, only that bound."""
     told: list[tuple[tuple[int, ...], RequiredPackage]] = []
-    lines = text.splitlines()
-    least = any("minim" in line.lower() for line in lines if line.lstrip().startswith("|"))
-    for number, line in enumerate(lines, 1):
-        if _TYPED.match(line.lstrip()):
-            continue
+    for number, line in enumerate(text.splitlines(), 1):
         bare = re.sub(r"https?://[^\s)\]>]*", "", line).lstrip(" \t#*-+>|`[")
         for match in _SENTENCE.finditer(bare):
             if match.start() and not _NEEDED.search(bare):
                 continue  # a sentence about a release of PyTorch, not about what the project needs
             between = match["between"]
-            upwards = (
-                match["after"]
-                or re.search(r"[>≥]", between)
-                or (_UPWARDS.search(bare) and not _DENIED.search(bare))
-                or (least and line.lstrip().startswith("|"))
-            )
+            upwards = match["after"] or re.search(r"[>≥]", between) or _UPWARDS.search(bare)
             if re.search(r"[<≤!]", between):
                 continue
             named = [match["first"], *re.findall(_NUMBER, match["more"])]
@@ -242,40 +135,14 @@ def _sentences(text: str) -> Iterator[RequiredPackage]:
         yield max(told, key=lambda pair: pair[0])[1]
 
 
-def _filled(line: str, values: Mapping[str, str]) -> str:
-    return re.sub(r"\$\{?(\w+)(?::-[^}]*)?\}?", lambda match: values.get(match[1], match[0]), line)
-
-
-def _joined(text: str, *, comments: bool = False) -> Iterator[tuple[int, str]]:
-    """Instructions with their continued lines, and the line each begins on; lines after `#` with `comments`."""
-    first, parts = 0, ""
-    for number, line in enumerate(text.splitlines(), 1):
-        bare = line.strip()
-        if bare.startswith("#") and not comments:
-            continue
-        first = first or number
-        parts += " " + bare.removesuffix("\\") if parts else bare.removesuffix("\\")
-        if not bare.endswith("\\"):
-            yield first, parts
-            first, parts = 0, ""
-    if parts:
-        yield first, parts
-
-
 def _pip(words: str, line: int) -> Iterator[RequiredPackage]:
     """One requirement as pip reads it."""
     from packaging.requirements import InvalidRequirement, Requirement
 
-    wheel = _WHEEL.search(words)
-    if wheel:
-        yield RequiredPackage(name=normalise(wheel[1]), wanted=f"=={wheel[2].replace('%2B', '+')}", line=line)
-        return
     try:
         requirement = Requirement(words)
         counts = requirement.marker is None or requirement.marker.evaluate({"extra": ""})
     except (InvalidRequirement, ValueError, KeyError):
-        if re.match(r"[\w.-]+=\d", words):
-            yield from _conda(words, line)
         return
     if counts and requirement.url is None:
         yield RequiredPackage(name=normalise(requirement.name), wanted=str(requirement.specifier), line=line)

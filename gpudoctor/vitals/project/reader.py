@@ -2,13 +2,13 @@
 
 import os
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 
 from gpudoctor.model import Unavailable
 from gpudoctor.model.external_files import read_file
-from gpudoctor.model.read_limits import REQUIREMENTS, SCRIPT, SETTINGS
+from gpudoctor.model.read_limits import REQUIREMENTS
 from gpudoctor.model.signs.project import Asked, ProjectVersions
-from gpudoctor.vitals.project.formats import RequiredPackage, formats, is_lock, is_manual
+from gpudoctor.vitals.project.formats import RequiredPackage, formats, is_manual
 
 _TOPS = (".git", ".hg")
 """What the top folder of a repository has."""
@@ -20,17 +20,6 @@ a project's own file is its top, however far up."""
 _PROJECT = ("pyproject.toml", "setup.py", "setup.cfg")
 _ASIDE = re.compile(r"(^|[-_./])(dev|tests?|docs?|lint|build|ci)([-_./]|$)", re.IGNORECASE)
 """Requirement files of other work than training."""
-_CARRIED = ("torch", "transformers", "accelerate", "datasets", "deepspeed", "peft", "trl", "timm")
-"""Packages whose releases checks compare with, and that projects carry as a copy of their own."""
-_OTHERS = ("third_party", "thirdparty", "3rdparty", "external", "externals", "vendor", "submodules", "libs")
-"""Where projects keep copies of others' code."""
-_ENOUGH_FOLDERS = 100
-"""Folders below one that are looked at for such copies."""
-_RELEASE = re.compile(
-    r"""^__version__\s*=\s*["'](\d[\w.+-]*)["']|^\s+version\s*=\s*["'](\d[\w.+-]*)["']""", re.MULTILINE
-)
-"""A release as a package or its setup script writes it."""
-_NOTEBOOK = ".ipynb"
 _ENOUGH_FILES = 40
 """Files of one folder that are read; a folder with more of them is a collection, not a project."""
 
@@ -40,14 +29,6 @@ def read_project_versions(paths: Iterable[str]) -> ProjectVersions:
     paths = list(dict.fromkeys(paths))
     read: dict[str, tuple[Asked, ...]] = {}
     found: dict[str, tuple[Asked, ...]] = {}
-    # What a notebook's cells install comes before what its project asks for.
-    own = {
-        path: tuple(
-            Asked(name=item.name, wanted=item.wanted, path=path, line=item.line, folder=path) for item in _read(path)
-        )
-        for path in paths
-        if path.endswith(_NOTEBOOK)
-    }
     for folder in dict.fromkeys(os.path.dirname(path) for path in paths):
         lines: list[Asked] = []
         for place in _upwards(folder):
@@ -55,9 +36,9 @@ def read_project_versions(paths: Iterable[str]) -> ProjectVersions:
                 read[place] = tuple(_asked_in(place))
             lines += read[place]
         found[folder] = tuple(lines)
-    if not any(found.values()) and not any(own.values()):
-        raise Unavailable("no requirements file, environment file, Dockerfile or README names a version")
-    return ProjectVersions(folders=found, files=own)
+    if not any(found.values()):
+        raise Unavailable("no requirements file, environment file or README names a version")
+    return ProjectVersions(folders=found)
 
 
 def _upwards(folder: str) -> list[str]:
@@ -91,11 +72,10 @@ def _asked_in(folder: str) -> list[Asked]:
     paths = [os.path.join(folder, name) for name in names]
     if "requirements" in names:
         paths += [os.path.join(folder, "requirements", name) for name in _listed(folder, "requirements")]
-    found = list(_carried(folder))
-    paths = [path for path in paths if not path.endswith(_NOTEBOOK)]  # each speaks for itself
     wanted = [path for path in paths if formats(path) and not _ASIDE.search(path[len(folder) :])]
-    # What was installed goes first. A README speaks of what no file for a tool names.
-    for path in sorted(wanted[:_ENOUGH_FILES], key=lambda path: (is_manual(path), not is_lock(path))):
+    found: list[Asked] = []
+    # A README speaks of what no file for a tool names.
+    for path in sorted(wanted[:_ENOUGH_FILES], key=is_manual):
         named = {item.name for item in found if item.wanted} if is_manual(path) else set()
         found += [
             Asked(name=item.name, wanted=item.wanted, path=path, line=item.line, folder=folder, prose=item.prose)
@@ -103,46 +83,6 @@ def _asked_in(folder: str) -> list[Asked]:
             if item.prose or item.name not in named
         ]
     return found
-
-
-def _carried(folder: str) -> Iterator[Asked]:
-    """Packages that a folder carries itself: scripts beside them import the copy, whatever is installed.
-
-    The source tree of a package below it (`third_party/peft/setup.py`) is there to be installed.
-    """
-    trees = list(_source_trees(folder))
-    for name in _CARRIED:
-        for root in (folder, *trees):
-            release = _release(root, name)
-            if release is not None:
-                path, line, version = release
-                yield Asked(name=name, wanted=f"=={version}", path=path, line=line, folder=folder, own=True)
-                break
-
-
-def _release(root: str, name: str) -> tuple[str, int, str] | None:
-    """File, line and release of a package's own code below a folder; None where none tells it."""
-    for package in (os.path.join(root, name), os.path.join(root, "src", name)):
-        if not os.path.isfile(os.path.join(package, "__init__.py")):
-            continue
-        places = [os.path.join(package, file) for file in ("__init__.py", "version.py", "_version.py")]
-        for path in (*places, os.path.join(root, "setup.py")):
-            text = _text(path)
-            found = _RELEASE.search(text)
-            if found is not None:
-                return path, text.count("\n", 0, found.start()) + 1, found[1] or found[2]
-        return None
-    return None
-
-
-def _source_trees(folder: str) -> Iterator[str]:
-    """Folders below one that hold what pip installs: its own, and those where projects keep others' code."""
-    above = [folder, *(os.path.join(folder, name) for name in _OTHERS if name in _listed(folder, ""))]
-    for place in above:
-        for name in _listed(place, "")[:_ENOUGH_FOLDERS]:
-            tree = os.path.join(place, name)
-            if any(map(os.path.isfile, _paths(tree))):
-                yield tree
 
 
 def _listed(folder: str, name: str) -> list[str]:
@@ -165,8 +105,7 @@ def _read(path: str) -> list[RequiredPackage]:
 def _text(path: str) -> str:
     """A file's text; "" when it cannot be read."""
     try:
-        limit = SETTINGS if is_lock(path) else SCRIPT if path.endswith(_NOTEBOOK) else REQUIREMENTS
-        data = read_file(path, limit)
+        data = read_file(path, REQUIREMENTS)
     except OSError:
         return ""
     # `pip freeze > requirements.txt` in PowerShell writes UTF-16.

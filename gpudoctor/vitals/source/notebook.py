@@ -26,10 +26,6 @@ class Notebook:
     """First line of each code cell in `text`, and the cell's number among all cells, from 1."""
     broken: list[tuple[int, str]] = field(default_factory=list)
     """Cells that are not Python, with the reason; they are left out."""
-    commands: list[tuple[int, str]] = field(default_factory=list)
-    """What its cells give to a shell or to IPython, by the line in `text`: `!pip install
-    transformers==4.44.2`.
-    """
 
 
 def read_notebook(text: str) -> Notebook:
@@ -53,7 +49,6 @@ def _joined(cells: list[object]) -> Notebook:
     lines: list[str] = []
     starts: list[tuple[int, int]] = []
     broken: list[tuple[int, str]] = []
-    commands: list[tuple[int, str]] = []
     for number, cell in enumerate(cells, 1):
         if not isinstance(cell, dict) or cell.get("cell_type") != "code":
             continue
@@ -68,26 +63,8 @@ def _joined(cells: list[object]) -> Notebook:
             broken.append((number, problem))
             code = ["#" for _ in code]
         starts.append((len(lines) + 1, number))
-        commands += [(len(lines) + at, command) for at, command in _commands(source)]
         lines += [*code, ""]
-    return Notebook(text="\n".join(lines), cells=tuple(starts), broken=broken, commands=commands)
-
-
-def _commands(source: str) -> list[tuple[int, str]]:
-    """The commands of a cell with their lines; a backslash continues one. All lines of a shell's cell are."""
-    lines = _lines(source)
-    shell = next((line for line in lines if line.strip()), "").startswith(("%%bash", "%%sh", "%%script", "%%!"))
-    found: list[tuple[int, str]] = []
-    carried = False
-    for at, line in enumerate(lines, 1):
-        if carried:
-            found[-1] = (found[-1][0], f"{found[-1][1]} {line.strip().rstrip(_GOES_ON)}")
-        elif shell or re.match(r"\s*[%!]\s*\w", line):
-            found.append((at, line.strip().rstrip(_GOES_ON).lstrip("%! ")))
-        else:
-            continue
-        carried = line.rstrip().endswith(_GOES_ON)
-    return found
+    return Notebook(text="\n".join(lines), cells=tuple(starts), broken=broken)
 
 
 def _lines(source: str) -> list[str]:

@@ -26,7 +26,7 @@ def one(tmp_path, text, environment=None):
         ("python -m torch.distributed.launch --nproc_per_node=4 --use_env m.py --a", "torchrun", "m.py", ("--a",), 4, None),
         ("accelerate launch --num_machines 2 --num_processes=16 -m pkg.x --a", "accelerate", "pkg.x", ("--a",), 8, 2),
         ("srun -N 2 --ntasks-per-node=4 --cpu-bind=none python -u t.py", "srun", "t.py", (), 4, 2),
-        ("mpirun -np 16 -H a:8,b:8 -x A=1 --mca btl ^openib python t.py", "mpirun", "t.py", (), 8, 2),
+        ("mpirun -np 16 -N 8 -x A=1 --mca btl ^openib python t.py", "mpirun", "t.py", (), 8, None),
         ("gpudoctor run -- torchrun --nproc_per_node=4 t.py", "torchrun", "t.py", (), 4, None),
         ("bash -lc 'cd x && torchrun --nproc_per_node=2 t.py'", "torchrun", "t.py", (), 2, None),
     ],

@@ -74,12 +74,11 @@ def test_the_running_job_by_its_variables():
     variables = {
         "SLURM_JOB_ID": "1", "SLURM_GPUS_ON_NODE": "4", "SLURM_CPUS_ON_NODE": "32", "SLURM_MEM_PER_NODE": "65536",
         "SLURM_NNODES": "2", "SLURM_TASKS_PER_NODE": "4(x2)", "SLURM_CPUS_PER_TASK": "8",
-        "SLURM_JOB_START_TIME": "1000", "SLURM_JOB_END_TIME": "8200",
     }  # fmt: skip
     job = read_job(None, variables)
     assert (job.profile, job.gpus_granted, job.gpus_origin) == (Profile.SLURM, 4, "SLURM_GPUS_ON_NODE")
     assert (job.cpus_granted, job.cpus_per_task, job.memory_granted) == (32.0, 8, 64 * GIB)
-    assert (job.nodes, job.ranks_per_node, job.time_limit) == (2, 4, 7200.0)
+    assert (job.nodes, job.ranks_per_node) == (2, 4)
     alone = read_job(None, {**variables, "SLURM_TASKS_PER_NODE": "1(x2)"})
     assert alone.ranks_per_node is None  # torchrun will start them
 
