@@ -27,24 +27,6 @@ args = TrainingArguments("out", per_device_train_batch_size=2, bf16=True, gradie
                          optim="paged_adamw_8bit")
 Trainer(model=model, args=args, train_dataset=data.map(encode, batched=True)).train()
 """
-LOOP = """
-import torch
-from transformers import AutoModelForCausalLM, AutoTokenizer
-
-tokenizer = AutoTokenizer.from_pretrained("gpt2")
-model = AutoModelForCausalLM.from_pretrained("gpt2").cuda()
-model.gradient_checkpointing_enable()
-optimizer = torch.optim.SGD(model.parameters(), lr=1e-3)
-loader = torch.utils.data.DataLoader(data, batch_size=16, shuffle=True)
-for texts in loader:
-    batch = tokenizer(texts, truncation=True, max_length=512, return_tensors="pt").to("cuda")
-    optimizer.zero_grad()
-    with torch.autocast("cuda", dtype=torch.bfloat16):
-        loss = model(**batch, labels=batch["input_ids"]).loss
-    loss.backward()
-    optimizer.step()
-"""
-
 
 def the_job(files, gpu="A100 80GB", gpus=1, **more):
     [job] = memory_patient(files, gpu, gpus, **more).memory
@@ -58,14 +40,6 @@ def test_a_script_with_a_quantized_base_and_adapters():
         "method": "qlora", "optimizer": "paged-adamw-8bit", "batch": 2, "attention": "flash", "lora_rank": 32,
     }  # fmt: skip
     assert job.guessed == {"seq"}
-
-
-def test_a_loop_of_ones_own():
-    job = the_job({"train.py": LOOP})
-    told = {name: job.values[name] for name in ("method", "optimizer", "batch", "seq", "checkpointing")}
-    assert told == {"method": "full", "optimizer": "sgd", "batch": 16, "seq": 512, "checkpointing": "layer"}
-    assert job.values["mixed_precision"] == "bf16"
-    assert "dtype" in job.guessed  # which transformers will run is not known
 
 
 def test_the_estimate_is_the_commands(capsys):

@@ -1,4 +1,4 @@
-"""From a script to the job that it trains: the pretrained model, its adapters and quantisation, its loop.
+"""From a script to the job that it trains: the pretrained model, its adapters and quantisation.
 
 Only what one can read is told. Frozen parts, several models or adapters of unknown kinds make the memory a
 guess, so such scripts have no job.
@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from gpudoctor.analysis.source.control_flow import switched_off
 from gpudoctor.lang import SpokenError
 from gpudoctor.model.signs.source import Known, LoopRole
-from gpudoctor.vitals.memory.from_config import ATTENTION, DTYPES, DeclaredJob, known_optimizer, targets_of
+from gpudoctor.vitals.memory.from_config import ATTENTION, DTYPES, DeclaredJob, targets_of
 
 if TYPE_CHECKING:
     from gpudoctor.model.signs.source import Call, Script, Source, Value
@@ -18,7 +18,6 @@ if TYPE_CHECKING:
 _NO_MODELS = ("Tokenizer", "TokenizerFast", "Processor", "Extractor", "Config")
 _HEADS = ("ForCausalLM", "LMHeadModel", "ForSeq2SeqLM", "ForMaskedLM", "ForImageClassification")
 """Endings of classes whose head and loss the estimate counts."""
-_FREEZERS = ("requires_grad_",)
 _OTHER_TUNERS = frozenset(
     {
         "PrefixTuningConfig", "PromptTuningConfig", "PromptEncoderConfig", "IA3Config", "AdaLoraConfig",
@@ -41,7 +40,7 @@ class Undeclared(SpokenError):
 
 
 def read_script(source: "Source", told: DeclaredJob) -> None:
-    """Add what the scripts say of model, adapters, quantisation and loop. Raises `Undeclared`."""
+    """Add what the scripts say of model, adapters, quantisation and checkpointing. Raises `Undeclared`."""
     if not any(loop.role is LoopRole.TRAINING for script in source.scripts for loop in script.loops):
         raise Undeclared("no script trains")
     script, load = _the_model(source)
@@ -79,7 +78,7 @@ def _refuse_the_unknown(source: "Source") -> None:
         for call in script.calls:
             if call.method in _OTHER_TUNERS or call.method in _OTHER_TRAINERS:
                 raise Undeclared("{method} is not a method that estimate supports", method=call.method)
-            if call.method in _FREEZERS and not switched_off(source, call):
+            if call.method == "requires_grad_" and not switched_off(source, call):
                 raise Undeclared("{path}:{line} freezes a part of the model", path=script.path, line=call.span.line)
         if ".requires_grad = False" in script.text or "requires_grad=False" in script.text:
             raise Undeclared("{path} freezes a part of the model", path=script.path)
@@ -176,7 +175,7 @@ def _adapters(source: "Source", bits: int | None, told: DeclaredJob) -> None:
 
 
 def _calls(source: "Source", told: DeclaredJob) -> None:
-    """A plain loop's own settings: checkpointing, autocast, optimizer, loader, tokenizer."""
+    """Checkpointing, and the tokenizer's length."""
     lengths: list[int] = []
     for script in source.scripts:
         for call in script.calls:
@@ -188,33 +187,8 @@ def _calls(source: "Source", told: DeclaredJob) -> None:
             tokenizes = bool({"truncation", "padding", "return_tensors"} & call.keywords.keys())
             if isinstance(longest, Known) and isinstance(longest.value, int) and tokenizes:
                 lengths.append(longest.value)
-            if call.method == "Accelerator" and _word(call.keywords.get("mixed_precision")) in {"bf16", "fp16"}:
-                told.tell("mixed_precision", _word(call.keywords.get("mixed_precision")), call.span)
-            if call.name in {"torch.autocast", "torch.amp.autocast", "torch.cuda.amp.autocast"}:
-                dtype = DTYPES.get(_word(call.keywords.get("dtype")), "fp16")
-                told.tell("mixed_precision", dtype if dtype != "fp32" else "no", call.span)
     if lengths and "seq" not in told.fields:
         told.fields["seq"] = max(lengths)
     loops = [loop for script in source.scripts for loop in script.loops if loop.role is LoopRole.TRAINING]
-    if any(loop.engine is None for loop in loops):
-        _loop(source, told)
-
-
-def _loop(source: "Source", told: DeclaredJob) -> None:
-    """Batch and optimizer of a loop of one's own."""
-    batches, optimizers = [], []
-    for script in source.scripts:
-        for call in script.calls:
-            if call.name == "torch.utils.data.DataLoader":
-                batches.append(call)
-            if call.name.startswith(("torch.optim.", "bitsandbytes.optim.", "transformers.optimization.")):
-                found = known_optimizer(call.method)
-                if found is not None:
-                    optimizers.append((call, found))
-    sizes = [call.argument("batch_size", 1) for call in batches]
-    known = [size.value for size in sizes if isinstance(size, Known) and isinstance(size.value, int)]
-    if known and len(set(known)) == 1 and len(known) == len(sizes) and known[0] > 0:
-        told.tell("batch", known[0], batches[0].span)
-    if len(optimizers) == 1:
-        told.tell("optimizer", optimizers[0][1], optimizers[0][0].span)
-    told.fields.setdefault("checkpointing", "none")
+    if any(loop.engine is None for loop in loops):  # a loop of one's own has no argument that switches it on
+        told.fields.setdefault("checkpointing", "none")
