@@ -36,14 +36,13 @@ _HOST = Host(
 _GPU = Gpu(
     index=0, name="NVIDIA H100 80GB HBM3", uuid="GPU-00000000-0000-0000-0000-000000000000", pci_address="0000:1b:00.0",
     memory_total=80 * GIB, memory_used=600 * (1 << 20), compute_capability=(9, 0), utilization=0.0,
-    ecc_uncorrected_volatile=0, ecc_corrected_volatile=0, ecc_sram_uncorrected_aggregate=0,
-    ecc_sram_threshold_exceeded=False, row_remap=RowRemap(uncorrectable=0, pending=False, failure=False),
-    row_remap_exhausted_banks=0, retired_pages=_UNASKED, retired_pages_pending=_UNASKED, recovery_action=0,
+    ecc_uncorrected_volatile=0, row_remap=RowRemap(uncorrectable=0, pending=False, failure=False),
+    retired_pages=_UNASKED, retired_pages_pending=_UNASKED, recovery_action=0,
     event_reasons=1, clock_sm=345, clock_sm_max=1980, power=70.0, power_limit=700.0, power_limit_default=700.0,
     temperature=32.0, temperature_slowdown=90.0, temperature_max=87.0, temperature_memory=40.0,
     temperature_memory_max=95.0, temperature_margin=50.0, pcie_width=16, pcie_width_max=16, pcie_generation=5,
     pcie_generation_max=5, nvlinks=(), fabric_state=3, fabric_unhealthy=False, persistence=True, compute_mode=0,
-    mig_enabled=False, mig_instances=(), processes=(), inforom_valid=True, numa_node=0, display_active=False,
+    mig_enabled=False, mig_instances=(), processes=(), display_active=False,
 )  # fmt: skip
 
 

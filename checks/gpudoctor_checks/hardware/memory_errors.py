@@ -37,9 +37,6 @@ class MemoryErrors(Check):
         - Uncorrectable ECC errors since the driver was loaded.
         - A row remap that failed, that waits for a reset, or that used up the spare rows.
         - Retired pages on older cards.
-        - Too many errors in the on-chip SRAM.
-        - Very many corrected errors.
-        - A corrupt InfoROM (the card's own record of its errors).
     Why it hurts:
         An uncorrectable error ends the program that hit it, and a card without spares cannot repair itself. The
         job dies again on the same node, hours into the run.
@@ -56,7 +53,6 @@ class MemoryErrors(Check):
     References:
         - https://docs.nvidia.com/deploy/a100-gpu-mem-error-mgmt/index.html
         - https://github.com/NVIDIA/DCGM (dcgmi diag, software tests)
-        - https://github.com/stas00/ml-engineering (SRAM errors and RMA)
     """
 
     code = Code("GPU003")
@@ -71,17 +67,11 @@ class MemoryErrors(Check):
         Threshold("uncorrectable_remaps", 512, "{rows}",
                   "DCGM and AzureHPC: 512 rows remapped for uncorrectable errors",
                   "This many remapped rows use up the card's spares."),
-        Threshold("sram_aggregate", 5, "{errors}",
-                  "stas00/ml-engineering: more than 4 SRAM errors qualify for replacement",
-                  "This many uncorrectable SRAM errors over the card's life are an error."),
         Threshold("retired_pages", 63, "{pages}", "DCGM: 63 retired pages fail",
                   "This many retired pages are an error."),
         Threshold("retired_pages_warning", 15, "{pages}",
                   "DCGM: 15 retired pages warn",
                   "This many retired pages are a warning."),
-        Threshold("corrected", 20_000_000, "{errors}",
-                  "AzureHPC: 20 million corrected DRAM errors; gcm tolerates 50 million",
-                  "This many corrected errors since driver load are a warning."),
     )  # fmt: skip
 
     def examine(self, patient: Patient) -> Iterator[Finding]:
@@ -132,8 +122,7 @@ class MemoryErrors(Check):
         remap = known(gpu.row_remap)
         failed, lost = remap is not None and remap.failure, remap.uncorrectable if remap is not None else 0
         waits = remap is not None and remap.pending
-        banks, count = known(gpu.row_remap_exhausted_banks) or 0, known(gpu.ecc_uncorrected_volatile) or 0
-        sram, corrected = known(gpu.ecc_sram_uncorrected_aggregate) or 0, known(gpu.ecc_corrected_volatile) or 0
+        count = known(gpu.ecc_uncorrected_volatile) or 0
         pages = known(gpu.retired_pages) or 0
         full, error, warning = pages >= self.limit("retired_pages"), Severity.ERROR, Severity.WARNING
         why = say(", {lost} uncorrectable", lost=lost) if lost else ""
@@ -143,29 +132,16 @@ class MemoryErrors(Check):
              "replace", say("{lost} rows remapped for uncorrectable errors", lost=lost)),
             (waits, "row_remap_pending", True, error if lost else warning, "reset" if lost else "reset-later",
              say("a row remap waits for a reset{why}", why=why)),
-            (banks > 0, "row_remap_exhausted_banks", banks, warning, "watch",
-             say("{banks} memory banks have no spare row left", banks=banks)),
             (count >= self.limit("uncorrectable"), "ecc_uncorrected_volatile", count, error, "reset",
              say("{count} uncorrectable ECC errors since the driver was loaded", count=count)),
-            (known(gpu.ecc_sram_threshold_exceeded), "ecc_sram_threshold_exceeded", True, error, "replace",
-             say("more SRAM errors than the card tolerates")),
-            (sram >= self.limit("sram_aggregate"), "ecc_sram_uncorrected_aggregate", sram, error, "replace",
-             say("{sram} uncorrectable SRAM errors over its life", sram=sram)),
-            (corrected >= self.limit("corrected"), "ecc_corrected_volatile", corrected, warning, "watch",
-             say("{corrected:,} corrected ECC errors since the driver was loaded", corrected=corrected)),
             (pages >= self.limit("retired_pages_warning"), "retired_pages", pages, error if full else warning,
              "replace" if full else "watch", say("{pages} retired pages", pages=pages)),
             (known(gpu.retired_pages_pending), "retired_pages_pending", True, warning, "reset-later",
              say("a page waits for a reset to be retired")),
-            (known(gpu.inforom_valid) is False, "inforom_valid", False, warning, "watch",
-             say("the InfoROM is corrupt")),
         )  # fmt: skip
         return [_Symptom(*row[1:]) for row in rows if row[0]]
 
 
 def _keeps_records(gpu: Gpu) -> bool:
-    readings = (
-        gpu.row_remap, gpu.ecc_uncorrected_volatile, gpu.retired_pages, gpu.retired_pages_pending,
-        gpu.ecc_sram_uncorrected_aggregate, gpu.inforom_valid,
-    )  # fmt: skip
+    readings = (gpu.row_remap, gpu.ecc_uncorrected_volatile, gpu.retired_pages, gpu.retired_pages_pending)
     return any(not isinstance(reading, Absent) for reading in readings)

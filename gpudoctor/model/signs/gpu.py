@@ -106,11 +106,7 @@ class Gpu:
     """NVML's busy share (0..1): time with at least one kernel, not how full the card is."""
     ecc_uncorrected_volatile: Reading[int]
     """Since the driver was loaded."""
-    ecc_corrected_volatile: Reading[int]
-    ecc_sram_uncorrected_aggregate: Reading[int]
-    ecc_sram_threshold_exceeded: Reading[bool]
     row_remap: Reading[RowRemap]
-    row_remap_exhausted_banks: Reading[int]
     retired_pages: Reading[int]
     retired_pages_pending: Reading[bool]
     recovery_action: Reading[int]
@@ -144,8 +140,6 @@ class Gpu:
     mig_enabled: Reading[bool]
     mig_instances: Reading[tuple[str, ...]]
     processes: Reading[tuple[GpuProcess, ...]]
-    inforom_valid: Reading[bool]
-    numa_node: Reading[int]
     display_active: Reading[bool]
 
     @property

@@ -65,14 +65,6 @@ def _link(path: Path) -> str | None:
         return None
 
 
-def numa_node(roots: Roots, address: Reading[str]) -> Reading[int]:
-    """The NUMA node that a PCI device hangs on; the kernel says -1 where it does not know."""
-    if isinstance(address, Absent):
-        return address
-    word = _word(roots.sys / "bus/pci/devices" / address / "numa_node")
-    return int(word) if word.isdigit() else Absent("the system does not report its NUMA node")
-
-
 def device_nodes(roots: Roots) -> tuple[str, ...]:
     """/dev/nvidia0, /dev/nvidia1, ... in order. WSL's /dev/dxg is no sign: any vendor's GPU has it."""
     try:

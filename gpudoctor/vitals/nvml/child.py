@@ -90,7 +90,7 @@ def _examine(nvml: Any, emit: Emit) -> None:
         NotSupported,
         NvmlClient,
     )
-    from gpudoctor.vitals.nvml.reading import plain, text
+    from gpudoctor.vitals.nvml.reading import plain
 
     emit("stage", stage="the driver was being initialised", library_version=_library_version())
     try:
@@ -102,14 +102,14 @@ def _examine(nvml: Any, emit: Emit) -> None:
             NO_PERMISSION: "NO_PERMISSION",
             VERSION_MISMATCH: "MISMATCH",
         }.get(getattr(error, "value", 0), "FAILED")
-        emit("failed", state=state, error=_words(error), library_version=_library_version())
+        emit("failed", state=state, error=str(error), library_version=_library_version())
         return
     funnel = NvmlClient(nvml)
-    cuda = funnel.first(("nvmlSystemGetCudaDriverVersion_v2",), ("nvmlSystemGetCudaDriverVersion",))
+    cuda = funnel.read("nvmlSystemGetCudaDriverVersion_v2")
     count = funnel.read("nvmlDeviceGetCount")
     emit(
         "driver",
-        version=plain(funnel.read("nvmlSystemGetDriverVersion"), text),
+        version=plain(funnel.read("nvmlSystemGetDriverVersion")),
         cuda=plain(cuda, lambda number: [number // 1000, number % 1000 // 10]),
         count=plain(count),
     )
@@ -134,7 +134,7 @@ def _walk(nvml: Any, funnel: Any, count: int, emit: Emit) -> None:
         except nvml.NVMLError as error:
             code = getattr(error, "value", 999)
             cause = {15: "lost", 16: "reset required", NO_PERMISSION: "no permission"}.get(code, "unknown")
-            emit("lost", index=index, error=_words(error), cause=cause)
+            emit("lost", index=index, error=str(error), cause=cause)
     if len(handles) > 1:
         emit("stage", stage="the paths between the GPUs were being read")
         emit("p2p", blocked=_blocked_pairs(funnel, handles))
@@ -156,13 +156,6 @@ def _blocked_pairs(funnel: Any, handles: list[tuple[int, Any]]) -> Any:
             if status != 0:
                 blocked.append([first, second])
     return blocked
-
-
-def _words(error: Exception) -> str:
-    try:
-        return str(error)
-    except UnicodeDecodeError:
-        return f"NVML error {getattr(error, 'value', '')}"
 
 
 def _library_version() -> str | None:

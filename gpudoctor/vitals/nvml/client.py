@@ -8,12 +8,11 @@ from typing import Any
 
 from gpudoctor.lang import say
 
-# NVML return codes (nvml.h). Numbers, because an older binding may lack the newer names.
+# NVML return codes (nvml.h).
 NO_PERMISSION = 4
 DRIVER_NOT_LOADED = 9
 LIBRARY_NOT_FOUND = 12
 FUNCTION_NOT_FOUND = 13
-CORRUPTED_INFOROM = 14
 GPU_IS_LOST = 15
 RESET_REQUIRED = 16
 VERSION_MISMATCH = 18
@@ -70,26 +69,17 @@ class NvmlClient:
             if code in (GPU_IS_LOST, RESET_REQUIRED):
                 raise GpuLost(code, str(error)) from None
             return NotSupported(_REASONS.get(code) or str(error))
-        except TypeError:  # an older binding's function has fewer parameters
-            return NotSupported(_OLD_BINDING)
-        except UnicodeDecodeError:
-            return NotSupported("the driver answered with unreadable text")
-        except getattr(self.nvml, "NVMLLibraryMismatchError", self.nvml.NVMLError):
+        except self.nvml.NVMLLibraryMismatchError:
             return NotSupported(_REASONS[FUNCTION_NOT_FOUND])
 
     def first(self, *calls: tuple[Any, ...]) -> Any:
-        """The first of several calls (name, then arguments) that has a value; a reason otherwise.
-
-        The driver's reason comes before the binding's: where it was asked, a newer binding would not help.
-        """
-        reason = NotSupported("not asked")
+        """The first of several calls (name, then arguments) that has a value; the last one's reason otherwise."""
+        value: Any = NotSupported("not asked")
         for call in calls:
             value = self.read(*call)
             if not isinstance(value, NotSupported):
-                return value
-            if reason.reason in (say("not asked"), _OLD_BINDING) or value.reason != _OLD_BINDING:
-                reason = value
-        return reason
+                break
+        return value
 
     def fields(self, handle: Any, ids: tuple[int, ...]) -> dict[int, Any]:
         """Values of NVML fields by id, each a number or `NotSupported`."""

@@ -8,15 +8,12 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from gpudoctor.lang import say
-from gpudoctor.vitals.nvml.client import CORRUPTED_INFOROM, NotSupported, NvmlClient
+from gpudoctor.vitals.nvml.client import NotSupported, NvmlClient
 
 Json = Any
 
 
 _MAX_LINKS = 36
-_LARGEST_PID = 1 << 22
-"""PID_MAX_LIMIT. A pid beyond it, or 0, comes of records of another size: drivers 535.43 to 535.86 and
-nvidia-ml-py 12.535.77 have 32 bytes a process, all others 24."""
 FIELD_MEMORY_TEMPERATURE = 82
 _FIELD_RECOVERY_ACTION = 230
 _NO_FIELD = NotSupported("the driver did not answer this field")
@@ -29,11 +26,6 @@ def plain(value: Any, convert: Callable[[Any], Json] | None = None) -> Json:
     return convert(value) if convert else value
 
 
-def text(value: Any) -> str:
-    """A string of the driver's; bindings before 11.515 answer bytes."""
-    return value.decode("utf-8", "replace") if isinstance(value, bytes) else str(value)
-
-
 def _watts(milliwatts: int) -> float:
     return milliwatts / 1000.0
 
@@ -44,24 +36,21 @@ def short_address(bus_id: str) -> str:
     return f"{domain[-4:].zfill(4)}:{rest}" if rest else bus_id.lower()
 
 
-# Version 2 keeps the driver's own reserve out of "used"; version 1 charges it to nobody.
-_MEMORY = (("MemoryInfo", 0x02000028), ("MemoryInfo",))
+# Version 2 keeps the driver's own reserve out of "used".
+_MEMORY = ("MemoryInfo", 0x02000028)
 _READINGS: dict[str, tuple[Any, ...]] = {
-    "uuid": (text, ("UUID",)),
-    "pci_address": (lambda info: short_address(text(info.busId)), ("PciInfo",)),
-    "memory_total": (lambda memory: memory.total, *_MEMORY),
-    "memory_used": (lambda memory: memory.used, *_MEMORY),
+    "uuid": (None, ("UUID",)),
+    "pci_address": (lambda info: short_address(info.busId), ("PciInfo",)),
+    "memory_total": (lambda memory: memory.total, _MEMORY),
+    "memory_used": (lambda memory: memory.used, _MEMORY),
     "compute_capability": (list, ("CudaComputeCapability",)),
     "utilization": (lambda rates: rates.gpu / 100.0, ("UtilizationRates",)),
     "display_active": (bool, ("DisplayActive",)),
-    # Arguments: 0 corrected, 1 uncorrected; 0 volatile, 1 aggregate; location 7 SRAM.
+    # Arguments: 1 uncorrected, 0 volatile.
     "ecc_uncorrected_volatile": (None, ("TotalEccErrors", 1, 0)),
-    "ecc_corrected_volatile": (None, ("TotalEccErrors", 0, 0)),
-    "ecc_sram_uncorrected_aggregate": (None, ("MemoryErrorCounter", 1, 1, 7)),
     "row_remap": (list, ("RemappedRows",)),
-    "row_remap_exhausted_banks": (lambda banks: banks.none, ("RowRemapperHistogram",)),
     "retired_pages_pending": (bool, ("RetiredPagesPendingStatus",)),
-    "event_reasons": (None, ("CurrentClocksEventReasons",), ("CurrentClocksThrottleReasons",)),  # before r535
+    "event_reasons": (None, ("CurrentClocksEventReasons",)),
     "clock_sm": (None, ("ClockInfo", 1)),
     "clock_sm_max": (None, ("MaxClockInfo", 1)),
     "power": (_watts, ("PowerUsage",)),
@@ -102,48 +91,18 @@ def read_gpu(funnel: NvmlClient, handle: Any, index: int) -> dict[str, Json]:
 
 def name(funnel: NvmlClient, gpu: Any) -> str:
     """A GPU's name as the driver has it."""
-    answer = plain(funnel.read("nvmlDeviceGetName", gpu), text)
+    answer = plain(funnel.read("nvmlDeviceGetName", gpu))
     return answer if isinstance(answer, str) else "NVIDIA GPU"
 
 
 def _memory_errors(funnel: NvmlClient, gpu: Any) -> dict[str, Json]:
     retired = [funnel.read("nvmlDeviceGetRetiredPages", gpu, cause) for cause in (0, 1)]
-    status = getattr(funnel.nvml, "c_nvmlEccSramErrorStatus_v1_t", None)
-    sram = _fill(funnel, "nvmlDeviceGetSramEccErrorStatus", gpu, status() if status else None)
     return {
-        "ecc_sram_threshold_exceeded": plain(sram, lambda s: bool(s.bThresholdExceeded)),
         "retired_pages": plain(
             next((pages for pages in retired if isinstance(pages, NotSupported)), retired),
             lambda lists: sum(len(pages) for pages in lists),
         ),
-        "inforom_valid": _inforom(funnel, gpu),
     }
-
-
-def _inforom(funnel: NvmlClient, gpu: Any) -> Json:
-    """True, False when NVML calls it corrupted, or absent."""
-    try:
-        funnel.nvml.nvmlDeviceValidateInforom(gpu)
-    except funnel.nvml.NVMLError as error:
-        if getattr(error, "value", 0) == CORRUPTED_INFOROM:
-            return False
-        return plain(funnel.read("nvmlDeviceValidateInforom", gpu), lambda _: True)
-    except AttributeError:
-        return {"absent": say("this nvidia-ml-py is too old")}
-    return True
-
-
-def _fill(funnel: NvmlClient, call: str, gpu: Any, *empty: ctypes.Structure | None) -> Any:
-    """The structure that a call fills in, in the first of several versions that the driver speaks."""
-    value: Any = NotSupported("this nvidia-ml-py is too old")
-    for structure in empty:
-        if structure is None:
-            continue
-        answer = funnel.read(call, gpu, ctypes.byref(structure))
-        value = answer if isinstance(answer, NotSupported) else structure
-        if value is structure:
-            break
-    return value
 
 
 def _recovery(funnel: NvmlClient, gpu: Any) -> dict[str, Json]:
@@ -186,23 +145,15 @@ class _FabricV2(ctypes.Structure):
     ]
 
 
-class _FabricV3(ctypes.Structure):
-    """nvmlGpuFabricInfo_v3_t: the second version and a summary of the health."""
-
-    _fields_ = [*_FabricV2._fields_, ("healthSummary", ctypes.c_uint8)]
-
-
 def _fabric(funnel: NvmlClient, gpu: Any) -> dict[str, Json]:
     # The version word holds the number in its top byte and the structure's size below.
-    newest = _FabricV3(version=3 << 24 | ctypes.sizeof(_FabricV3))
-    older = _FabricV2(version=2 << 24 | ctypes.sizeof(_FabricV2))
-    info = _fill(funnel, "nvmlDeviceGetGpuFabricInfoV", gpu, newest, older)
+    asked = _FabricV2(version=2 << 24 | ctypes.sizeof(_FabricV2))
+    answer = funnel.read("nvmlDeviceGetGpuFabricInfoV", gpu, ctypes.byref(asked))
+    info = answer if isinstance(answer, NotSupported) else asked
     return {
         "fabric_state": plain(info, lambda i: i.state),
-        # registration finished with an error, or the health summary says unhealthy (2)
-        "fabric_unhealthy": plain(
-            info, lambda i: (i.state == 3 and i.status != 0) or getattr(i, "healthSummary", 0) == 2
-        ),
+        # registration finished with an error
+        "fabric_unhealthy": plain(info, lambda i: i.state == 3 and i.status != 0),
     }
 
 
@@ -234,13 +185,11 @@ def processes(funnel: NvmlClient, gpu: Any) -> Json:
     missing: Json = None
     for kind, call in (("compute", "Compute"), ("graphics", "Graphics")):
         name = f"nvmlDeviceGet{call}RunningProcesses"
-        # Drivers before r510 know version 2 only; the name without a version is the newest, and raises oddly.
-        listed = funnel.first((f"{name}_v3", gpu), (f"{name}_v2", gpu))
+        # The name without a version is the newest, and raises oddly.
+        listed = funnel.read(f"{name}_v3", gpu)
         if isinstance(listed, NotSupported):
             missing = missing or plain(listed)
             continue
-        if any(not 0 < process.pid <= _LARGEST_PID for process in listed):
-            return {"absent": say("the driver and nvidia-ml-py disagree about the list of processes")}
         for process in listed:
             memory = process.usedGpuMemory
             found.append(

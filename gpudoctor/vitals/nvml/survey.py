@@ -3,7 +3,7 @@
 import os
 import signal
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -100,10 +100,7 @@ def _verdict(said: ChildOutput, limit: float) -> tuple[DriverState, str]:
         return DriverState.HUNG, say("no answer within {limit} while {stage}", limit=duration(limit), stage=stage)
     death = say("it ended with exit code {exit_code}", exit_code=said.exit_code)
     if said.exit_code is not None and said.exit_code < 0:
-        try:
-            death = say("it died of {name}", name=signal.Signals(-said.exit_code).name)
-        except ValueError:
-            death = say("it died of signal {exit_code}", exit_code=-said.exit_code)
+        death = say("it died of {name}", name=signal.Signals(-said.exit_code).name)
     return DriverState.CRASHED, say("{death} while {stage}", death=death, stage=stage)
 
 
@@ -111,8 +108,7 @@ def _gpus(said: ChildOutput, roots: Roots, own_pids: frozenset[int]) -> tuple[tu
     def name(pid: int) -> str | None:
         return bus.process_name(roots, pid)
 
-    read = [decode.gpu(record, name, own_pids) for record in said.records if record["record"] == "gpu"]
-    gpus = [replace(gpu, numa_node=bus.numa_node(roots, gpu.pci_address)) for gpu in read]
+    gpus = [decode.gpu(record, name, own_pids) for record in said.records if record["record"] == "gpu"]
     lost = [
         LostGpu(index=record["index"], error=record["error"], cause=record["cause"])
         for record in said.records

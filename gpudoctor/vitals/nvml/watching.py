@@ -27,11 +27,11 @@ def main(interval: float, slow_every: int, search_path: list[str]) -> int:
     if pynvml is None:
         return 0
     from gpudoctor.vitals.nvml.client import NvmlClient
-    from gpudoctor.vitals.nvml.reading import plain, text
+    from gpudoctor.vitals.nvml.reading import plain
 
     try:
         pynvml.nvmlInit()
-        emit("driver", version=plain(NvmlClient(pynvml).read("nvmlSystemGetDriverVersion"), text))
+        emit("driver", version=plain(NvmlClient(pynvml).read("nvmlSystemGetDriverVersion")))
         gpus = [Watched(pynvml, index) for index in range(pynvml.nvmlDeviceGetCount())]
     except pynvml.NVMLError as error:
         emit("failed", state="FAILED", error=str(error))
@@ -130,10 +130,9 @@ def _listen(nvml: Any, gpus: list[Watched], emit: Emit) -> None:
 
 def _address(nvml: Any, handle: Any) -> str:
     try:
-        bus_id = nvml.nvmlDeviceGetPciInfo(handle).busId
+        return str(nvml.nvmlDeviceGetPciInfo(handle).busId)
     except nvml.NVMLError:
         return ""
-    return bus_id.decode("ascii", "replace") if isinstance(bus_id, bytes) else str(bus_id)
 
 
 if __name__ == "__main__":

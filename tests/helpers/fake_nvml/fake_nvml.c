@@ -154,8 +154,8 @@ int nvmlDeviceGetPciInfo_v3(device gpu, pci_info *out) {
     return ask_text(index_of(gpu), "PciInfo", out->bus_id, sizeof out->bus_id);
 }
 
-typedef struct { ull total, free, used; } memory_v1;
-int nvmlDeviceGetMemoryInfo(device gpu, memory_v1 *out) {
+typedef struct { uint version; ull total, reserved, free, used; } memory_v2;
+int nvmlDeviceGetMemoryInfo_v2(device gpu, memory_v2 *out) {
     const char *values;
     int code = ask(index_of(gpu), "MemoryInfo", &values);
     if (!code) { out->total = number(&values); out->used = number(&values); out->free = out->total - out->used; }
