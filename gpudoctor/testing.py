@@ -26,7 +26,7 @@ _UNASKED = Absent("not supported by this card")
 
 _HOST = Host(
     cpus_affinity=32, cpu_quota=None, memory_total=256 * GIB, memory_available=200 * GIB, memory_limit=None,
-    swap_total=0, swap_used=0, swap_rate=0.0, shm_total=128 * GIB, shm_free=127 * GIB,
+    swap_used=0, swap_rate=0.0, shm_total=128 * GIB, shm_free=127 * GIB,
     open_files=Limit(soft=1048576, hard=1048576), locked_memory=Limit(soft=None, hard=None),
     processes=Limit(soft=None, hard=None), infiniband=(), container=None, system="Linux 6.8 x86_64", hostname="node-1",
     disks=(

@@ -62,9 +62,10 @@ def _masked(words: tuple[str, ...]) -> str:
 
 
 def _trainings() -> Iterator[tuple[str, tuple[str, ...]]]:
-    from gpudoctor.vitals.process.torch_processes import torch_processes
+    from gpudoctor.vitals.process.attach import training_processes
+    from gpudoctor.vitals.process.procfs import command
 
-    found = torch_processes()
+    found = [(pid, words) for pid, _ in training_processes() if (words := command(pid))]
     if len(found) == 1:
         pid, words = found[0]
         yield (tr("A training runs: pid {pid}, {masked}", pid=pid, masked=_masked(words)), (f"gpudoctor watch {pid}",))

@@ -38,7 +38,7 @@ def limited(work: Callable[[], T], seconds: float) -> T:
     Raises `Expired` after so many seconds, a `DoctorError` where the work did, and `Fault` where it failed.
     """
     from gpudoctor.recorder.ending import kill
-    from gpudoctor.vitals.process.procfs import whole_tree
+    from gpudoctor.vitals.process.procfs import tree
 
     for stream in (sys.stdout, sys.stderr):
         with suppress(OSError, ValueError, AttributeError):
@@ -60,7 +60,7 @@ def limited(work: Callable[[], T], seconds: float) -> T:
         if kind == "died":
             child.join(0.05)  # one that was about to end has a signal of its own, not ours
         if child.exitcode is None and kind == "died":
-            kill(lambda: whole_tree(pid))
+            kill(lambda: tree(pid))
         child.join(_GONE)
     if kind == "died" and child.exitcode in [-number for number in ASKED]:
         raise KeyboardInterrupt  # the signal is for both of us, and the child had it first

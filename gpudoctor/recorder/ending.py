@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 
-from gpudoctor.vitals.process.procfs import usage, whole_tree
+from gpudoctor.vitals.process.procfs import usage, tree
 
 _PATIENCE = 5.0
 """Seconds to wait for killed processes to be gone: one inside a driver call cannot be killed at once."""
@@ -45,7 +45,7 @@ def kill(find: Callable[[], Iterable[int]]) -> list[int]:
 
 def members(root: int, folder: str) -> Iterator[int]:
     """Descendants of the root, its session, and whoever carries the run's folder in its environment."""
-    yield from whole_tree(root)
+    yield from tree(root)
     yield from marked(folder, session=root)
 
 

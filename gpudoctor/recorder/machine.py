@@ -14,7 +14,7 @@ from gpudoctor.recorder.folder import MACHINE
 from gpudoctor.vitals.host.meter import HostMeter
 from gpudoctor.vitals.nvml import sampling
 from gpudoctor.vitals.nvml.child_feed import ChildFeed
-from gpudoctor.vitals.process.procfs import ProcessUsage, usage, whole_tree
+from gpudoctor.vitals.process.procfs import ProcessUsage, usage, tree
 
 # The parent's side of the GPU sampler: starts the child, takes its newest reading, never waits for it.
 
@@ -191,7 +191,7 @@ class _Command:
         self._at = 0.0
 
     def sample(self, now: float) -> Row:
-        seen = {pid: found for pid in whole_tree(self._root) if (found := usage(pid)) is not None}
+        seen = {pid: found for pid in tree(self._root) if (found := usage(pid)) is not None}
         # A new process brought its CPU time within the interval; one that is gone took its last part away.
         spent = sum(max(0.0, found.cpu - self._cpu.get(pid, 0.0)) for pid, found in seen.items())
         row = {"tree_rss": float(sum(found.rss for found in seen.values())), **self._workers(seen)}

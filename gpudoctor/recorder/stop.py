@@ -9,7 +9,7 @@ from pathlib import Path
 
 from gpudoctor.lang import say
 from gpudoctor.recorder.ending import alive, kill, marked, send
-from gpudoctor.vitals.process.procfs import takes, usage, whole_tree
+from gpudoctor.vitals.process.procfs import takes, usage, tree
 
 GRACE = 30.0
 """Seconds after SIGINT at which a command that still runs gets SIGTERM (`--grace`)."""
@@ -68,7 +68,7 @@ class Stopper:
         # A terminal's Ctrl-C reaches the foreground group: the command's processes that are in it, and us.
         # Our own group may hold more than that (a shell script that started us), which is to live on.
         group = os.getpgrp()
-        for pid in whole_tree(self._root):
+        for pid in tree(self._root):
             found = usage(pid)
             if found is not None and found.group == group:
                 send(pid, signal.SIGINT)
@@ -94,7 +94,7 @@ class Stopper:
         if self._insist_at is None or self._kill_at is None or self._over_at is not None:
             return
         now = time.monotonic()
-        self._remember(whole_tree(self._root) if not self._reaped else ())
+        self._remember(tree(self._root) if not self._reaped else ())
         if not self._insisted and now >= self._insist_at:
             self._insist()
         if now >= self._kill_at:
@@ -126,7 +126,7 @@ class Stopper:
     def _expect(self, seconds: float) -> None:
         now = time.monotonic()
         self._insist_at, self._kill_at = now + seconds, now + seconds + LAST
-        self._remember(whole_tree(self._root))
+        self._remember(tree(self._root))
 
     def _insist(self) -> None:
         self._insisted = True
@@ -147,7 +147,7 @@ class Stopper:
 
     def _everyone(self) -> Iterator[int]:
         """Every process of the command that lives: descendants, known ones, those with its environment."""
-        self._remember(whole_tree(self._root) if not self._reaped else ())
+        self._remember(tree(self._root) if not self._reaped else ())
         self._remember(marked(self._folder))
         yield from self._living()
 

@@ -1,11 +1,10 @@
-"""What a node says of itself: its CPU quota, by recorded files of both versions of control groups."""
+"""What a node says of itself: its CPU quota, by recorded files of control groups."""
 
 import pytest
 
 from gpudoctor.preflight.facts import cpu_quota, node_facts
 from gpudoctor.vitals.host import Tree
 
-V1 = "31 1 0:27 / /sys/fs/cgroup/cpu rw - cgroup cgroup rw,cpu\n"
 V2 = "30 1 0:26 / /sys/fs/cgroup rw - cgroup2 cgroup2 rw\n"
 
 
@@ -14,15 +13,9 @@ V2 = "30 1 0:26 / /sys/fs/cgroup rw - cgroup2 cgroup2 rw\n"
     [
         (V2, "0::/job\n", {"/sys/fs/cgroup/job/cpu.max": "50000 100000\n"}, "0.5"),
         (V2, "0::/job\n", {"/sys/fs/cgroup/job/cpu.max": "max 100000\n"}, "none"),
-        (
-            V1,
-            "3:cpu:/job\n",
-            {"/sys/fs/cgroup/cpu/job/cpu.cfs_quota_us": "150000\n", "/sys/fs/cgroup/cpu/job/cpu.cfs_period_us": "100000\n"},
-            "1.5",
-        ),
         ("", "", {}, "none"),
     ],
-    ids=["version 2", "version 2 without a quota", "version 1", "no control group"],
+    ids=["version 2", "version 2 without a quota", "no control group"],
 )  # fmt: skip
 def test_the_cpu_quota_is_that_of_the_control_group(tmp_path, mounts, group, files, quota):
     recorded = {"/proc/self/mountinfo": mounts, "/proc/self/cgroup": group, **files}

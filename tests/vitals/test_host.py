@@ -137,14 +137,6 @@ def test_a_new_process_gets_what_the_tightest_group_leaves(tmp_path):
         f"{job}/step_0/memory.max": "max\n",
     }
     assert available_memory(machine(tmp_path / "nested", nested)) == 3 * GIB
-    first = "/sys/fs/cgroup/memory"
-    version_1 = {
-        "/proc/self/mountinfo": ROOT + f"31 1 0:27 / {first} rw - cgroup cgroup rw,memory\n",
-        "/proc/self/cgroup": "4:memory:/docker/abc\n",
-        f"{first}/docker/abc/memory.limit_in_bytes": f"{4 * GIB}\n",
-        f"{first}/docker/abc/memory.usage_in_bytes": f"{GIB}\n",
-    }
-    assert available_memory(machine(tmp_path / "first", version_1)) == 3 * GIB
     assert available_memory(machine(tmp_path / "bare", {})) == 32 * GIB
 
 
@@ -162,11 +154,10 @@ def test_swap_is_looked_at_only_when_it_is_used(tmp_path, monkeypatch):
     assert host.swap_used == 3072 * KIB
     assert not isinstance(host.swap_rate, Absent)
     assert host.swap_rate > 600 * 4096
-    assert naps == [0.05]
     absent = read(machine(tmp_path / "other", {"/proc/meminfo": meminfo}))
     assert isinstance(absent.swap_rate, Absent)
     assert read(machine(tmp_path / "third", {})).swap_rate == 0.0
-    assert len(naps) == 1
+    assert naps == [0.05, 0.05]
 
 
 def test_infiniband_counts_ports_that_are_up(tmp_path):

@@ -52,7 +52,6 @@ class Host:
     """Bytes that can be had now without swapping, within the cgroup's limit too."""
     memory_limit: int | None
     """Bytes that the cgroup grants; None without a limit."""
-    swap_total: int
     swap_used: int
     swap_rate: Reading[float]
     """Bytes a second swapped in and out over the reader's short look."""

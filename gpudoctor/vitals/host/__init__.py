@@ -28,7 +28,6 @@ class HostMemory:
 
     total: int
     available: int
-    swap_total: int
     swap_used: int
 
 
@@ -41,7 +40,6 @@ def read_memory(tree: Tree) -> HostMemory:
         return HostMemory(
             total=lines["MemTotal"] * kib,
             available=max(0, min(lines["MemAvailable"], lines["MemTotal"])) * kib,
-            swap_total=swap * kib,
             swap_used=max(0, swap - max(0, lines.get("SwapFree", swap))) * kib,
         )
     raise Unavailable("/proc/meminfo does not report the memory")
@@ -53,11 +51,9 @@ def swap_rate(tree: Tree, used: int) -> Reading[float]:
         return 0.0
     start = time.perf_counter()
     before = _swapped(tree)
-    if before is None:
-        return Absent("no swap counters on this system")
     time.sleep(_LOOK)
     after = _swapped(tree)
-    if after is None:
+    if before is None or after is None:
         return Absent("no swap counters on this system")
     return max(0, after - before) / (time.perf_counter() - start)
 
@@ -104,7 +100,6 @@ def read_host(
         memory_total=memory.total,
         memory_available=_left(memory, granted),
         memory_limit=granted.limit,
-        swap_total=memory.swap_total,
         swap_used=memory.swap_used,
         swap_rate=swap_rate(tree, memory.swap_used),
         shm_total=shm if isinstance(shm, Absent) else shm.total,

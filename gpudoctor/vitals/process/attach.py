@@ -15,7 +15,6 @@ from gpudoctor.vitals.process.process_tree import Member, jobs_under, member, wo
 # Who may look into a process, and what to type when we may not: the ladder, first rung that fails.
 
 _CAP_SYS_PTRACE = 19
-_SCOPE = Path("/proc/sys/kernel/yama/ptrace_scope")
 
 
 def blind_gap(pid: int, failed: Dump) -> Gap:
@@ -46,28 +45,14 @@ def _forbidden(pid: int) -> Gap:
         )
     if owner and owner != procfs.user(os.getpid()) and os.geteuid() != 0:
         return _gap(say("process {pid} belongs to {owner}", pid=pid, owner=owner), again)
-    scope = _scope()
-    if scope == 3:
-        return _gap(say("kernel.yama.ptrace_scope=3 forbids tracing until the next boot"), "")
-    if scope == 2:
-        return _gap(say("kernel.yama.ptrace_scope=2 lets only root trace"), again)
-    if scope == 1:
-        return _gap(
-            say("kernel.yama.ptrace_scope=1 lets a process be traced by its parents only"),
-            say("{again}, or start the job with gpudoctor run --allow-watch", again=again),
-        )
-    return _gap(say("the system forbids reading the memory of process {pid}", pid=pid), again)
+    return _gap(
+        say("the system forbids reading the memory of process {pid}", pid=pid),
+        say("{again}, or start the job with gpudoctor run --allow-watch", again=again),
+    )
 
 
 def _gap(reason: str, fix: str) -> Gap:
     return Gap(panel="stacks", reason=reason, fix=fix)
-
-
-def _scope() -> int:
-    try:
-        return int(_SCOPE.read_text(encoding="ascii"))
-    except (OSError, ValueError):
-        return 0
 
 
 def _in_container() -> bool:
@@ -134,17 +119,8 @@ def _root(pid: int, pyspy: str | None, notes: list[str]) -> int:
         notes.append(say("pid {pid} is a thread of process {group}: watching that", pid=pid, group=group))
         pid = group
     item = procfs.usage(pid)
-    if item is None:
-        raise IncompleteError("process {pid} has just ended", pid=pid)
-    if item.state == "Z":
-        parent = procfs.usage(item.ppid)
-        name = say(" ({name})", name=parent.name) if parent else ""
-        raise IncompleteError(
-            "process {pid} is a zombie: it has ended, and its parent {ppid}{name} has not collected it",
-            pid=pid,
-            ppid=item.ppid,
-            name=name,
-        )
+    if item is None or item.state == "Z":
+        raise IncompleteError("process {pid} has ended", pid=pid)
     if pid == os.getpid():
         raise IncompleteError("{pid} is gpudoctor itself; name the training process: gpudoctor watch --find", pid=pid)
     owner = worker_owner(pid, pyspy)
@@ -164,8 +140,6 @@ def _several(pid: int, jobs: Sequence[Sequence[Member]]) -> str:
 def _no_training(pid: int) -> str:
     item = procfs.usage(pid)
     name = item.name if item else "?"
-    if item is not None and not procfs.command(pid):
-        return say("process {pid} ({name}) is a kernel thread, not a training", pid=pid, name=name)
     parent = name in _SHELLS or len(procfs.tree(pid)) > 1
     what = say("has no Python process under it") if parent else say("is not a Python process")
     return say(

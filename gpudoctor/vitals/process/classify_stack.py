@@ -60,8 +60,6 @@ class SourceLines:
         self._started = started
         self._root, self._cwd = root, cwd
         self._files: dict[str, list[str]] = {}
-        self.changed: set[str] = set()
-        """Files that changed after the process had started: their lines are not what it runs."""
 
     def text(self, path: str, line: int) -> str:
         """The line, stripped; "" where it cannot be read."""
@@ -77,8 +75,7 @@ class SourceLines:
             real = self._root + (path if os.path.isabs(path) else os.path.join(self._cwd, path))
             state = os.stat(real)
             if state.st_mtime > self._started + 1.0:
-                self.changed.add(path)
-                return []
+                return []  # it changed after the process had started: its lines are not what runs
             return read_text(real, SCRIPT, "replace").splitlines()
         except (OSError, ValueError):
             return []

@@ -5,7 +5,6 @@ Every function answers None or "" for a process that is gone or may not be looke
 
 import os
 import re
-from collections.abc import Callable, Iterable
 from contextlib import suppress
 
 from gpudoctor.model.records import frozen
@@ -161,46 +160,15 @@ def parents() -> dict[int, int]:
     return found
 
 
-def tree(root: int, known: dict[int, int] | None = None) -> list[int]:
+def tree(root: int) -> list[int]:
     """A process and all that descend from it, parents first."""
-    if known is None:
-        fast = _fast_tree(root)
-        if fast is not None:
-            return fast
     children: dict[int, list[int]] = {}
-    for pid, parent in (known if known is not None else parents()).items():
+    for pid, parent in parents().items():
         children.setdefault(parent, []).append(pid)
-    return _descend(root, lambda pid: sorted(children.get(pid, ())))
-
-
-def whole_tree(root: int) -> list[int]:
-    """Like `tree`, by a walk over the whole machine: it misses no process while others come and go."""
-    return tree(root, parents())
-
-
-def _fast_tree(root: int) -> list[int] | None:
-    """By /proc/PID/task/TID/children, where the kernel has it: no walk over the whole machine."""
-    if not os.path.exists(f"/proc/self/task/{os.getpid()}/children"):
-        return None
-
-    def children(pid: int) -> Iterable[int]:
-        try:
-            threads = os.listdir(f"/proc/{pid}/task")
-        except OSError:
-            return ()
-        return sorted(int(word) for thread in threads for word in _read(f"/proc/{pid}/task/{thread}/children").split())
-
-    return _descend(root, children)
-
-
-def _descend(root: int, children: Callable[[int], Iterable[int]]) -> list[int]:
-    found = {root: None}
-    queue = [root]
-    for pid in queue:  # it grows while it is walked
-        new = [child for child in children(pid) if child not in found]
-        found |= dict.fromkeys(new)
-        queue += new
-    return queue
+    found = [root]
+    for pid in found:  # it grows while it is walked
+        found += sorted(child for child in children.get(pid, ()) if child != root)
+    return found
 
 
 def _read(path: str, limit: int = _LONGEST) -> bytes:

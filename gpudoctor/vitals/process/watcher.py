@@ -142,13 +142,6 @@ class Watcher:
             gaps.append(
                 Gap(panel="host", reason=say("the machine cannot be read ({host_error})", host_error=self._host_error))
             )
-        changed = sorted({path for rank in self._ranks for path in rank.target.lines.changed})
-        for path in changed[:2]:
-            reason = say(
-                "{file} changed after the process started: gpudoctor does not quote its lines",
-                file=path.rpartition("/")[2],
-            )
-            gaps.append(Gap(panel="lines", reason=reason))
         return list(dict.fromkeys(gaps))
 
 

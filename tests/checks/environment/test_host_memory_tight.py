@@ -40,7 +40,7 @@ def test_sick_the_schedulers_grant_is_held_too():
 
 
 def test_sick_swapping():
-    host = make_host(swap_total=8 * GIB, swap_used=3 * GIB, swap_rate=40.0 * MIB)
+    host = make_host(swap_used=3 * GIB, swap_rate=40.0 * MIB)
     patient = make_patient(host=host)
     [finding] = examine(HostMemoryTight, patient)
     assert finding.confidence is Confidence.CONFIRMED
@@ -52,9 +52,9 @@ def test_sick_swapping():
     "patient",
     [
         script(8, host=make_host(), gpus=[make_gpu()]),  # plenty
-        make_patient(host=make_host(swap_total=GIB, swap_used=GIB, swap_rate=0.0)),  # parked pages
-        make_patient(host=make_host(swap_total=GIB, swap_used=GIB, swap_rate=4096.0)),  # a page or two
-        make_patient(host=make_host(swap_total=GIB, swap_used=GIB, swap_rate=Absent("no counters"))),  # untold
+        make_patient(host=make_host(swap_used=GIB, swap_rate=0.0)),  # parked pages
+        make_patient(host=make_host(swap_used=GIB, swap_rate=4096.0)),  # a page or two
+        make_patient(host=make_host(swap_used=GIB, swap_rate=Absent("no counters"))),  # untold
         make_patient(host=make_host(memory_available=300 * MIB)),  # a laptop
     ],
 )

@@ -28,7 +28,7 @@ def test_no_such_process_a_zombie_a_kernel_thread_a_shell_and_another_program():
     assert "there is no process" in refused(4_194_304 - 1)
     zombie = subprocess.Popen(["true"])
     time.sleep(0.3)  # it ends, and nobody has waited for it
-    assert "is a zombie" in refused(zombie.pid)
+    assert "has ended" in refused(zombie.pid)
     zombie.wait()
     assert "there is no process" in refused(zombie.pid)
     shell = subprocess.Popen(["bash", "-c", "read x"], stdin=subprocess.PIPE)
@@ -136,10 +136,8 @@ def test_each_failure_of_the_sampler_has_a_sentence_and_a_fix(monkeypatch):
     pid = os.getpid()
     assert "pip install py-spy" in blind_gap(pid, dump(pid, None)).fix
     forbidden = Dump(error=DumpError.FORBIDDEN, words="Permission Denied")
-    for scope, words in ((1, "ptrace_scope=1"), (2, "only root"), (3, "until the next boot"), (0, "forbids reading")):
-        monkeypatch.setattr(permission, "_scope", lambda scope=scope: scope)
-        monkeypatch.setattr(permission, "_in_container", lambda: False)
-        assert words in blind_gap(pid, forbidden).reason
+    monkeypatch.setattr(permission, "_in_container", lambda: False)
+    assert "forbids reading" in blind_gap(pid, forbidden).reason
     monkeypatch.setattr(permission, "_in_container", lambda: True)
     assert "SYS_PTRACE" in blind_gap(pid, forbidden).fix
     monkeypatch.setattr(permission, "_in_container", lambda: False)
