@@ -46,17 +46,9 @@ def parse_environ(data: bytes) -> dict[str, str]:
 
 
 def _of_process(pid: int, proc: str) -> dict[str, str]:
-    if pid <= 0:
-        raise Unavailable("{pid} is not a process id", pid=pid)
     try:
         with open(f"{proc}/{pid}/environ", "rb") as file:
             return parse_environ(file.read())
-    except (FileNotFoundError, ProcessLookupError) as error:
-        raise Unavailable("there is no process {pid}", pid=pid) from error
-    except PermissionError as error:
-        raise Unavailable(
-            "process {pid} belongs to another user, whose environment only they and root may read", pid=pid
-        ) from error
     except OSError as error:
         raise Unavailable(
             "the environment of process {pid} cannot be read ({reason})", pid=pid, reason=error.strerror

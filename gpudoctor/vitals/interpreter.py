@@ -130,7 +130,7 @@ def _virtual(folder: Path, executable: Path, settings: Mapping[str, str]) -> Int
 
 
 def _version_of(prefix: Path, executable: Path) -> str | None:
-    """The Python version of an installation: its interpreter's name, its library folder, its header."""
+    """The Python version of an installation: its interpreter's name, its library folder."""
     match = re.fullmatch(r"python(\d+\.\d+)[a-z]*", executable.name)
     if match:
         series = match[1]
@@ -143,12 +143,7 @@ def _version_of(prefix: Path, executable: Path) -> str | None:
         series = found[0].rstrip("t")
     if Path(sys.base_prefix) == prefix and "{}.{}".format(*sys.version_info[:2]) == series:
         return "{}.{}.{}".format(*sys.version_info[:3])
-    try:
-        header = read_text(prefix / "include" / f"python{series}" / "patchlevel.h", PACKAGE_FILE, "replace")
-    except OSError:
-        return series
-    stated = re.search(r'PY_VERSION\s+"(\d+\.\d+\.\d+)', header)
-    return stated[1] if stated else series
+    return series
 
 
 def _asked(executable: Path) -> Interpreter | None:

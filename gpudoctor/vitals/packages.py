@@ -111,7 +111,7 @@ def _path_files(site: Path) -> Iterator[Path]:
 
 
 def _distributions(folder: Path) -> Iterator[Distribution]:
-    """Distributions of one folder; of two with one name the one installed last comes first."""
+    """Distributions of one folder."""
     try:
         entries = [
             (entry.path, entry.name)
@@ -120,20 +120,10 @@ def _distributions(folder: Path) -> Iterator[Distribution]:
         ]
     except OSError:
         return
-    found: dict[str, list[Distribution]] = {}
     for path, name in entries:
         item = _distribution(path, name, folder)
         if item is not None:
-            found.setdefault(item.name, []).append(item)
-    for items in found.values():
-        yield from sorted(items, key=_age) if len(items) > 1 else items
-
-
-def _age(item: Distribution) -> float:
-    try:
-        return -os.path.getmtime(item.metadata)
-    except OSError:
-        return 0.0
+            yield item
 
 
 def _distribution(path: str, name: str, folder: Path) -> Distribution | None:

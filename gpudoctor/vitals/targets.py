@@ -55,8 +55,6 @@ class _Unreadable(SpokenError):
 
 
 def _unreadable(path: Path, error: OSError) -> _Unreadable:
-    if isinstance(error, PermissionError):
-        return _Unreadable("{path}: no permission to read it; run as its owner, or chmod +r", path=path)
     return _Unreadable("{path}: cannot be read: {reason}", path=path, reason=error.strerror or error)
 
 
@@ -67,8 +65,6 @@ def _kind(path: Path) -> FileKind:
         os.stat(path)
     except FileNotFoundError:
         raise UsageError("{path}: no such file or folder{near_name}", path=path, near_name=near_name(path)) from None
-    except NotADirectoryError:
-        raise UsageError("{path}: a part of this path is a file, not a folder", path=path) from None
     except OSError as error:
         raise _unreadable(path, error) from None
     if path.is_dir():

