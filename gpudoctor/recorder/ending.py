@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 
-from gpudoctor.vitals.process.procfs import usage, tree
+from gpudoctor.vitals.process.procfs import tree, usage
 
 _PATIENCE = 5.0
 """Seconds to wait for killed processes to be gone: one inside a driver call cannot be killed at once."""

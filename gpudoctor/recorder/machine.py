@@ -14,7 +14,7 @@ from gpudoctor.recorder.folder import MACHINE
 from gpudoctor.vitals.host.meter import HostMeter
 from gpudoctor.vitals.nvml import sampling
 from gpudoctor.vitals.nvml.child_feed import ChildFeed
-from gpudoctor.vitals.process.procfs import ProcessUsage, usage, tree
+from gpudoctor.vitals.process.procfs import ProcessUsage, tree, usage
 
 # The parent's side of the GPU sampler: starts the child, takes its newest reading, never waits for it.
 

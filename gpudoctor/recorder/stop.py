@@ -9,7 +9,7 @@ from pathlib import Path
 
 from gpudoctor.lang import say
 from gpudoctor.recorder.ending import alive, kill, marked, send
-from gpudoctor.vitals.process.procfs import takes, usage, tree
+from gpudoctor.vitals.process.procfs import takes, tree, usage
 
 GRACE = 30.0
 """Seconds after SIGINT at which a command that still runs gets SIGTERM (`--grace`)."""

@@ -63,10 +63,7 @@ def test_the_verdict_and_the_cure_are_about_the_machine_that_wrote_the_log(tmp_p
 
 @pytest.mark.parametrize(
     ("name", "pack", "command"),
-    [
-        ("saved.log", bytes, "cat {} | grep -E"),
-        ("my log.gz", gzip.compress, "gzip -cd '{}' | grep -E"),
-    ],
+    [("saved.log", bytes, "cat {} | grep -E"), ("my log.gz", gzip.compress, "gzip -cd '{}' | grep -E")],
 )
 def test_the_evidence_is_found_again_in_the_file(name, pack, command, tmp_path, capsys):
     data = pack(lines(STAMPED[0], USUAL, XID))

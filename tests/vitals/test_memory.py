@@ -28,6 +28,7 @@ args = TrainingArguments("out", per_device_train_batch_size=2, bf16=True, gradie
 Trainer(model=model, args=args, train_dataset=data.map(encode, batched=True)).train()
 """
 
+
 def the_job(files, gpu="A100 80GB", gpus=1, **more):
     [job] = memory_patient(files, gpu, gpus, **more).memory
     return job

@@ -76,8 +76,8 @@ class PackageConflict(Check):
         - the version files and the names of libraries
         - the C++ ABI in the symbol table
 
-        gpudoctor imports nothing. The project's requirements come from its requirements, pyproject, setup,
-        conda and Docker files. gpudoctor searches from the script's folder up to the top of its repository.
+        gpudoctor imports nothing. The project's requirements come from its requirements, pyproject, setup and
+        conda files. gpudoctor searches from the script's folder up to the top of its repository.
         From a job's log: the messages that name it, in the exception or line that came first.
     False alarms:
         Extras are optional and are not checked. A stack built from source may have version numbers that its

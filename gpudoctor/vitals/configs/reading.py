@@ -153,8 +153,8 @@ def parse(path: str, text: str, words: Sequence[str] = ()) -> ConfigFile:
     if words and kind in _OVERRIDDEN and (keys := _override(flat, words)):
         notes = (*notes, say("the command line sets {keys}", keys=", ".join(keys)))
     if len(documents) > 1:
-        text_of_many = "{documents} YAML documents in one file; document {chosen} was read"
-        notes = (*notes, say(text_of_many, documents=len(documents), chosen=chosen + 1))
+        number = {"documents": len(documents), "chosen": chosen + 1}
+        notes = (*notes, say("{documents} YAML documents in one file; document {chosen} was read", **number))
     if flat.full:
         notes = (*notes, FULL)
     if composed(flat):

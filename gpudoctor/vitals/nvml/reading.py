@@ -101,7 +101,7 @@ def _memory_errors(funnel: NvmlClient, gpu: Any) -> dict[str, Json]:
         "retired_pages": plain(
             next((pages for pages in retired if isinstance(pages, NotSupported)), retired),
             lambda lists: sum(len(pages) for pages in lists),
-        ),
+        )
     }
 
 

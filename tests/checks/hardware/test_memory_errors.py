@@ -38,10 +38,7 @@ def test_sick_each_record_speaks(changes, severity, action, words):
 
 
 def test_healthy_near_misses_are_silent():
-    gpus = [
-        make_gpu(1, row_remap=remap(uncorrectable=511)),
-        make_gpu(4, retired_pages=14, retired_pages_pending=False),
-    ]
+    gpus = [make_gpu(1, row_remap=remap(uncorrectable=511)), make_gpu(4, retired_pages=14, retired_pages_pending=False)]
     assert examine(MemoryErrors, make_patient(gpus=gpus)) == []
 
 

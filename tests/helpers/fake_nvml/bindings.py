@@ -9,10 +9,7 @@ from pathlib import Path
 
 _LATER = ("nvmlDeviceGetMarginTemperature", "nvmlDeviceGetTemperatureV")
 
-LACKS: dict[str, tuple[str, ...]] = {
-    "12.550.52": _LATER,
-    "present": (),
-}
+LACKS: dict[str, tuple[str, ...]] = {"12.550.52": _LATER, "present": ()}
 """Release to the names, of those that gpudoctor uses, that it does not have."""
 
 

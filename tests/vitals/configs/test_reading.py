@@ -40,6 +40,7 @@ JSON = """{
 }
 """
 
+
 @pytest.mark.parametrize(
     ("text", "path", "expected"),
     [
