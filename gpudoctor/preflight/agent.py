@@ -148,7 +148,7 @@ class Agent:
                 reader, writer = await asyncio.wait_for(connecting, max(0.5, min(5.0, end - time.monotonic())))
                 break
             except (OSError, asyncio.TimeoutError) as error:
-                why = _why_unreached(error, host, port)
+                why = _why_unreached(error, f"{host}:{port}")
             if self._stopped or time.monotonic() > end:
                 raise IncompleteError(
                     "rank {rank} did not reach rank 0 within {limit:g} s: {why}",
@@ -160,23 +160,13 @@ class Agent:
         send(writer, self._greeting())
         try:
             answer = await asyncio.wait_for(receive(reader), ANSWER_SECONDS)
-        except BrokenProtocol as error:
-            writer.close()
-            raise IncompleteError(
-                "{host}:{port} answers, but not as gpudoctor ({error}); another program listens there: "
-                "give every rank another --port",
-                host=host,
-                port=port,
-                error=error,
-            ) from None
-        except asyncio.TimeoutError:
+        except (BrokenProtocol, asyncio.TimeoutError):
             answer = None
         if answer is None:
             writer.close()
             raise IncompleteError(
-                "{host}:{port} closed the connection before it answered; see whether rank 0 has ended "
-                "already, start all ranks together, or give every rank another --port "
-                "if a program has this one",
+                "{host}:{port} does not answer as gpudoctor; see whether rank 0 has ended already, start all ranks "
+                "together, or give every rank another --port if a program has this one",
                 host=host,
                 port=port,
             )
@@ -355,28 +345,12 @@ class Agent:
         }
 
 
-def _why_unreached(error: Exception, host: str, port: int) -> str:
+def _why_unreached(error: Exception, place: str) -> str:
     """What was seen at the coordinator's address, and what to do."""
-    place = f"{host}:{port}"
-    if isinstance(error, socket.gaierror):
-        return say(
-            "the name {host} cannot be resolved here ({reason}); give --head with an address",
-            host=host,
-            reason=error.strerror,
-        )
-    if isinstance(error, ConnectionRefusedError):
-        return say(
-            "nothing listens at {place} (connection refused); see whether rank 0 has started there, "
-            "and give each rank the same --head and --port",
-            place=place,
-        )
-    if isinstance(error, asyncio.TimeoutError | TimeoutError):
-        return say(
-            "{place} does not answer; open the port in the firewall, or give --head with another address", place=place
-        )
-    words = getattr(error, "strerror", None) or str(error)
+    words = getattr(error, "strerror", None) or str(error) or say("no answer")
     return say(
-        "{place} cannot be reached ({words}); give --head with an address that this node has a route to",
+        "{place} cannot be reached ({words}); see whether rank 0 has started there, and give each rank the same "
+        "--head, with an address that it has a route to, and the same --port",
         place=place,
         words=words,
     )

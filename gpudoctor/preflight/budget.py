@@ -21,8 +21,6 @@ class Budget:
     """Time for the figures of one unit."""
     group_seconds: float
     """Time for the figures of one group."""
-    algorithms: tuple[str, ...]
-    """Values of NCCL_ALGO that are measured inside a node, apart; "" leaves the choice to NCCL."""
     payload: Mapping[str, int]
     """Bytes of the large message, by backend."""
     storage_bytes: int
@@ -48,7 +46,6 @@ BUDGETS = {
         test_limit=5.0,
         card_seconds=1.5,
         group_seconds=0.6,
-        algorithms=("",),
         payload={"nccl": 64 * MIB, "gloo": 4 * MIB},
         storage_bytes=16 * MIB,
     ),
@@ -59,7 +56,6 @@ BUDGETS = {
         test_limit=10.0,
         card_seconds=4.0,
         group_seconds=1.5,
-        algorithms=("", "Ring", "NVLS"),
         payload={"nccl": 512 * MIB, "gloo": 8 * MIB},
         storage_bytes=64 * MIB,
     ),
@@ -70,7 +66,6 @@ BUDGETS = {
         test_limit=40.0,
         card_seconds=20.0,
         group_seconds=5.0,
-        algorithms=("", "Ring", "NVLS"),
         payload={"nccl": 2048 * MIB, "gloo": 32 * MIB},
         storage_bytes=512 * MIB,
     ),

@@ -352,24 +352,15 @@ class Coordinator(RankConnections):
                 places = [[node, unit.local] for unit in units]
                 failure = say("copies between cards: {words}", words=words)
                 self._note(**_test(Stage.NODE, 0, [node], places, failure=failure))
-        for turn, algorithm in enumerate(self._budget.algorithms):
-            if self._end - time.monotonic() < 2.0:
-                self._untested(
-                    say(
-                        "All-reduce by {algorithm} inside {names}: no time left.",
-                        algorithm=algorithm or say("the default"),
-                        names=self._names[node],
-                    )
-                )
-                return
-            found = await self._together(Stage.NODE, turn, units, algorithm)
-            if found["failure"] and self._end <= time.monotonic():
-                self._untested(
-                    say("The time of node was over in the middle of a test inside {names}.", names=self._names[node])
-                )
-                return
-            if found["failure"] and algorithm:
-                continue  # NVLS is not there on most machines, and says so by an error
+        if self._end - time.monotonic() < 2.0:
+            self._untested(say("All-reduce inside {names}: no time left.", names=self._names[node]))
+            return
+        found = await self._together(Stage.NODE, 0, units)
+        if found["failure"] and self._end <= time.monotonic():
+            self._untested(
+                say("The time of node was over in the middle of a test inside {names}.", names=self._names[node])
+            )
+        else:
             self._note(**found)
 
     async def _search(self, stage: Stage) -> None:
@@ -406,7 +397,7 @@ class Coordinator(RankConnections):
         else:
             self._note(**event)
 
-    async def _together(self, stage: Stage, turn: int, units: list[MeasuredUnit], algorithm: str = "") -> Message:
+    async def _together(self, stage: Stage, turn: int, units: list[MeasuredUnit]) -> Message:
         """One test of several units, as an event; whoever failed is asked to make a new worker."""
         nodes = list(dict.fromkeys(unit.node for unit in units))
         backend = "nccl" if all(unit.device == "cuda" for unit in units) else "gloo"
@@ -414,7 +405,7 @@ class Coordinator(RankConnections):
         if self.gathered.backend != backend:
             self._note(what="head", backend=backend)
         first = self._members[units[0].rank]
-        common = {"backend": backend, "address": first.address, "algorithm": algorithm}
+        common = {"backend": backend, "address": first.address}
         limit = min(self._budget.test_limit, self._left())
         opened = await self._ask_unit(units[0], {"do": "group.open_port", **common}, limit)
         if opened is None or opened.get("failure"):

@@ -104,7 +104,7 @@ def free_bytes(folders: tuple[str, ...]) -> dict[str, int]:
 
 
 def interface_of(address: str) -> str:
-    """The interface that has an address; "" where none has."""
+    """The interface that has an IPv4 address; "" where none has."""
     import fcntl
     import struct
 
@@ -114,19 +114,7 @@ def interface_of(address: str) -> str:
             own = socket.inet_ntoa(fcntl.ioctl(probe.fileno(), 0x8915, request)[20:24])  # SIOCGIFADDR
             if own == address:
                 return name
-    with suppress(OSError, ValueError):
-        for line in _read(Path("/proc/net/if_inet6")).splitlines():
-            digits, *_, name = line.split()
-            own = ":".join(digits[index : index + 4] for index in range(0, 32, 4))
-            if socket.inet_pton(socket.AF_INET6, own) == _packed(address):
-                return name
     return ""
-
-
-def _packed(address: str) -> bytes:
-    with suppress(OSError):
-        return socket.inet_pton(socket.AF_INET6, address.partition("%")[0])
-    return b""
 
 
 def _read(path: Path) -> str:

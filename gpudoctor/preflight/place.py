@@ -73,8 +73,6 @@ def find_place(flags: PlaceFlags, environment: Mapping[str, str]) -> RankPlace:
 def _judge(said: _Said, first: _Said) -> None:
     """Raise `UsageError` for a source that makes no sense, or that says something else than the first one."""
     rank, world = said.names
-    if said.world < 1:
-        raise UsageError("{variable} is {world}; a job has at least one rank", variable=world, world=said.world)
     if not 0 <= said.rank < said.world:
         raise UsageError(
             "{rank_variable} is {rank} and {world_variable} is {world}; ranks go from 0 to {last_rank}: "
@@ -85,18 +83,17 @@ def _judge(said: _Said, first: _Said) -> None:
             world=said.world,
             last_rank=said.world - 1,
         )
-    for index, name in enumerate(("rank", say("world size"))):
-        own, its = (first.rank, first.world)[index], (said.rank, said.world)[index]
-        if own != its:
-            raise UsageError(
-                "two sources disagree about the {name}: {names} is {own}, {other_names} is {its}; "
-                "correct one of them or unset it",
-                name=name,
-                names=first.names[index],
-                own=own,
-                other_names=said.names[index],
-                its=its,
-            )
+    if (said.rank, said.world) != (first.rank, first.world):
+        raise UsageError(
+            "two sources disagree: {source} says rank {rank} of {world}, {other} says rank {its} of {its_world}; "
+            "correct one of them or unset it",
+            source=first.source,
+            rank=first.rank,
+            world=first.world,
+            other=said.source,
+            its=said.rank,
+            its_world=said.world,
+        )
 
 
 def _sources(flags: PlaceFlags, environment: Mapping[str, str]) -> Iterator[_Said]:

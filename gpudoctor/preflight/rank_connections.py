@@ -191,18 +191,12 @@ class RankConnections:
                 theirs=theirs,
                 version=__version__,
             )
-        elif world != self._place.world:
+        elif world != self._place.world or not 0 <= rank < world:
             words = say(
-                "its world size is {world}, and rank 0 has {own_world}; give every rank the same",
-                world=world,
-                own_world=self._place.world,
-            )
-        elif not 0 <= rank < world:
-            words = say(
-                "there is no rank {rank} among {world}; ranks go from 0 to {last_rank}",
+                "it is rank {rank} of {world}, and rank 0 has a world size of {own_world}; give every rank the same",
                 rank=rank,
                 world=world,
-                last_rank=world - 1,
+                own_world=self._place.world,
             )
         elif rank in self._members:
             words = say(

@@ -56,7 +56,6 @@ def main() -> int:
         whole=asked.get("whole", 120.0),
         test_limit=asked.get("test_limit", 2.0),
         card_seconds=0.1,
-        algorithms=BUDGETS["standard"].algorithms,
         group_seconds=asked.get("group_seconds", 0.15),
         payload=dict.fromkeys(("gloo", "nccl"), asked.get("payload", 1 << 18)),
         storage_bytes=asked.get("storage_bytes", 1 << 16),

@@ -12,7 +12,7 @@ CARDS = {"STANDIN_CARDS": "2"}
 
 
 def test_one_rank_on_a_node_works_all_its_cards():
-    found = examine({0: {"environment": {**CARDS, "STANDIN_NO_NVLS": "1"}}}, within=60).found
+    found = examine({0: {"environment": CARDS}}, within=60).found
     assert [(unit["local"], unit["device"], unit["bus_id"][:8]) for unit in found["units"]] == [
         (0, "cuda", "00000000"),
         (1, "cuda", "00000001"),
@@ -21,7 +21,7 @@ def test_one_rank_on_a_node_works_all_its_cards():
     copies = [test["units"] for test in inside if test["figures"][0]["quantity"] == "peer_bandwidth"]
     assert copies == [[[0, 0], [0, 1]], [[0, 1], [0, 0]]]
     together = [test for test in inside if len(test["figures"]) > 1]
-    assert [test["round"] for test in together] == [0, 1]  # the default and the ring; NVLS is not there
+    assert [test["round"] for test in together] == [0]
     assert found["backend"] == "nccl"
 
 

@@ -64,7 +64,7 @@ def together(backend, count, **more):
     async def ask():
         workers = [WorkerProcess(sys.executable, os.environ, "gpudoctor.preflight.worker") for _ in range(count)]
         try:
-            common = {**WORK, "backend": backend, "algorithm": "", "size": count, **more}
+            common = {**WORK, "backend": backend, "size": count, **more}
             opened = await workers[0].ask({**common, "do": "group.open_port"}, 60.0)
             work = {**common, "do": "group.examine", "port": opened["port"], "limit": 60.0}
             asked = (worker.ask({**work, "index": at, "local": at}, 60.0) for at, worker in enumerate(workers))
@@ -97,7 +97,7 @@ def test_two_units_of_torch_measure_too(tmp_path):
     need("torch")
     script = tmp_path / "unit.py"
     script.write_text(UNIT)
-    ended = run_ranks(script, [json.dumps({**WORK, "backend": "gloo", "algorithm": ""})], own_environment(), 2)
+    ended = run_ranks(script, [json.dumps({**WORK, "backend": "gloo"})], own_environment(), 2)
     first, second = (json.loads(one.stdout) for one in ended)
     kinds = [(item["quantity"], item.get("direction", "")) for item in first["figures"]]
     assert kinds == [
@@ -107,15 +107,12 @@ def test_two_units_of_torch_measure_too(tmp_path):
 
 
 @pytest.mark.gpu
-@pytest.mark.parametrize("algorithm", ["", "Ring", "NVLS"])
-def test_an_all_reduce_of_nccl_gives_a_figure_or_says_why_not(algorithm):
+def test_an_all_reduce_of_nccl_gives_a_figure():
     cards = cards_here(2)
-    answers = together("nccl", min(2, cards), payload=64 << 20, algorithm=algorithm)
-    if algorithm == "NVLS" and all(answer.get("failure") for answer in answers):
-        return  # most machines have no multicast over NVLink, and NCCL says so by an error
+    answers = together("nccl", min(2, cards), payload=64 << 20)
     assert not any(answer.get("failure") for answer in answers)
     bandwidth = next(item for item in answers[0]["figures"] if item["quantity"] == "bus_bandwidth")
-    assert bandwidth["value"] > 1e9 and bandwidth["algorithm"] == algorithm.lower()
+    assert bandwidth["value"] > 1e9
 
 
 @pytest.mark.gpu

@@ -47,9 +47,9 @@ def test_mpirun_needs_a_head():
         ({}, {"world": 2}, "--world was given without --rank"),
         ({"RANK": "1"}, {}, "RANK is set and WORLD_SIZE is not"),
         ({"RANK": "one", "WORLD_SIZE": "2"}, {}, "RANK=one is not a whole number"),
-        (TORCHRUN, {"rank": 3, "world": 4, "head": "h"}, "disagree about the world size: --world is 4, WORLD_SIZE is 8"),
-        (TORCHRUN, {"rank": 2, "world": 8}, "disagree about the rank"),
-        ({**SRUN, "RANK": "0", "WORLD_SIZE": "4"}, {}, "RANK is 0, SLURM_PROCID is 2"),
+        (TORCHRUN, {"rank": 3, "world": 4, "head": "h"}, "flags says rank 3 of 4, torchrun says rank 3 of 8"),
+        (TORCHRUN, {"rank": 2, "world": 8}, "two sources disagree"),
+        ({**SRUN, "RANK": "0", "WORLD_SIZE": "4"}, {}, "srun says rank 2 of 4"),
         ({"RANK": "0", "WORLD_SIZE": "2", "MASTER_ADDR": "h", "MASTER_PORT": "70000"}, {}, "would be 70000"),
     ],
 )  # fmt: skip

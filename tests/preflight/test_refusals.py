@@ -14,7 +14,7 @@ SHORT = {"limits": {"arrive": 3.0}}
 @pytest.mark.parametrize(
     ("own", "seen", "said"),
     [
-        ({"world": 4}, "its world size is 4, and rank 0 has 2", "give every rank the same"),
+        ({"world": 4}, "it is rank 1 of 4, and rank 0 has a world size of 2", "give every rank the same"),
         ({"version": "9.9.9"}, "it runs gpudoctor 9.9.9", "install one version on every node"),
         ({"token": "other"}, "belongs to another job", "different ports by --port"),
     ],
@@ -41,7 +41,7 @@ def test_a_rank_that_comes_when_the_others_have_ended_says_what_it_met():
         ended = examine({1: {}}, {"world": 2, "port": server.getsockname()[1]}, within=60)
         thread.join()
     assert ended.codes == {1: 3}
-    assert "closed the connection before it answered; see whether rank 0 has ended" in ended.errors[1]
+    assert "does not answer as gpudoctor; see whether rank 0 has ended" in ended.errors[1]
 
 
 def test_a_stranger_at_the_port_is_not_a_rank():

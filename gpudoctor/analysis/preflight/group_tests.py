@@ -94,22 +94,7 @@ class GroupTests:
                 yield [frozenset([*parts[0], *fillers[: need[0]]])]
             if fillers:
                 yield [frozenset([*fillers, *suspects[: max(half, size - len(fillers))]])]
-        # Nobody is cleared: halves of all, each time cut in another way, until one of them is good.
-        bits = max(1, (len(rest) - 1).bit_length())
-        for bit in range(min(bits, 5)):
-            shift = bits - 1 - bit
-            ones = frozenset(node for place, node in enumerate(rest) if place >> shift & 1)
-            sets = [frozenset(rest) - ones, ones] if bit else _halves(rest)
-            if bit and not any(set(nodes) in [set(test.nodes) for test in self.lasting] for nodes in _halves(rest)):
-                break  # halves do not show it, however they are cut
-            yield sets
-        # A fault of more than half of them: leave out a quarter, an eighth, ...; it goes with one of them.
-        for share in (4, 8, 16):
-            step = max(1, len(rest) // share)
-            if len(rest) - step >= ABOUT * size and not whole:
-                continue
-            for start in range(0, len(rest), step):
-                yield [frozenset([*rest[:start], *rest[start + step :]])]
+        yield _halves(rest)
 
     def accused(self) -> list[tuple[frozenset[int], list[LinkTest]]]:
         """Each culprit with the bad groups that held it; then what is left between several candidates."""

@@ -47,25 +47,16 @@ def examine(work: Any, state: Any) -> Any:
     device = torch.device("cpu") if work["backend"] == "gloo" else torch.device("cuda", work["local"])
     if device.type == "cuda":
         torch.cuda.set_device(device)
-    before = os.environ.get("NCCL_ALGO")
-    if work.get("algorithm"):
-        os.environ["NCCL_ALGO"] = work["algorithm"]
     begin = time.monotonic()
+    distributed.init_process_group(
+        work["backend"], store=store, rank=work["index"], world_size=work["size"], timeout=limit
+    )
     try:
-        distributed.init_process_group(
-            work["backend"], store=store, rank=work["index"], world_size=work["size"], timeout=limit
-        )
-        try:
-            figures, wrong = _measure(torch, distributed, device, work)
-            distributed.barrier()
-            segments = sent_again()
-        finally:
-            distributed.destroy_process_group()
+        figures, wrong = _measure(torch, distributed, device, work)
+        distributed.barrier()
+        segments = sent_again()
     finally:
-        if before is None:
-            os.environ.pop("NCCL_ALGO", None)
-        else:
-            os.environ["NCCL_ALGO"] = before
+        distributed.destroy_process_group()
     answer = {"figures": figures, "seconds": time.monotonic() - begin, "segments": segments}
     if wrong:
         answer["failure"] = wrong
@@ -125,8 +116,7 @@ def _bandwidth(torch: Any, distributed: Any, device: Any, work: Any) -> Any:
         bad = int((values[1:] != expected).sum())
         wrong = f"the sum of an all-reduce is wrong in {bad} of {count - 1} numbers"
     amount = 2.0 * (size - 1) / size * count * 4
-    algorithm = (work.get("algorithm") or "").lower()
-    return figure("bus_bandwidth", times, amount, payload=count * 4, algorithm=algorithm), wrong
+    return figure("bus_bandwidth", times, amount, payload=count * 4), wrong
 
 
 def _enough(turn: Any, start: Any, end: Any, seconds: Any) -> Any:
