@@ -1,27 +1,40 @@
-"""A reader of shell scripts: simple commands with their words, assignments followed; nothing is ever executed.
+"""Reads shell scripts without running them: simple commands with their variables expanded as far as they are known.
 
-It knows quotes, continuations, comments, here-documents, redirections, arrays, `${X:-4}` and `$((2 * N))`.
-What it cannot know (a command substitution, an unset variable) stays in the word as it was written.
+Assignments, exports, arrays, defaults and sums are followed in order. A command substitution is never run; it stays
+in the word as it was written.
 """
 
 import operator
 import re
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from dataclasses import field as plain_field
 
 from gpudoctor.model.read_limits import JOB_EXPANDED
 from gpudoctor.model.records import field, frozen
 from gpudoctor.model.unavailable import Unavailable
-from gpudoctor.vitals.job.lexer import Command, Lexer, Piece
 
 Value = str | tuple[str, ...]
 """A variable: a text, or the words of an array."""
 
+_SKIPPED = re.compile(r"(?:[ \t]|\\\n)+|#[^\n]*")
+_HEREDOC = re.compile(r"\d{0,9}<<(-?)[ \t]*(?:'([^'\n]+)'|\"([^\"\n]+)\"|\\?([^\s;&|<>()'\"]+))")
+_REDIRECTION = re.compile(r"\d{0,9}(?:&>>?|<<<|>>|>&|<&|>\||<>|<<-?|[<>])(?!\()")
+_OPERATOR = re.compile(r"&&|\|\||;;|\|&|[\n;|()]|&(?!>)")
+_ORDINARY = re.compile(r"[^'\"\\$` \t\n;&|()<>]+")
+"""Characters that mean nothing but themselves, outside of quotes and inside."""
+_QUOTED = re.compile(r"[^\"\\$`]+")
+_ENDS = frozenset(" \t\n;&|()<>")
+_ESCAPED = frozenset('"\\$`\n')
+"""What a backslash takes its meaning from inside double quotes."""
+_EXPANSION = re.compile(r"\$(?:[A-Za-z_]\w*|[@*#?$!0-9-])")
 _NAME = re.compile(r"[A-Za-z_]\w*")
 _ASSIGNMENT = re.compile(r"([A-Za-z_]\w*)(\+?)=")
 _DEFAULT = re.compile(r"([A-Za-z_]\w*)(?::?[-=])(.*)", re.DOTALL)
 _OPENING = frozenset({"if", "case", "select", "{"})
 _CLOSING = frozenset({"fi", "esac", "}"})
 _LEADING = frozenset({"then", "else", "elif", "do", "while", "until", "!", "{", "}", "fi", "done", "esac", "if"})
+_DECLARING = frozenset({"export", "declare", "local", "typeset", "readonly"})
 _TESTS = frozenset({"[", "[[", "test", "command", "which", "grep", "type", "hash", "((", "mountpoint"})
 _SPLIT = re.compile(r"(?:\$\((?:[^()]|\([^()]*\))*\)|`[^`]*`|\S)+")
 """Words of an unquoted value; a command substitution in it stays whole."""
@@ -89,80 +102,283 @@ class Variables(dict[str, Value]):
 def read_lines(text: str, known: Mapping[str, str] | None = None) -> Iterator[ShellCommand]:
     """The simple commands of a script in order, expanded by the assignments before them.
 
-    `known` are variables from outside. What cannot be understood is passed over; raises `Unavailable` only for
-    expansions beyond their budget.
+    `known` are variables from outside. What cannot be understood is passed over, and an unclosed quote ends at the
+    end of the text; raises `Unavailable` only for expansions beyond their budget.
     """
-    text = text.replace("\r\n", "\n").replace("\0", "")
-    variables = Variables(known or {})
-    exported: set[str] = set(variables)
-    depth = 0
-    """Of `if`, `case` and functions around the command."""
-    tested = False
-    """Whether a test decides on the next command of the same line."""
-    for command in Lexer(text).commands():
-        first = _plain(command.words[0]) if command.words else ""
-        if first in _OPENING:
-            depth += 1
-        elif first in _CLOSING:
-            depth = max(depth - 1, 0)
-        is_test = first in _TESTS
-        if command.after == "||":
-            depends = True
-        elif command.after == "&&":
-            depends = tested or is_test
-        else:
-            depends = False
-        yield from _expanded(command, text, variables, exported, depth > 0 or depends)
-        tested = is_test or depends
+    return _Shell(text.replace("\r\n", "\n").replace("\0", ""), known or {}).commands()
 
 
-def _expanded(
-    command: Command, text: str, variables: Variables, exported: set[str], conditional: bool
-) -> Iterator[ShellCommand]:
-    """Run one command's assignments in `variables` and give its expanded form."""
-    index = 0
-    while index < len(command.words) and _plain(command.words[index]) in _LEADING:
-        index += 1
-    assigned: dict[str, Value] = {}
-    while index < len(command.words):
-        pair = _assignment(command, index, variables)
-        if pair is None:
-            break
-        name, value = pair
-        assigned[name] = value
-        index += 1
-    words = [word for item in command.words[index:] for word in expand(item, variables)]
-    exports: dict[str, str] = {}
-    unset: tuple[str, ...] = ()
-    if not words:
-        variables.assign(assigned, doubtful=conditional)
-        exports = {name: _text(value) for name, value in assigned.items() if name in exported}
-    elif words[0] in {"export", "declare", "local", "typeset", "readonly"}:
-        declared = _declared(command, index + 1, variables)
-        variables.update({name: value for name, value in declared.items() if value is not None})
-        if words[0] == "export":
-            exported.update(declared)
-            exports = {name: _text(variables[name]) for name in declared if name in variables}
-    elif words[0] in {"unset", "for", "read"}:
-        if words[0] == "for":
-            gone = words[1:2]
+@dataclass(slots=True)
+class _Words:
+    """One simple command, read."""
+
+    first: str = ""
+    """Its first word, if that is literal."""
+    words: list[str] = plain_field(default_factory=list)
+    """Without assignments and the keywords before it."""
+    assigned: dict[str, Value] = plain_field(default_factory=dict)
+    line: int = 0
+    """0 where nothing was read."""
+    start: int = 0
+    end: int = 0
+
+
+@dataclass(slots=True)
+class _Fields:
+    """What one word becomes."""
+
+    done: list[str] = plain_field(default_factory=list)
+    current: list[str] | None = None
+    vanished: bool = False
+    """Whether an array without words stood there: `"$@"` of no arguments is no word at all."""
+    literal: bool = True
+
+    def add(self, text: str) -> None:
+        """More of the present field."""
+        self.current = [*(self.current or ()), text]
+
+    def spread(self, parts: list[str]) -> None:
+        """Several: the first goes on with the present field, the last stays open."""
+        self.add(parts[0])
+        for part in parts[1:]:
+            self.done.append("".join(self.current or ()))
+            self.current = [part]
+
+    def all(self) -> list[str]:
+        """The fields of the whole word."""
+        last = None if self.current is None else "".join(self.current)
+        return self.done if last is None or (self.vanished and not last) else [*self.done, last]
+
+
+class _Shell:
+    """A script as far as it is read."""
+
+    def __init__(self, text: str, known: Mapping[str, str]) -> None:
+        self._text = text
+        self._at = 0
+        self._variables = Variables(known)
+        self._exported: set[str] = set(known)
+        self._heredocs: list[tuple[str, bool]] = []
+        self._row, self._counted = 1, 0
+
+    def commands(self) -> Iterator[ShellCommand]:
+        """Simple commands in order, empty ones left out."""
+        depth = 0
+        """Of `if`, `case` and functions around the command."""
+        tested = False
+        """Whether a test decides on the next command of the same line."""
+        after = "\n"
+        while self._at < len(self._text):
+            found = self._read()
+            if found.line:
+                if found.first in _OPENING:
+                    depth += 1
+                elif found.first in _CLOSING:
+                    depth = max(depth - 1, 0)
+                is_test = found.first in _TESTS
+                depends = after == "||" or (after == "&&" and (tested or is_test))
+                tested = is_test or depends
+                yield self._run(found, depth > 0 or depends)
+            ended = self._take(_OPERATOR)
+            after = ended[0] if ended else ""
+            if after == "\n":
+                self._skip_heredocs()
+
+    def _take(self, pattern: re.Pattern[str]) -> re.Match[str] | None:
+        """What stands here, consumed."""
+        found = pattern.match(self._text, self._at)
+        self._at = found.end() if found else self._at
+        return found
+
+    def _skip_heredocs(self) -> None:
+        for delimiter, dash in self._heredocs:
+            while self._at < len(self._text):
+                end = self._text.find("\n", self._at)
+                end = len(self._text) if end < 0 else end
+                line = self._text[self._at : end]
+                self._at = min(end + 1, len(self._text))
+                if (line.lstrip("\t") if dash else line) == delimiter:
+                    break
+        self._heredocs.clear()
+
+    def _read(self) -> _Words:
+        """What stands before the next operator."""
+        found = _Words()
+        while self._at < len(self._text) and not _OPERATOR.match(self._text, self._at):
+            if self._take(_SKIPPED):
+                continue
+            if heredoc := self._take(_HEREDOC):
+                self._heredocs.append((heredoc[2] or heredoc[3] or heredoc[4], bool(heredoc[1])))
+            elif self._take(_REDIRECTION):  # with its target; a file descriptor before it is no word
+                while self._take(_SKIPPED):
+                    pass
+                self._word(split=False)
+            else:
+                if not found.line:
+                    self._row += self._text.count("\n", self._counted, self._at)
+                    self._counted = self._at
+                    found.line, found.start = self._row, self._at
+                self._add(found)
+                found.end = self._at
+        return found
+
+    def _add(self, found: _Words) -> None:
+        """One more word of a command, or an assignment."""
+        begin = self._at
+        assignment = _ASSIGNMENT.match(self._text, begin)
+        if assignment is not None and (not found.words or found.words[0] in _DECLARING):
+            self._at = assignment.end()
+            name = assignment[1]
+            value = self._array() if self._text.startswith("(", self._at) else "".join(self._word(split=False).all())
+            found.assigned[name] = self._appended(name, value) if assignment[2] else value
+            return
+        word = self._word(split=True)
+        self._at += self._at == begin  # a lone bracket that no rule takes
+        fields = word.all()
+        plain = fields[0] if word.literal and fields else ""
+        if begin == found.start:
+            found.first = plain
+        if found.words or found.assigned or plain not in _LEADING:
+            found.words += fields
+
+    def _appended(self, name: str, value: Value) -> Value:
+        """`NAME+=value` or `NAME+=(...)`."""
+        before = self._variables.get(name, "")
+        self._variables.spend(before)
+        if isinstance(value, str) and isinstance(before, str):
+            return before + value
+        first, second = ((item,) if isinstance(item, str) else item for item in (before, value))
+        return (first if before else ()) + second
+
+    def _array(self) -> tuple[str, ...]:
+        """The words of `( ... )`."""
+        self._at += 1
+        words: list[str] = []
+        while self._at < len(self._text):
+            if self._take(_SKIPPED):
+                continue
+            char = self._text[self._at]
+            if char in _ENDS:
+                self._at += 1
+                if char == ")":
+                    break
+            else:
+                words += self._word(split=True).all()
+        return tuple(words)
+
+    def _word(self, *, split: bool) -> _Fields:
+        """From here to the next blank or operator; `split`: unquoted values become several fields."""
+        text, word = self._text, _Fields()
+        while self._at < len(text) and text[self._at] not in _ENDS:
+            char = text[self._at]
+            if char == "'":
+                end = text.find("'", self._at + 1)
+                end = len(text) if end < 0 else end
+                word.add(text[self._at + 1 : end])
+                word.literal = False
+                self._at = end + 1
+            elif char == '"':
+                word.add("")
+                word.literal = False
+                self._at += 1
+                while self._at < len(text) and text[self._at] != '"':
+                    self._piece(word, quoted=True, split=split)
+                self._at += 1
+            else:
+                self._piece(word, quoted=False, split=split)
+        return word
+
+    def _piece(self, word: _Fields, *, quoted: bool, split: bool) -> None:
+        """What stands here, inside double quotes if `quoted`."""
+        char = self._text[self._at]
+        following = self._text[self._at + 1 : self._at + 2]
+        if char == "\\" and (not quoted or following in _ESCAPED):
+            if following.strip("\n"):  # else the line goes on
+                word.add(following)
+            self._at += 2
+        elif char in "$`" and (written := self._expansion()):
+            word.literal = False
+            self._expand(word, written, quoted=quoted, split=split)
         else:
-            gone = [word for word in words[1:] if _NAME.fullmatch(word)]
-        if words[0] == "unset":
-            unset = tuple(gone)
-        for name in gone:
-            variables.pop(name, None)
-    source = " ".join(part.strip() for part in text[command.start : command.end].split("\\\n")).strip()
-    yield ShellCommand(
-        words=tuple(words),
-        line=command.line,
-        text=source,
-        assigned={name: _text(value) for name, value in assigned.items()},
-        exported=exports,
-        unset=unset,
-        conditional=conditional,
-        inherited=_inherited(words, variables, exported, assigned),
-    )
+            run = self._take(_QUOTED if quoted else _ORDINARY)
+            word.add(run[0] if run else char)
+            self._at += run is None
+
+    def _expand(self, word: _Fields, written: str, *, quoted: bool, split: bool) -> None:
+        array = _array(written, self._variables) if split else None
+        if array is not None:
+            parts = list(array)
+        else:
+            value = _resolve(written, self._variables)
+            parts = _SPLIT.findall(value) if split and not quoted and value != written else [value]
+        self._variables.spend(tuple(parts))
+        if parts:
+            word.spread(parts)
+        else:
+            word.vanished = word.vanished or array is not None
+
+    def _expansion(self) -> str:
+        """The expansion that starts here, consumed; "" for a lone dollar."""
+        text, start = self._text, self._at
+        if text[start] == "`":
+            end = text.find("`", start + 1)
+            self._at = len(text) if end < 0 else end + 1
+        elif text.startswith("$(", start):
+            self._at = self._balanced(start + 1, "(", ")")
+        elif text.startswith("${", start):
+            self._at = self._balanced(start + 1, "{", "}")
+        else:
+            self._take(_EXPANSION)
+        return text[start : self._at]
+
+    def _balanced(self, start: int, opening: str, closing: str) -> int:
+        """The place after the bracket that closes the one at `start`, quotes inside respected."""
+        text, depth, at = self._text, 0, start
+        while at < len(text):
+            char = text[at]
+            if char == "\\":
+                at += 1
+            elif char == "'" and opening == "(":
+                end = text.find("'", at + 1)
+                at = len(text) if end < 0 else end
+            elif char in (opening, closing):
+                depth += 1 if char == opening else -1
+                if depth == 0:
+                    return at + 1
+            at += 1
+        return len(text)
+
+    def _run(self, found: _Words, conditional: bool) -> ShellCommand:
+        """Carry out a command's assignments; the command as others see it."""
+        variables, words, assigned = self._variables, found.words, found.assigned
+        exports: dict[str, str] = {}
+        unset: tuple[str, ...] = ()
+        if not words:
+            variables.assign(assigned, doubtful=conditional)
+            exports = {name: _text(value) for name, value in assigned.items() if name in self._exported}
+        elif words[0] in _DECLARING:
+            variables.update(assigned)
+            if words[0] == "export":
+                names = [*assigned, *(word for word in words[1:] if _NAME.fullmatch(word))]
+                self._exported.update(names)
+                exports = {name: _text(variables[name]) for name in names if name in variables}
+            assigned = {}
+        elif words[0] in {"unset", "for", "read"}:
+            gone = words[1:2] if words[0] == "for" else [word for word in words[1:] if _NAME.fullmatch(word)]
+            unset = tuple(gone) if words[0] == "unset" else ()
+            for name in gone:
+                variables.pop(name, None)
+        source = self._text[found.start : found.end]
+        return ShellCommand(
+            words=tuple(words),
+            line=found.line,
+            text=" ".join(part.strip() for part in source.split("\\\n")).strip(),
+            assigned={name: _text(value) for name, value in assigned.items()},
+            exported=exports,
+            unset=unset,
+            conditional=conditional,
+            inherited=_inherited(words, variables, self._exported, assigned),
+        )
 
 
 def _inherited(
@@ -174,74 +390,6 @@ def _inherited(
     given = {name: _text(variables[name]) for name in exported if name in variables}
     variables.spend((*given, *given.values()))
     return given | {name: _text(value) for name, value in assigned.items()}
-
-
-def _declared(command: Command, start: int, variables: Variables) -> dict[str, Value | None]:
-    found: dict[str, Value | None] = {}
-    for index in range(start, len(command.words)):
-        pair = _assignment(command, index, variables)
-        if pair is not None:
-            found[pair[0]] = pair[1]
-        elif _NAME.fullmatch(name := _plain(command.words[index])):
-            found[name] = None
-    return found
-
-
-def _assignment(command: Command, index: int, variables: Variables) -> tuple[str, Value] | None:
-    """`NAME=value`, `NAME+=value` or `NAME=(...)` at a word, expanded."""
-    word = command.words[index]
-    match = _ASSIGNMENT.match(word[0].text) if word and not word[0].quoted and not word[0].expands else None
-    if match is None:
-        return None
-    name, plus = match[1], bool(match[2])
-    before = variables.get(name, "")
-    if index in command.arrays:
-        items = tuple(part for item in command.arrays[index] for part in expand(item, variables))
-        if plus:
-            items = ((before,) if isinstance(before, str) and before else tuple(before)) + items
-            variables.spend(items)
-        return name, items
-    rest = [Piece(word[0].text[match.end() :]), *word[1:]]
-    found = [_resolve(piece.text, variables) if piece.expands else piece.text for piece in rest]
-    variables.spend(tuple(found))
-    value = "".join(found)
-    if plus:
-        variables.spend(before)
-    if plus and isinstance(before, tuple):
-        return name, (*before, value)
-    return name, (_text(before) + value if plus else value)
-
-
-def expand(word: list[Piece], variables: Variables) -> list[str]:
-    """The words that one word becomes: variables resolved, unquoted ones split, arrays spread."""
-    done: list[str] = []
-    current: str | None = None
-    vanished = False
-    for piece in word:
-        if not piece.expands:
-            current = (current or "") + piece.text
-            continue
-        array = _array(piece.text, variables)
-        if array is not None:
-            parts = list(array)
-            variables.spend(array)
-        else:
-            value = _resolve(piece.text, variables)
-            variables.spend(value)
-            known = value != piece.text
-            parts = [value] if piece.quoted or not known else _SPLIT.findall(value)
-        if not parts:
-            vanished = vanished or array is not None
-            continue
-        if len(parts) > 1:
-            done.append((current or "") + parts[0])
-            done += parts[1:-1]
-            current = parts[-1]
-        else:
-            current = (current or "") + parts[0]
-    if current is not None and not (vanished and not current):  # `"$@"` of no arguments is no word at all
-        done.append(current)
-    return done
 
 
 def _array(text: str, variables: Mapping[str, Value]) -> tuple[str, ...] | None:
@@ -306,10 +454,3 @@ def _arithmetic(text: str, variables: Mapping[str, Value], written: str) -> str:
     if sign is None:
         return left
     return written if sign in "/%" and not int(right) else str(_OPERATIONS[sign](int(left), int(right)))
-
-
-def _plain(word: list[Piece]) -> str:
-    """A word that is literal throughout, else ""."""
-    if any(piece.expands or piece.quoted for piece in word):
-        return ""
-    return "".join(piece.text for piece in word)
