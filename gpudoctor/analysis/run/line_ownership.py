@@ -13,14 +13,7 @@ from enum import Enum
 from gpudoctor.analysis.run.line_costs import LineCost, LinePlace, Site, lines, sites
 from gpudoctor.analysis.run.recorded_statements import calls_on, extent, inner_loop, statement_at, statements_on
 from gpudoctor.analysis.run.rollouts import plays
-from gpudoctor.analysis.run.statement_effects import (
-    COLLECTS,
-    FLUSHES,
-    StatementEffect,
-    effect,
-    makes_passes,
-    on_tensors,
-)
+from gpudoctor.analysis.run.statement_effects import COLLECTS, FLUSHES, StatementEffect, effect, makes_passes
 from gpudoctor.analysis.run.steady_run import Run, script_at, source_of
 from gpudoctor.analysis.run.steady_state import OTHER, Steady
 from gpudoctor.analysis.run.trainer_engines import engine_of
@@ -46,10 +39,6 @@ _DRAWS = frozenset({"log_prob", "rsample", "entropy"})
 _READS = frozenset({"item", "tolist", "cpu", "numpy", "argmax"})
 _SAMPLES = re.compile(r"range\(len\(|range\(\w+\.(shape\[0\]|size\(0\))|zip\(|enumerate\(|range\(\w*(batch|bs)\w*")
 _PLAYS = re.compile(r"\benv\w*\.|\.(step|sample|act|select_action|reset)\(")
-_WEIGHTS = re.compile(r"\.(named_)?parameters\(\)|\.state_dict\(\)\.(items|values)\(\)")
-_STATISTICS = re.compile(r"\b(mean|std|var|quantile|norm|median|min|max|histc|histogram|kurtosis|svd\w*|matrix_rank)\(")
-_OUT_OF_GRAPH = re.compile(r"\.(item|tolist|numpy|cpu|detach)\(|\.data\b|\.grad\b")
-_CHANGES = re.compile(r"\w_\(|\.(data|grad)\s*([-+*/]?=)[^=]|requires_grad|backward\(|setattr\(")
 _LOSS = re.compile(r"loss|criter|objective|penalt\w{0,40}_term", re.IGNORECASE)
 
 
@@ -197,8 +186,6 @@ def _owner(patient: Patient, item: LineCost, hooked: Mapping[str, list[Site]], s
     whole = statement_at(script, item.place.line) if script is not None else None
     first, last = extent(whole) if whole is not None else (item.place.line, item.place.line)
     here = [site for site in hooked.get(item.place.path, ()) if first <= site.place.line <= last]
-    if script is not None and whole is not None and watches_weights(script, whole):
-        return LineOwner.HISTOGRAMS
     by_hook = _by_hook(here, state)
     trains = _makes_steps(patient, item.place.path, item.place.line)
     walks = script is None or whole is None or _walks(script, whole)
@@ -253,8 +240,7 @@ def _computes(script: Script, whole: ast.stmt, calls: Iterable[Call]) -> bool:
     """
     loop = inner_loop(script, whole)
     if loop is not None:
-        passes = makes_passes(script, loop) and not over_samples(script, whole)
-        return passes and all(on_tensors(script, call) for call in calls)
+        return makes_passes(script, loop) and not over_samples(script, whole)
     if any(call.method in _DRAWS for call in calls):
         return True
     if any(call.method == _BACKWARD or _calls_module(call) for call in calls):
@@ -285,18 +271,6 @@ def _walks(script: Script, whole: ast.stmt) -> bool:
     if _PLAYS.search(text):
         return False
     return isinstance(loop, ast.For) or any(isinstance(node, ast.comprehension) for node in ast.walk(whole))
-
-
-def watches_weights(script: Script, whole: ast.stmt) -> bool:
-    """Whether a statement stands in, or heads, a loop that takes statistics of all weights or gradients.
-
-    A loop that changes them (an average of the weights, clipping), or adds to the loss, is none.
-    """
-    loop = whole if isinstance(whole, ast.For) else inner_loop(script, whole)
-    if not isinstance(loop, ast.For) or not _WEIGHTS.search(ast.unparse(loop.iter)):
-        return False
-    text = ast.unparse(ast.Module(body=loop.body, type_ignores=[]))
-    return bool(_STATISTICS.search(text) and _OUT_OF_GRAPH.search(text)) and not _CHANGES.search(text)
 
 
 def by_parallelism(site: Site) -> bool:

@@ -128,21 +128,6 @@ def test_lines_inside_of_a_model_are_given_to_the_evaluation_that_calls_it():
     assert f":{places['inner']}" not in finding.message
 
 
-META = """
-def net(w, x):
-    return torch.nn.functional.linear(x, w[0])
-
-weights = list(G.parameters())
-for step in range(1000):
-    for task in range(8):
-        fast = weights
-        for inner in range(2):
-            loss = net(fast, torch.zeros(4, 8)).mean()
-            grads = torch.autograd.grad(loss, fast[:1], create_graph=True)
-            fast = [w - 0.01 * g for w, g in zip(fast, grads)]  # line
-        net(fast, torch.zeros(4, 8)).mean().backward()
-    first.step()
-"""
 ROLLOUT = """
 def rollout(state):
     kept = []
@@ -162,50 +147,13 @@ for step in range(1000):
 
 @pytest.mark.parametrize(
     "loop",
-    [
-        META.replace("for w, g in zip(fast, grads)]", "for w, g in sorted(zip(fast, grads), key=dear)]"),
-        ROLLOUT.replace("chosen.sample();", "chosen.sample(); time.sleep(0.001);"),
-        ROLLOUT.replace("range(32)", "range(len(state))"),
-        ROLLOUT.replace("G(state)", "state"),
-    ],
-    ids=["sorted", "sleep", "samples", "no pass"],
+    [ROLLOUT.replace("range(32)", "range(len(state))"), ROLLOUT.replace("G(state)", "state")],
+    ids=["samples", "no pass"],
 )
 def test_other_work_in_such_a_loop_is_not(loop):
     patient, _ = patient_of(loop, ("other", "line", 50), ("forward", "line", 5), other=0.01)
     [finding] = findings(patient)
     assert finding.severity is Severity.WARNING
-
-
-WEIGHTS = """
-def watch(model):
-    row = {{}}
-    for name, p in model.named_parameters():
-        {body}  # line
-    return row
-
-for step in range(1000):
-    G(torch.zeros(4, 8)).mean().backward()
-    first.step()
-    watch(G)
-"""
-
-
-@pytest.mark.parametrize(
-    ("body", "code"),
-    [
-        ("row[name] = torch.quantile(p.detach().flatten(), 0.5)", "OBS006"),
-        ("row[name] = p.grad.norm().item()", "OBS006"),
-        ("p.grad = p.grad / p.grad.norm()", "PERF014"),  # changes them
-        ("row[name] = search(p.detach())", "PERF014"),
-    ],
-)
-def test_statistics_of_all_weights_are_watching(body, code):
-    patient, places = patient_of(WEIGHTS.format(body=body), ("other", "line", 50), other=0.01)
-    for other in ("OBS006", "PERF014"):
-        found = findings(patient, other)
-        assert len(found) == (other == code), (other, found)
-    [finding] = findings(patient, code)
-    assert finding.severity is Severity.WARNING and finding.span.line == places["line"]
 
 
 def two_ranks(n):
