@@ -86,19 +86,6 @@ def _stand(process: Process) -> RankPosition:
     )
 
 
-def odd_ones(everyone: Sequence[RankPosition]) -> tuple[RankPosition, ...]:
-    """The few that stand elsewhere: who works while most wait for them, else who is not where most are."""
-    if len(everyone) == 2:
-        one = odd_one(everyone)
-        return (one,) if one is not None else ()
-    working = tuple(item for item in everyone if not item.waits)
-    if working and 2 * len(working) < len(everyone):
-        return working
-    most, _ = Counter(map(_where, everyone)).most_common(1)[0] if everyone else (None, 0)
-    odd = tuple(item for item in everyone if _where(item) != most)
-    return odd if 2 * len(odd) < len(everyone) else ()
-
-
 def _where(item: RankPosition) -> tuple[int, str, int]:
     return item.step, item.phase, item.place.line if item.place else 0
 

@@ -257,8 +257,7 @@ class Batches(Look):
     # -- images, features
 
     def _numbers(self, parts: Mapping[str, Any]) -> dict[str, Any]:
-        """Hashes of the rows, and the range of the first tensor with rows of numbers."""
-        torch = self._torch
+        """Hashes of the rows."""
         real = [part for part in parts.values() if not part.is_complex()]
         sizes = [part.shape[0] for part in real]
         # What has another first size than most is no row a sample.
@@ -274,16 +273,7 @@ class Batches(Look):
             flat.append(row_wise[:, ::stride])
         listed = [part.tolist() for part in flat]
         whole = [list(chain(*row)) for row in zip(*listed)]
-        fields = {"rows": len(whole), "hashes": _hashes(whole), "width": len(whole[0])}
-        # A number a row is a label, not what the model is given; without any other there is no range.
-        with_columns = (part for part, of in zip(flat, rowed) if of.dim() > 1)
-        wide = next(with_columns, flat[0][:0]).to(torch.float32)
-        finite = wide[torch.isfinite(wide)]
-        if len(finite):
-            least, most = finite.aminmax()
-            fields["least"] = float(least)
-            fields["most"] = float(most)
-        return fields
+        return {"rows": len(whole), "hashes": _hashes(whole), "width": len(whole[0])}
 
 
 def tokens(torch: Any, value: Any) -> bool:

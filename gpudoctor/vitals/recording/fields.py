@@ -220,7 +220,6 @@ _OF: Mapping[str, Mapping[str, Judge]] = {
             ),
             whole,
         ),
-        **dict.fromkeys(("least", "most"), number),
         "pad": number,
         "masked": flag,
         "role": text,
