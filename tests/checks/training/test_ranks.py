@@ -40,10 +40,10 @@ dist.destroy_process_group()
 SHUFFLED = "rows = data(32); sampler = torch.utils.data.RandomSampler(rows, generator=torch.manual_seed(rank))"
 MEAN = "[dist.all_reduce(p.grad) for p in net_.parameters()]"
 CASES = {
-    "well": ({}, [], "2 ranks, samples of their own; 20 batches an epoch; 160 of 160 rows; gradients shared"),
+    "well": ({}, [], "2 ranks, samples of their own; 20 batches an epoch; gradients shared"),
     "same": ({"change": "sampler = None"}, ["same"], "all 2 read the same batches"),
     "unsplit": ({"change": SHUFFLED}, ["unsplit"], "samples read by several"),
-    "twice": ({"change": "sampler = DistributedSampler(sampler)"}, ["twice"], "10 batches an epoch; 80 of 160 rows"),
+    "twice": ({"change": "sampler = DistributedSampler(sampler)"}, ["twice"], "10 batches an epoch"),
     "inner": ({"change": "called = net_"}, ["alone"], "gradients apart in 5 of 5 looks"),
     "alone": ({"before": "DDP = lambda net: net"}, ["alone"], "gradients apart"),
     "by hand": ({"before": "DDP = lambda net: net", "share": MEAN}, [], "gradients shared"),
