@@ -174,24 +174,16 @@ class Losses:
     def _paired(self, node: Any) -> None:
         """A loss of torch's: whether its output and its target were both made larger to fit each other."""
         made = [(place, side[0]) for place, side in enumerate(node.next_functions) if side[0] is not None]
-        if not all(_spread(side) for _, side in made):
-            return
-        owns = [tuple(map(int, side._saved_self_sym_sizes)) for _, side in made]
-        if len(made) == 2:  # targets that have a graph, too: a column meets a row
-            short, long = sorted(owns, key=len)
-            shape = (*short[:1], *short)
-            meets = len(long) == len(short) + 1
-            if meets and all(_crosses(own, shape, side.next_functions[0]) for own, (_, side) in zip(owns, made)):
-                self._found(owns[0], shape)
+        if len(made) != 1 or not _spread(made[0][1]):
             return
         [(place, given)] = made
         other = self._kept(node, "self" if place else "target")
         if other is None or other.dim() < 2:
             return
-        shape = tuple(other.shape)
-        still, moves = other.stride()[:2] if len(owns[0]) == len(shape) else other.stride()[1::-1]
-        if moves and not still and _crosses(owns[0], shape, given.next_functions[0]):
-            self._found(owns[0], shape)
+        own, shape = tuple(map(int, given._saved_self_sym_sizes)), tuple(other.shape)
+        still, moves = other.stride()[:2] if len(own) == len(shape) else other.stride()[1::-1]
+        if moves and not still and _crosses(own, shape, given.next_functions[0]):
+            self._found(own, shape)
 
     def _found(self, own: tuple[int, ...], shape: tuple[int, ...]) -> None:
         """Outputs of a shape met all targets."""

@@ -98,7 +98,7 @@ class Memory:
         )
         rows = [row(self._probe, holder) for holder in holders[:8]]
         # These are told although the process does not grow by much.
-        worth = (item.graph or item.contents == HOOKS or item.size * item.length >= _TELLING for item in holders)
+        worth = (item.graph or item.size * item.length >= _TELLING for item in holders)
         if rows and (grew or end or any(worth)):
             fields = {"step": now.step, "kind": "census", "device": device, "since": first.step}
             grown_by = (self._device if device == "cuda" else self._host).more
@@ -146,8 +146,6 @@ _LOOKS = 4000
 """Values that one look goes through."""
 _PARTS = 2000
 """Modules of a model that are looked at."""
-HOOKS = ", hooks of the module"
-_HOOKS = frozenset({"_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_pre_hooks"})
 _OWN = frozenset({"_parameters", "_buffers", "_modules", "_non_persistent_buffers_set"})
 _INSIDE = 16
 """Parts of an element that are looked at."""
@@ -220,51 +218,30 @@ class Holders:
                 self._look(name, element, 0)
         elif deep and issubclass(kind, self._module):
             self._modules(name, value)
-        elif deep and issubclass(kind, (type, FunctionType)):
+        elif deep and issubclass(kind, type):
             if self._is_own(value):
-                self._definition(name, value)
-        elif deep and not issubclass(kind, (ModuleType, self._tensor)):
+                for attribute, element in list(vars(value).items())[:100]:
+                    if type(element) in CONTAINERS:
+                        self._look(f"{name}.{attribute}", element, 0)
+        elif deep and not issubclass(kind, (ModuleType, FunctionType, self._tensor)):
             for attribute, element in list(own_attributes(value).items())[:100]:
                 self._look(f"{name}.{attribute}", element, deep - 1)
 
     def _modules(self, name: str, root: Any) -> None:
-        """What a model and its parts keep beside their parameters, and how many hooks they have."""
+        """What a model and its parts keep beside their parameters."""
         self._left -= 1
         for path, module in list(parts(root).items())[:_PARTS]:
             whole = f"{name}.{path}" if path else name
             for attribute, element in list(vars(module).items()):
                 kind = type(element)
-                if attribute in _HOOKS and len(element) >= _LARGE:
-                    holder = Holder(f"{whole}.{attribute}", len(element), (HOOKS, 0, False))
-                    self.found.setdefault((id(element), kind), holder)
-                elif kind is self._tensor or (kind in CONTAINERS and attribute not in _OWN and element):
+                if kind is self._tensor or (kind in CONTAINERS and attribute not in _OWN and element):
                     self._look(f"{whole}.{attribute}", element, 0)
 
     def _is_own(self, value: Any) -> bool:
-        """Whether a class or function is of the program's main file or another of its modules."""
+        """Whether a class is of the program's main file or another of its modules."""
         module = sys.modules.get(getattr(value, "__module__", None) or "")
         path = getattr(module, "__file__", None)
         return isinstance(path, str) and self._probe.places.is_own(path)
-
-    def _definition(self, name: str, value: Any) -> None:
-        """Containers that belong to a class, are a function's default or attribute, or live in its closure."""
-        if isinstance(value, type):
-            for attribute, element in list(vars(value).items())[:100]:
-                if type(element) in CONTAINERS:
-                    self._look(f"{name}.{attribute}", element, 0)
-            return
-        code = value.__code__
-        names = code.co_varnames[: code.co_argcount]
-        parts = list(zip(reversed(names), reversed(value.__defaults__ or ())))
-        parts += list(vars(value).items())
-        for cell, inner in zip(value.__closure__ or (), code.co_freevars):
-            try:
-                parts.append((inner, cell.cell_contents))
-            except ValueError:  # not bound yet
-                continue
-        for inner, element in parts:
-            if type(element) in CONTAINERS:
-                self._look(f"{name}.{inner}", element, 0)
 
 
 def grown(before: Holders, now: Holders, between: Holders) -> list[Holder]:
@@ -365,8 +342,6 @@ def adding_line(probe: Probe, name: str) -> Place:
     """The line of the user's that adds to something of this name."""
     word = re.escape(name)
     adds = re.compile(rf"\b{word}{_ADDS}|\b{word}\s*=\s*(?:\(\s*)?(\w+\.)*{word}\s*\+")
-    if name in _HOOKS:
-        adds = re.compile(rf"\.register_(full_)?{name[1:-1]}\(")
     for path in dict.fromkeys((*(code.co_filename for code in probe.steps.stack), *_modules(probe))):
         for number, text in enumerate(linecache.getlines(path), 1):
             if adds.search(text):

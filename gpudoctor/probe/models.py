@@ -433,8 +433,6 @@ class Evaluation:
         if self._clock.phase == OTHER and (steps.backwards or steps.optimizers):
             self._clock.switch(EVALUATION)
             self.by_loader = by_loader
-            if self._probe.loaders is not None:
-                self._probe.loaders.disclaim()
 
     def finish(self) -> None:
         """The loop trains (again)."""

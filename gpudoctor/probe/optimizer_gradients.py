@@ -6,7 +6,7 @@ pass of the next it must have gone away, or been written to (zeroed). Backward p
 
 A step that finds no gradient does nothing and says nothing: they were cleared, or cut off by `detach()`. Where all
 find none, they may be kept elsewhere (sharded ones, engines). Then only one is told of that had gradients after each
-backward pass and whose weights stay.
+backward pass, or that has the parameters of a model.
 """
 
 from __future__ import annotations
@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING, Any
 
 from .call_sites import Place
 from .models import class_name, held_by, parameters
-from .readings import sample
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -57,10 +56,6 @@ class _Followed:
         """Whether a backward pass has left a gradient since its last step."""
         self.lost = 0
         """Steps that found none, although a backward pass had left one."""
-        self.parameter: Any = None
-        """The first one that had a gradient that no step found."""
-        self.began: Any = None
-        """Some of its elements then."""
         self.told = 0
         """Steps that the recording says to be without; 0 where it says nothing."""
 
@@ -120,12 +115,7 @@ class Gradients:
             optimizer = known.optimizer()
             if known.found or known.given or known.steps > max(_TOLD) or optimizer is None:
                 continue
-            held = _parameters(optimizer)
-            parameter = next((item for item in held if self._trains(item) and item.grad is not None), None)
-            if parameter is not None:
-                known.given = True
-                if known.began is None:
-                    _begin(known, parameter)
+            known.given = any(self._plain(item) and item.grad is not None for item in _parameters(optimizer))
 
     def before_step(self, optimizer: Any) -> None:
         """An outermost optimizer is about to make its step: one cycle of its is over."""
@@ -141,8 +131,6 @@ class Gradients:
         given, asked = self._gradient(optimizer)
         if not asked:
             return
-        if known.began is None and not given:
-            _begin(known, next(filter(self._trains, _parameters(optimizer)), None))
         known.steps += 1
         known.empty += not given
         known.lost += known.given and not given
@@ -191,28 +179,10 @@ class Gradients:
             optimizer = known.optimizer()
             if optimizer is None or known.found or known.steps < FEW or known.steps <= known.told:
                 continue
-            if others:
+            cleared = known.lost >= known.steps - 1  # the first backward pass was not seen
+            if others or cleared or (not known.lost and self._models_of(held_by(optimizer))):
                 known.told = known.steps
                 self._record(optimizer, known.steps, known.lost)
-            elif known.began is None:
-                continue
-            elif known.lost >= known.steps - 1 or (not known.lost and self._models_of(held_by(optimizer))):
-                self._ask(known)  # of gradients that were cleared, the first pass was not seen
-
-    def _ask(self, known: _Followed) -> None:
-        """Write down the only optimizer, if its parameters are what they were: no engine applies gradients."""
-        parameter, steps = known.parameter(), known.steps
-        now = sample(parameter) if parameter is not None else None
-        if now is None or now.shape != known.began.shape or now.device != known.began.device:
-            return
-
-        def note(values: list[float]) -> None:
-            optimizer = known.optimizer()
-            if values[0] == 0.0 and optimizer is not None and not known.found:
-                known.told = steps
-                self._record(optimizer, steps, known.lost)
-
-        self._probe.numerics.read_all((now - known.began).abs().max().float().reshape(1), note)
 
     def _models_of(self, held: set[int]) -> list[tuple[Any, Any]]:
         """The models whose parameters an optimizer has; none of one that steps copies of them."""
@@ -238,9 +208,6 @@ class Gradients:
         }  # fmt: skip
         self._probe.record("numeric", fields)
 
-    def _trains(self, parameter: Any) -> bool:
-        return self._plain(parameter) and bool(parameter.requires_grad)
-
     def _gradient(self, optimizer: Any) -> tuple[bool, bool]:
         """Whether a parameter of an optimizer has a gradient, and whether one asks for it.
 
@@ -256,9 +223,3 @@ class Gradients:
 
 def _parameters(optimizer: Any) -> Iterator[Any]:
     return (parameter for group in optimizer.param_groups for parameter in group["params"][:_MANY])
-
-
-def _begin(known: _Followed, parameter: Any) -> None:
-    """Keep some elements of a parameter, to see whether something else than its optimizer moves it."""
-    if parameter is not None:
-        known.parameter, known.began = weakref.ref(parameter), sample(parameter)

@@ -59,18 +59,12 @@ class Outside:
 
     def __init__(self, torch: Any) -> None:
         core = torch._C
-        functions = getattr(core, "_len_torch_function_stack", _zero)
-        dispatches = getattr(core, "_len_torch_dispatch_stack", _zero)
-        autograd = getattr(core, "_autograd", None)
-        profiles = getattr(autograd, "_profiler_enabled", _zero)
+        functions, dispatches = core._len_torch_function_stack, core._len_torch_dispatch_stack
+        profiles = core._autograd._profiler_enabled
         self.needed: Callable[[], Any] = lambda: functions() or dispatches() or profiles()
         """Whether anything would see us. Asked in every step, so nothing is looked up."""
-        self._record = getattr(autograd, "_enable_record_function", None)
-        self._contexts = [
-            kind
-            for kind in (getattr(core, "DisableTorchFunction", None), getattr(core, "_DisableTorchDispatch", None))
-            if kind is not None
-        ]
+        self._record = core._autograd._enable_record_function
+        self._contexts = core.DisableTorchFunction, core._DisableTorchDispatch
         self._open: list[list[Any]] = []
 
     def __enter__(self) -> None:
@@ -80,19 +74,14 @@ class Outside:
             context = kind()
             context.__enter__()
             opened.append(context)
-        if self._record is not None:
-            self._record(False)
+        self._record(False)
 
     def __exit__(self, *error: Any) -> None:
         opened = self._open.pop()
-        if self._record is not None and not self._open:
+        if not self._open:
             self._record(True)
         for context in reversed(opened):
             context.__exit__(*error)
-
-
-def _zero() -> int:
-    return 0
 
 
 # Numbers that a device computed, read when they have arrived: nothing ever waits for them.

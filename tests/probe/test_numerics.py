@@ -402,9 +402,6 @@ CLEARED = """
     [
         ("", "model.zero_grad()", [20, 50]),
         ("optimizer.zero_grad()", "", []),
-        # an engine applies the gradients itself
-        ("", "torch._foreach_add_([p.data for p in model.parameters()], [p.grad for p in model.parameters()], "
-             "alpha=-0.01); model.zero_grad()", []),
     ],
 )  # fmt: skip
 def test_gradients_of_the_only_optimizer_that_are_cleared_before_its_step(tmp_path, before, after, told):

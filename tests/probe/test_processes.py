@@ -127,7 +127,7 @@ def test_forked_workers_are_measured(tmp_path):
         assert start["pid"] in told.one("worker")["pids"]
         assert items["loader"] == told.of("loader")[-1]["id"]
         assert (items["items"], items["batches"]) == (24, 3)
-        assert items["fetch"] > 5 * items["collate"] > 0
+        assert items["busy"] > 0
         assert worker.one("end")
         rows = [row for record in worker.of("lines") for row in record["counts"]]
         assert max(rows, key=lambda row: row[4])[0] == "fetch"

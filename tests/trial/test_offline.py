@@ -30,16 +30,11 @@ class Run:
 class Experiment:
     def __init__(self, api_key=None, workspace=None, project_name=None, log_code=True):
         print("online")
-class OfflineExperiment:
-    def __init__(self, project_name=None, workspace=None, offline_directory=None, api_key=None, experiment_key=None):
-        print("comet", project_name, workspace, offline_directory, api_key)
 """,
     "mlflow/__init__.py": """
 from mlflow import tracking
 from mlflow.tracking import MlflowClient, fluent, set_tracking_uri, set_registry_uri
-from mlflow.tracking.fluent import set_experiment, start_run
-class MlflowException(Exception):
-    pass
+from mlflow.tracking.fluent import set_experiment
 """,
     "mlflow/tracking/__init__.py": """
 from mlflow.tracking import _tracking_service, fluent
@@ -58,10 +53,6 @@ set_registry_uri = set_tracking_uri
 import mlflow
 def set_experiment(experiment_name=None, experiment_id=None):
     print("experiment", experiment_name, experiment_id)
-def start_run(run_id=None, experiment_id=None, run_name=None):
-    if run_id:
-        raise mlflow.MlflowException(run_id)
-    print("run", run_id, run_name)
 """,
     "huggingface_hub/__init__.py": "from huggingface_hub.hf_api import HfApi, create_repo, upload_folder",
     "huggingface_hub/hf_api.py": """
@@ -91,12 +82,11 @@ wandb.init("p", mode="online")
 wandb.init("q", mode="disabled")
 swanlab.init(project="p", mode="cloud", resume="must", extra=1)
 aim.Run("hash", repo="aim://server", experiment="e")
-comet_ml.Experiment("key", "w", "p", log_code=False)
+comet_ml.Experiment("key", "w", "p", log_code=False).log_metric("loss", 1.0)
 mlflow.set_tracking_uri("https://server")
 mlflow.tracking.set_tracking_uri("https://server")
 mlflow.MlflowClient("https://server")
-mlflow.set_experiment(experiment_id="7")
-mlflow.start_run(run_id="1", run_name="again")
+mlflow.set_experiment("e")
 url = huggingface_hub.create_repo("me/model", private=True)
 huggingface_hub.HfApi().upload_folder(repo_id=url.repo_id, folder_path=".")
 huggingface_hub.HfApi().model_info("me/model")
@@ -121,10 +111,9 @@ def test_trackers_write_into_the_scratch_place_and_pushes_are_refused(tmp_path: 
     run = run_script(folder, PROGRAM, prefix="", start=True, GPUDOCTOR_OVERRIDES=overrides, PYTHONPATH=path)
     assert run.result.stdout.splitlines() == [
         f"wandb p offline {place}", "wandb q disabled None", f"swanlab p offline {place} None {{'extra': 1}}",
-        f"aim None {place}/aim e", f"comet p w {place} key", "client None", "experiment experiment 7 None",
-        "run None again", "info me/model", "called GetObject", "refused me/model",
+        f"aim None {place}/aim e", "client None", "experiment e None", "info me/model", "called GetObject", "refused me/model",
     ], run.result.stderr  # fmt: skip
     assert (place / "not-sent").read_text().splitlines() == [
-        "wandb", "swanlab", "aim", "comet_ml", "mlflow", "create_repo me/model", "upload_folder me/model",
+        "wandb", "swanlab", "aim", "Experiment key", "mlflow", "create_repo me/model", "upload_folder me/model",
         "PutObject s3://b/k",
     ]  # fmt: skip

@@ -66,7 +66,6 @@ class Loaders:
         self.drawing = 0
         """Id of the iterator that was drawn from last, as long as none has come after it."""
         self._last_workers: list[int] = []
-        self._before: tuple[Any, ...] = ([],)
 
     def again(self) -> None:
         """For a new recording no loader has been drawn from, and nothing told."""
@@ -155,17 +154,6 @@ class Loaders:
             self._last_workers = pids
             self.started += len(pids)
             self._probe.record("worker", {"loader": entry.number, "pids": pids})
-
-    def claimed(self, row: list[float]) -> None:
-        """A batch is about to be counted for the step in the making."""
-        self._before = row, row[_BATCHES], row[_SAMPLES], row[_TOKENS], row[_PADDING]
-
-    def disclaim(self) -> None:
-        """The batch that was drawn last is an evaluation's after all."""
-        row, *before = self._before
-        if row is self._probe.clock.row and self.last is not None and self.last.role != "training":
-            row[_BATCHES], row[_SAMPLES], row[_TOKENS], row[_PADDING] = before
-        self._before = ([],)
 
     def trained(self) -> None:
         """The first step has ended: the loader that was drawn from last trains."""
@@ -300,7 +288,6 @@ def _drawing(probe: Probe, loaders: Loaders, kind: Any) -> None:
             return
         clock.switch(before)
         if batch is not MISSING:
-            loaders.claimed(clock.row)
             steps.batches = True
         after(batch)
 

@@ -43,10 +43,7 @@ def install(probe: Probe) -> None:
         (probe.torch.nn.utils, "clip_grad_value_"),
     ):
         _phase(probe, owner, name)
-    for path in ("torch.amp.grad_scaler", "torch.cuda.amp.grad_scaler"):
-        scaler = getattr(sys.modules.get(path), "GradScaler", None)
-        if scaler is not None and "step" in scaler.__dict__:
-            _scaler(probe, scaler)
+    _scaler(probe, probe.torch.amp.GradScaler)
 
 
 def _ends(probe: Probe) -> tuple[Any, Any]:

@@ -1,7 +1,7 @@
 """Reads of tensors by the host (`item`, `tolist`, `float`...), which wait for the device, and moves to it.
 
-What makes a tensor of a size that only its values tell (`nonzero`, `unique`) waits as well. So do an index
-that is a mask (`x[x > 0]`) and `torch.nonzero(x)`, which are left to the sampler: a tensor whose `__getitem__`
+What makes a tensor of a size that only its values tell (`nonzero`) waits as well. So do an index that is a mask
+(`x[x > 0]`), `torch.unique(x)` and `torch.nonzero(x)`, which are left to the sampler: a tensor whose `__getitem__`
 is replaced is a sequence to C code, so that `torch.tensor([loss, other])` fails, and Dynamo knows torch's C
 functions by identity.
 
@@ -19,7 +19,6 @@ from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
 from ..clock import OPTIMIZER, OWNS, SYNC, TRANSFER
-from ..guard import CALLER
 from ..table import AT
 
 if TYPE_CHECKING:
@@ -36,8 +35,6 @@ DEVICE_READS = ("numpy", "cpu", "__bool__", "__float__", "__int__", "__index__",
 MOVES = ("to", "cuda")
 WAITS = ("nonzero", "argwhere", "masked_select", "equal", "is_nonzero", "allclose", "bincount")
 """Methods that give no result before the device has computed it."""
-WAITING = ("unique", "unique_consecutive")
-"""Functions of torch that do so, and that are written in Python; the methods of their names call them."""
 _READS = AT["reads"]
 _INNER = ("/torch/_tensor.py", "/torch/_tensor_str.py", "\\torch\\_tensor.py", "\\torch\\_tensor_str.py")
 """Files of torch that read for the user: `print(t)`, `f"{t}"`."""
@@ -60,8 +57,6 @@ def install(probe: Probe) -> None:
         put(read, reader.of, DEVICE_READS)
         put(read, reader.wait, WAITS)
         put(Method, reader.move, MOVES)
-        for name in WAITING:
-            probe.guard.surround(HOOK, probe.torch, name, functools.partial(reader.asks, name))
 
     read = functools.partial(Read, clock=probe.clock)
     put(read, reader.of, HOST_READS)
@@ -163,17 +158,6 @@ class Reader:
         """What waits on a device, and is nothing worth counting on the host."""
         waits = self._asked(tensor) and not self._on_host(tensor)
         return functools.partial(self._read, name, original, tensor) if waits else None
-
-    def asks(self, name: str, args: Any, kwargs: Any) -> Any:
-        """A function that waits is called."""
-        tensor = args[0] if args else kwargs.get("input")
-        if not self._asked(tensor) or self._on_host(tensor):
-            return
-        before = self._clock.switch(SYNC)
-        start = self._clock.mark
-        yield
-        self._clock.switch(before)
-        self._note(name, sys._getframe(CALLER), self._clock.mark - start)
 
     def _read(self, name: str, original: Any, tensor: Any, *args: Any, **kwargs: Any) -> Any:
         clock = self._clock

@@ -7,8 +7,6 @@ import threading
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
-from ..importlib_bootstrap import MISSING, wrapped
-
 if TYPE_CHECKING:
     from ..importlib_bootstrap import Enter, Leave
     from ..probe import Probe
@@ -31,14 +29,13 @@ class LoaderWorker:
         self.number = number
         self.ident = threading.get_ident()
         self.phase = ""
-        """What the worker is at (`fetch`, `collate`), empty while it waits."""
+        """`fetch`, empty while it waits."""
         self.items = 0
         self.batches = 0
-        self.fetch = 0.0
-        self.collate = 0.0
+        self.busy = 0.0
+        """Seconds in which it fetched items and put them together."""
         self._records = 0
         self._begun = self._written = perf_counter()
-        self._busy = 0.0
 
     def write(self, everything: bool = False) -> None:
         """An `items` record, when it is time."""
@@ -48,16 +45,13 @@ class LoaderWorker:
             return
         self._records += 1
         self._written = now
-        busy = self.fetch + self.collate
         fields = {
             "loader": self.loader,
             "worker": self.number,
             "items": self.items,
             "batches": self.batches,
-            "busy": round(busy, 6),
-            "waiting": round(max(0.0, now - self._begun - busy), 6),
-            "fetch": round(self.fetch, 6),
-            "collate": round(self.collate, 6),
+            "busy": round(self.busy, 6),
+            "waiting": round(max(0.0, now - self._begun - self.busy), 6),
         }
         self._probe.record("items", fields)
 
@@ -66,13 +60,10 @@ def install(probe: Probe) -> None:
     """Hook the function that a worker runs."""
     guard = probe.guard
     begin = guard.safely(HOOK, lambda arguments: _begin(probe, arguments))
-    failed = guard.safely(f"{HOOK} (file)", lambda arguments: _failed(probe, arguments))
     end = guard.safely(HOOK, lambda: probe.worker.write(everything=True) if probe.worker is not None else None)
 
     def enter(args: Any, _kwargs: Any) -> Any:
         begin(args)
-        if probe.worker is None:
-            failed(args)
         return True
 
     def leave(_token: Any, _result: Any) -> None:
@@ -87,14 +78,7 @@ def _begin(probe: Probe, arguments: tuple[Any, ...]) -> None:
     fetching: Any = sys.modules["torch.utils.data._utils.fetch"]
     for name in ("_MapDatasetFetcher", "_IterableDatasetFetcher"):
         probe.guard.install(HOOK, getattr(fetching, name), "fetch", *_fetching(worker))
-    probe.guard.install(HOOK, fetching._BaseDatasetFetcher, "__init__", *_making(probe, worker))
     probe.become_worker(worker, _facts(probe, loader, number))
-
-
-def _failed(probe: Probe, arguments: tuple[Any, ...]) -> None:
-    """What was lost is told in the worker's own file."""
-    if HOOK in probe.guard.failed:
-        probe.become_worker(None, _facts(probe, *_numbers(probe, arguments)))
 
 
 def _numbers(probe: Probe, arguments: tuple[Any, ...]) -> tuple[int | None, int]:
@@ -108,29 +92,6 @@ def _facts(probe: Probe, loader: int | None, number: int) -> dict[str, Any] | No
     return {"loader": loader, "worker": number} if started < FILES else None
 
 
-def _making(probe: Probe, worker: LoaderWorker) -> tuple[Enter, Leave]:
-    """A fetcher's collate function is measured by itself."""
-
-    def begin(_args: Any, _kwargs: Any) -> Any:
-        before, worker.phase = worker.phase, "collate"
-        return before, perf_counter()
-
-    def end(token: Any, _result: Any) -> None:
-        worker.phase, start = token
-        spent = perf_counter() - start
-        worker.collate += spent
-        worker.fetch -= spent
-
-    def enter(args: Any, _kwargs: Any) -> Any:
-        return args[0]
-
-    def leave(fetcher: Any, result: Any) -> None:
-        if result is not MISSING:
-            fetcher.collate_fn = wrapped(fetcher.collate_fn, begin, end, probe.guard.compiling)
-
-    return enter, leave
-
-
 def _fetching(worker: LoaderWorker) -> tuple[Enter, Leave]:
     def enter(args: Any, _kwargs: Any) -> Any:
         worker.phase = "fetch"
@@ -139,7 +100,7 @@ def _fetching(worker: LoaderWorker) -> tuple[Enter, Leave]:
     def leave(token: Any, _result: Any) -> None:
         start, index = token
         worker.phase = ""
-        worker.fetch += perf_counter() - start
+        worker.busy += perf_counter() - start
         worker.batches += 1
         worker.items += len(index) if isinstance(index, (list, tuple)) else 1
 

@@ -67,7 +67,8 @@ def apply(trial: Trial, _detail: str, value: Any) -> None:
         given = {key: item.format(place=place) if isinstance(item, str) else item for key, item in arguments.items()}
         when(module, lambda found, n=name, g=given, d=dropped: _force(found, n, g, d, notes))
     when("mlflow", lambda found: _mlflow(found, notes))
-    when("comet_ml", lambda found: _comet(found, place, notes))
+    for name in ("Experiment", "ExistingExperiment"):
+        when("comet_ml", lambda found, n=name: wrap(found, n, notes.refusing))
     for module, kind, name in _PUSHING:
         when(module, lambda found, k=kind, n=name: wrap(getattr(found, k), n, notes.refusing))
     # Functions of the hub's module are methods of one instance, taken when it was made.
@@ -134,7 +135,7 @@ def _force(module: Any, name: str, given: dict[str, Any], dropped: tuple[str, ..
 
 
 def _mlflow(module: Any, notes: _Notes) -> None:
-    """The store is the one that the environment names, in the trial's folder; what it does not know is new."""
+    """The store is the one that the environment names, in the trial's folder."""
 
     def ignored(_original: Any) -> Any:
         return lambda *_args, **_kwargs: None
@@ -151,45 +152,7 @@ def _mlflow(module: Any, notes: _Notes) -> None:
 
         return __init__
 
-    def experiment(original: Any) -> Any:
-        def set_experiment(experiment_name: Any = None, experiment_id: Any = None, **kwargs: Any) -> Any:
-            return original(experiment_name or f"experiment {experiment_id}", **kwargs)
-
-        return set_experiment
-
-    def run(original: Any) -> Any:
-        def start_run(run_id: Any = None, experiment_id: Any = None, *args: Any, **kwargs: Any) -> Any:
-            try:
-                return original(run_id, experiment_id, *args, **kwargs)
-            except module.MlflowException:
-                return original(None, None, *args, **kwargs)
-
-        return start_run
-
     wrap(module.tracking.MlflowClient, "__init__", client)
-    for owner in (module, module.tracking.fluent):
-        wrap(owner, "set_experiment", experiment)
-        wrap(owner, "start_run", run)
-
-
-def _comet(module: Any, place: str, notes: _Notes) -> None:
-    """An online experiment becomes an offline one with the same settings."""
-    offline = module.OfflineExperiment
-    allowed = set(inspect.signature(offline.__init__).parameters) - {"self", "experiment_key"}
-
-    def replaced(original: Any) -> Any:
-        signature = inspect.signature(original.__init__)
-
-        def experiment(*args: Any, **kwargs: Any) -> Any:
-            notes.tell("comet_ml")
-            given = signature.bind_partial(None, *args, **kwargs)
-            settings = {key: value for key, value in given.arguments.items() if key in allowed}
-            return offline(**{**settings, "offline_directory": place})
-
-        return experiment
-
-    for name in ("Experiment", "ExistingExperiment"):
-        wrap(module, name, replaced)
 
 
 def _no_push(module: Any) -> None:

@@ -226,7 +226,7 @@ _OF: Mapping[str, Mapping[str, Judge]] = {
         **dict.fromkeys(("hashes", "eos"), every(whole)),
         "shapes": every(row(text, text, every(whole))),
     },
-    "items": dict.fromkeys(("busy", "waiting", "fetch", "collate"), amount),
+    "items": dict.fromkeys(("busy", "waiting"), amount),
     "site": dict.fromkeys(("tensor", "pinned", "non_blocking"), flag),
     "lines": {
         **dict.fromkeys(("samples", "interval"), amount),
