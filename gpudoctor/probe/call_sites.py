@@ -215,14 +215,6 @@ class Site:
             self._step = step
             fields["steps"] += 1
 
-    def moved(self, tensor: Any, unblocking: bool) -> None:
-        """The call moved a host tensor to a device; whether from pinned memory is asked at the first few."""
-        fields = self._fields
-        fields["bytes"] = fields.get("bytes", 0) + tensor.numel() * tensor.element_size()
-        fields["non_blocking"] = bool(unblocking)
-        if fields["calls"] <= 8:
-            fields["pinned"] = bool(tensor.is_pinned())
-
     def grown(self, everything: bool) -> bool:
         """Whether it is worth writing again; at the end whatever is not written as it is."""
         (calls, seconds), fields = self._written, self._fields

@@ -10,14 +10,12 @@ import time
 from typing import Any
 
 from . import FORMAT
-from .wire.masking import mask_arguments, mask_text
+from .wire.masking import mask_text
 
 _RANKS = ("RANK", "SLURM_PROCID", "OMPI_COMM_WORLD_RANK", "PMI_RANK")
-_LOCAL_RANKS = ("LOCAL_RANK", "SLURM_LOCALID", "OMPI_COMM_WORLD_LOCAL_RANK", "MPI_LOCALRANKID")
 _WORLDS = ("WORLD_SIZE", "SLURM_NTASKS", "OMPI_COMM_WORLD_SIZE", "PMI_SIZE")
 
-LAUNCHERS = ("torch.distributed.run", "torch.distributed.launch", "torchrun", "accelerate", "deepspeed",
-             "deepspeed.launcher", "colossalai", "horovodrun", "lightning_sdk")  # fmt: skip
+LAUNCHERS = ("torch.distributed.run", "torch.distributed.launch", "torchrun", "accelerate", "deepspeed")
 """Programs that start ranks and do not train themselves."""
 
 
@@ -42,7 +40,6 @@ class Identity:
     def find_rank(self, torch: Any) -> None:
         """Rank and world as the environment has them, or else the process group."""
         self.rank = _number(_RANKS)
-        self.local_rank = _number(_LOCAL_RANKS)
         self.world = _number(_WORLDS)
         distributed: Any = getattr(torch, "distributed", None)
         known = self.rank is not None or distributed is None
@@ -65,16 +62,13 @@ class Identity:
         return {
             "format": FORMAT,
             "rank": self.rank,
-            "local_rank": self.local_rank,
             "world": self.world,
             "node": socket.gethostname(),
             "pid": self.pid,
             "ppid": self.parent,
             "wall": self.wall,
             "python": sys.version.split()[0],
-            "argv": list(mask_arguments(self.argv)),
             "cwd": mask_text(_cwd()),
-            "launcher": _launcher(),
         }
 
 
@@ -109,17 +103,6 @@ def _launches(argv: list[str]) -> bool:
                 "deepspeed",
             }
     return False
-
-
-def _launcher() -> str | None:
-    names = {
-        "TORCHELASTIC_RUN_ID": "torchrun",
-        "ACCELERATE_MIXED_PRECISION": "accelerate",
-        "DEEPSPEED_ENV": "deepspeed",
-        "OMPI_COMM_WORLD_RANK": "mpirun",
-        "SLURM_PROCID": "srun",
-    }
-    return next((launcher for name, launcher in names.items() if name in os.environ), None)
 
 
 def _cwd() -> str:

@@ -52,8 +52,6 @@ _TOLD = 4
 _ROWS, _COLUMNS = 64, 1024
 """Outputs of a batch that are compared."""
 _LABELS = 1 << 16
-_STRANGE = 9
-"""Losses with the loader's labels to one with others: what the program makes may look the same by chance."""
 _KNOWN = 64
 """Labels that are remembered."""
 
@@ -85,13 +83,7 @@ class Losses:
         """How often by the shapes: `_found`."""
         self._labels: dict[int, int] = {}
         """Batches of one label each, by label; -1: the rest."""
-        self._news = False
-        """Whether batches of a further label have come since what is known was told."""
         self._matched = self._single = self._elements = self._classes = 0
-        self._strange = 0
-        """Losses whose labels are not those of the batch."""
-        self._by: set[str] = set()
-        """Losses whose labels were once those of the batch."""
         self._loader: int | None = None
         self._likely = 0
         self._unnormal: dict[str, int] = {}
@@ -123,11 +115,9 @@ class Losses:
         torch = self._torch
         if type(part) is not torch.Tensor or not part.is_cpu or not _SAMPLES <= part.numel() <= _LABELS:
             return None
-        if part.dim() != 1 or part.dtype not in (torch.int64, torch.float32):
+        if part.dim() != 1 or part.dtype is not torch.int64:
             return None
         low, high = part.aminmax()
-        if part.dtype is torch.float32 and (float(low) not in (0.0, 1.0) or float(high) not in (0.0, 1.0)):
-            return None  # not the labels of two classes
         return part.numel(), int(low), int(high), int(part.sum())
 
     def look(self, root: Any) -> None:
@@ -165,7 +155,7 @@ class Losses:
                 self._normal(node)
         if len(scored) == 1:
             self._score(scored[0])
-        often = self._looks >= _TOLD and (not self._looks & (self._looks - 1) or self._news)
+        often = self._looks >= _TOLD and not self._looks & (self._looks - 1)
         if len(self._wide) > known or often:
             self.tell()
 
@@ -276,9 +266,7 @@ class Losses:
         outputs = given[:_ROWS].reshape(min(_ROWS, given.shape[0]), -1)[:, :_COLUMNS]
         targets = target[:_ROWS].reshape(outputs.shape[0], -1)[:, :_COLUMNS]
         numbers = [(outputs.amax(0) - outputs.amin(0)).amax(), (targets.amax(0) - targets.amin(0)).amax()]
-        if name in _BINARY:
-            width = 2
-        if width or classes:
+        if classes:
             numbers += [*target.aminmax(), target.sum()]
         step, fresh, count = self._steps.index, self._fresh, target.numel()
         vector = torch.stack([number.to(torch.float32) for number in numbers])
@@ -301,17 +289,13 @@ class Losses:
         if any((row[0], row[1], row[2]) == (count, low, high) and abs(row[3] - values[4]) < 1 + 1e-6 * row[3]
                for row in fresh):  # fmt: skip
             self._matched += 1
-            self._by.add(name)
             self._loader = self._probe.loaders.last.number
             self._elements += count
             self._classes = width
             key = low if low == high else -1
             self._single += low == high
             if key in self._labels or len(self._labels) < _KNOWN:
-                self._labels[key] = batches = self._labels.get(key, 0) + 1
-                self._news = self._news or (low == high and batches in (1, _TOLD))
-        elif fresh and (name not in _BINARY or name in self._by):  # a GAN's own, beside the classes
-            self._strange += 1
+                self._labels[key] = self._labels.get(key, 0) + 1
 
     def _kept(self, node: Any, name: str) -> Any:
         """What a node keeps under a name; None where hooks keep it, which would run when asked."""
@@ -332,11 +316,11 @@ class Losses:
 
     def tell(self) -> None:
         """Write what is known by now."""
-        step, self._news = self._steps.index, False
+        step = self._steps.index
         if self._wide:
             shapes = [[list(own), list(shape), often] for (own, shape), often in self._wide.items()]
             self._tell("broadcast", {"step": step, "losses": self._looks, "shapes": shapes})
-        if self._matched > _STRANGE * self._strange:
+        if self._matched:
             fields = {
                 "step": step, "losses": self._matched, "found": self._single, "elements": self._elements,
                 "classes": self._classes, "loader": self._loader,

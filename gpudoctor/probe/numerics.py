@@ -304,11 +304,7 @@ class Numerics:
         if self._first("nan-gradients"):
             fields = {"value": word(value), "parameters": names[:16], "count": len(names), "all": everything}
             self._bad_step = step
-            weights = self.readings.bad_weights() if step == self._steps.index else []
-            # Weights that are no numbers are the last step's work: its gradients were bad, though its loss
-            # was not.
-            more = {"weights": weights[:16]} if weights else {}
-            self._tell("nan-gradients", {**fields, **more, "step": step})
+            self._tell("nan-gradients", {**fields, "step": step})
 
     def _first(self, kind: str) -> bool:
         """Whether this badness is new."""

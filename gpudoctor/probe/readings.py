@@ -178,12 +178,9 @@ class Readings:
         self.count = 0
         self._samples: list[tuple[Parameter, Any, Any]] = []
         self._window = 0
-        self._entries: list[Parameter] = []
-        """Parameters of the reading that is open; not their tensors, which a failing step would keep."""
         self._told = 0.0
         self._still: set[str] = set()
         """Kinds of parameters that were written down last: those that join later are taken back."""
-        self._rates: list[float] = []
         self._rate = 0.0
         self._adaptive = False
         self._coarse: list[tuple[Any, Any, Any, int]] = []
@@ -200,7 +197,6 @@ class Readings:
         self.open = True
         self.count += 1
         # Everything is detached, so that no mode has to be set: Ctrl-C may come in between.
-        self._entries = [entry for entry, _ in pairs]
         self._read_norms(pairs)
         rates = [group.get("lr") for group in optimizer.param_groups]
         still = all(isinstance(rate, (int, float)) and rate == 0 for rate in rates)
@@ -256,15 +252,6 @@ class Readings:
         self._numerics.normed(step, total)
         self._tell_norms(step, entries, norms, total)
 
-    def bad_weights(self) -> list[str]:
-        """Weights that are not finite, while a reading is open on the CPU."""
-        found = [(entry, entry.reference()) for entry in self._entries]
-        pairs = [(entry, local(weight.detach())) for entry, weight in found if weight is not None]
-        if not pairs or not all(weight.is_cpu for _, weight in pairs):
-            return []
-        sums = self._torch.stack([weight.float().sum() for _, weight in pairs]).tolist()
-        return [entry.name for (entry, _), total in zip(pairs, sums) if not math.isfinite(total)]
-
     def _tell_norms(self, step: int, entries: list[Parameter], norms: list[float], total: float) -> None:
         now = perf_counter()
         if self.count not in (1, 2, 4, 8, 16) and now - self._told < 10.0:
@@ -280,7 +267,6 @@ class Readings:
             "last": math.sqrt(layers[names[-1]]),
             "first_name": names[0],
             "last_name": names[-1],
-            "mean": total / math.sqrt(sum(entry.numel for entry in entries)),
         }
         self._record("norms", {**fields, **_spread(entries), "step": step})
 
@@ -306,7 +292,6 @@ class Readings:
     def after(self) -> None:
         """Compare weights with what they were before the step."""
         self.open = False
-        self._entries = []
         samples, self._samples = self._samples, []
         if samples:
             self._compare(samples)
@@ -363,10 +348,6 @@ class Readings:
                 entry.moved += 1
             elif pull and self._should_move(entry, size):
                 entry.stood += 1
-        pairs = zip(changes, sizes)
-        ratios = sorted(change / size for change, size in pairs if size > 0 and math.isfinite(change))
-        if ratios:
-            self._rates.append(ratios[len(ratios) // 2])
 
     def _should_move(self, entry: Parameter, size: float) -> bool:
         """Whether a step with this gradient and rate is larger than what rounding swallows."""
@@ -404,10 +385,8 @@ class Readings:
             self._tell_some(
                 "frozen", frozen, elements, min((entry.stood for entry in frozen), default=self.count), unheld=unheld
             )
-        if self._rates:
-            middle = sorted(self._rates)[len(self._rates) // 2]
-            self._rates = []
-            self._record("updates", {"ratio": middle, **self._stuck})
+        if "stuck" in self._stuck:
+            self._record("updates", self._stuck)
 
     def _changed(self, kind: str, some: list[Parameter]) -> bool:
         """Whether there is something to write: parameters of a kind, or that there are none any more."""

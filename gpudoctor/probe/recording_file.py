@@ -16,7 +16,7 @@ from .wire.masking import mask_cut, mask_tokens
 LIMITS = {
     "start": 1, "torch": 4, "loop": 8, "model": 16, "optimizer": 16, "loader": 32, "site": 4096,
     "lines": 4096, "numeric": 512, "memory": 512, "compile": 256, "window": 256, "heartbeat": 4096,
-    "worker": 64, "lost": 128, "exception": 4, "signal": 8, "end": 1, "items": 4096, "warning": 256,
+    "lost": 128, "exception": 4, "signal": 8, "end": 1, "items": 4096, "warning": 256,
 }  # fmt: skip
 """Records of one type in one file."""
 

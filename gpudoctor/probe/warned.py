@@ -53,12 +53,6 @@ class Warned:
         if record.levelno >= _LEVEL and library in _LOGGERS:
             self._keep(library.lower(), str(record.msg), record, _caller())
 
-    def counted(self, model: Any) -> None:
-        """PEFT prints how many parameters are trained."""
-        if not any(item.requires_grad for item in model.parameters()):
-            text = f"trainable params: 0 || all params: {sum(item.numel() for item in model.parameters()):,}"
-            self._keep("peft", text, text, _caller())
-
     def _keep(self, library: str, form: str, told: Any, frame: FrameType | None) -> None:
         key = library, _NUMBER.sub("0", form[:_LONGEST])
         known = self._seen.get(key)
@@ -90,7 +84,7 @@ def _caller() -> FrameType | None:
 
 
 def install(probe: Probe) -> None:
-    """Hear what Python shows, what loggers hand to their handlers, and what PEFT counts."""
+    """Hear what Python shows, and what loggers hand to their handlers."""
 
     def hear(owner: Any, name: str, work: Any, argument: int) -> None:
         safe = probe.guard.safely(WARNINGS, work)
@@ -99,6 +93,3 @@ def install(probe: Probe) -> None:
     warned = probe.warned
     probe.when_imported("warnings", lambda module: hear(module, "_showwarnmsg", warned.shown, 0))
     probe.when_imported("logging", lambda module: hear(module.Logger, "callHandlers", warned.logged, 1))
-    probe.when_imported(
-        "peft.peft_model", lambda module: hear(module.PeftModel, "print_trainable_parameters", warned.counted, 0)
-    )

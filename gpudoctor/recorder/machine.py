@@ -1,7 +1,6 @@
 """Samples the machine beside the run into machine.gdr: a row a second, thinning out, bounded at any length."""
 
 import math
-import os
 import time
 from collections.abc import Mapping
 from contextlib import suppress
@@ -130,7 +129,7 @@ class MachineSampler:
         self.lost_bytes = writer.lost
 
     def _facts(self, host: HostMeter) -> dict[str, object]:
-        return {"gpus": self._gpus.facts or [], **host.limits(), "disks": _disks()}
+        return {"gpus": self._gpus.facts or [], **host.limits()}
 
 
 class Thinning:
@@ -206,11 +205,7 @@ class _Command:
         with suppress(OSError):
             pids.update(path.stem.rpartition("-")[2] for path in self._folder.glob("worker-*.gdr"))
         states = [found.state for pid, found in seen.items() if str(pid) in pids and found.state not in "ZX"]
-        return {
-            "workers": float(len(states)),
-            "workers_running": float(states.count("R")),
-            "workers_disk": float(states.count("D")),
-        }
+        return {"workers": float(len(states)), "workers_disk": float(states.count("D"))}
 
 
 class _Writer:
@@ -244,16 +239,3 @@ class _Writer:
             self._file.append(data)
         except OSError:
             self.lost += len(data)
-
-
-def _disks() -> list[str]:
-    """Kind of file system of the working folder, its mount point before it: `/data nfs4`."""
-    import psutil
-
-    try:
-        here = os.getcwd()
-        parts = psutil.disk_partitions(all=True)
-    except OSError:
-        return []
-    on = [part for part in parts if here == part.mountpoint or here.startswith(part.mountpoint.rstrip("/") + "/")]
-    return [f"{part.mountpoint} {part.fstype}" for part in sorted(on, key=lambda part: -len(part.mountpoint))[:1]]

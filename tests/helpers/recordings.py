@@ -122,8 +122,8 @@ def make_process(
     pid = 4712 + rank
     own = list(records)
     common = [
-        record("start", 0.0, format=1, rank=rank if world > 1 else None, local_rank=rank, world=world, node=node,
-               pid=pid, ppid=4711, wall=wall, python="3.11.7", argv=["train.py"], cwd="/job", launcher=None),
+        record("start", 0.0, format=1, rank=rank if world > 1 else None, world=world, node=node,
+               pid=pid, ppid=4711, wall=wall, python="3.11.7", cwd="/job"),
         record("torch", 0.9, version="2.9.1", cuda=None, device=None, device_bytes=None, capability=None, threads=1),
         record("loop", 1.5, marker="optimizer", path="/job/train.py", line=50, function="<module>", engine=None),
     ]  # fmt: skip

@@ -43,7 +43,6 @@ def test_a_training_is_reached_and_sees_its_own_path(tmp_path):
     looks = "import importlib.util\nassert importlib.util.find_spec('torch')\n"  # as transformers and datasets do
     run = run_script(tmp_path, TRAIN + SEEN, prefix=looks + PREFIX, start=True, GPUDOCTOR_SETTINGS="{not json")
     assert len(run.rank.steps("index")) == 8
-    assert run.rank.one("start")["argv"][-1].endswith("train.py")
     assert run.rank.one("end")["clean"]
     assert str(PROBE) not in run.result.stdout
     script = tmp_path / "sees.py"
@@ -116,9 +115,14 @@ def test_a_launcher_that_never_trains_has_no_file(tmp_path):
 def test_secrets_are_masked(tmp_path):
     pytest.importorskip("torch")
     run = run_script(
-        tmp_path, "pass", "--api-key", "abcd1234", "--token=xyz98765", "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", "--lr=1"
+        tmp_path,
+        "raise ValueError('--api-key abcd1234')",
+        "--api-key",
+        "abcd1234",
+        "--token=xyz98765",
+        "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",
+        "--lr=1",
     )
-    assert run.rank.one("start")["argv"][-5:] == ["--api-key", "***", "--token=***", "***", "--lr=1"]
     assert b"abcd1234" not in run.rank.path.read_bytes()
 
 

@@ -71,29 +71,3 @@ def test_they_are_few_and_short(run):
     records = run.rank.of("warning")
     assert 60 <= len(records) <= 160 and max(len(record["text"]) for record in records) <= 500
     assert not run.rank.of("lost")
-
-
-PEFT = """
-class PeftModel(torch.nn.Module):
-    def __init__(self, trained):
-        super().__init__()
-        self.base = torch.nn.Linear(100, 50)
-        self.requires_grad_(trained)
-
-    def print_trainable_parameters(self):
-        print("what the library prints")
-"""
-
-
-@pytest.mark.parametrize(("trained", "told"), [(False, ["trainable params: 0 || all params: 5,050"]), (True, [])])
-def test_an_adapter_in_which_nothing_is_trained(tmp_path, trained, told):
-    (tmp_path / "peft").mkdir()
-    (tmp_path / "peft" / "__init__.py").touch()
-    (tmp_path / "peft" / "peft_model.py").write_text("import torch\n" + PEFT)
-    run = run_script(
-        tmp_path, f"from peft.peft_model import PeftModel\nPeftModel({trained}).print_trainable_parameters()"
-    )
-    found = run.rank.of("warning")
-    assert run.result.stdout == "what the library prints\n"
-    assert [item["text"] for item in found] == told
-    assert {item["library"] for item in found} <= {"peft"}

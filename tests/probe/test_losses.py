@@ -192,15 +192,6 @@ def test_labels_that_come_class_by_class(tmp_path):
     assert last["labels"] == [[label, 6] for label in range(5)]
 
 
-def test_a_label_that_came_before_the_job_was_killed_is_told(tmp_path):
-    """The second class begins behind batch 20, and the next time to tell is batch 32."""
-    text = LABELS.format(
-        data="labels = (torch.arange(480) >= 320).long()", loader="batch_size=16", loss="F.cross_entropy(out, y)"
-    )
-    run = run_script(tmp_path, text + "import os, time\ntime.sleep(2)\nos.kill(os.getpid(), 9)\n", code=None)
-    assert told(run, "labels")[-1]["labels"][:2] == [[0, 20], [1, 4]]
-
-
 def test_labels_that_come_mixed(tmp_path):
     [*_, last], order = labels_of(tmp_path, loader="batch_size=16, shuffle=True")
     assert order == "random"
@@ -221,35 +212,6 @@ def test_labels_that_are_not_the_loaders(tmp_path, case):
     """Of a contrastive loss, of two losses, of none; few; with places to ignore."""
     seen = labels_of(tmp_path, **case)[0]
     assert all(item["losses"] < JUDGED / 2 for item in seen)  # the first labels of ordered data may agree by chance
-
-
-ONES = "labels = torch.ones(count, dtype=torch.long)"
-
-
-@pytest.mark.parametrize(
-    ("data", "loss"),
-    [
-        (ONES, "F.binary_cross_entropy_with_logits(out[:, 0], y.float())"),
-        (ONES, "nn.BCELoss()(out[:, :1].sigmoid(), y[:, None].double().to(out.dtype))"),
-        ("labels = torch.ones(count)", "F.binary_cross_entropy_with_logits(out[:, 0], y)"),
-    ],
-)
-def test_labels_of_two_classes(tmp_path, data, loss):
-    [*_, last], _ = labels_of(tmp_path, data, loss=loss)
-    assert (last["losses"], last["found"], last["classes"], last["labels"]) == (30, 30, 2, [[1, 30]])
-
-
-@pytest.mark.parametrize(
-    "loss",
-    [
-        "F.binary_cross_entropy_with_logits(out[:, 0], torch.zeros(len(x)))",
-        "F.binary_cross_entropy_with_logits(out[:, 0], 0.9 * y)",
-        "F.mse_loss(out[:, 0], y)",
-    ],
-)
-def test_labels_of_two_classes_that_the_program_makes(tmp_path, loss):
-    """Fakes of a GAN, soft labels, a regression."""
-    assert labels_of(tmp_path, "labels = torch.ones(count)", loss=loss)[0] == []
 
 
 DEAD = """

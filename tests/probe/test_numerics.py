@@ -37,15 +37,13 @@ def numeric(told, kind):
     return [record for record in told.of("numeric") if record["kind"] == kind]
 
 
-def test_a_healthy_training_has_norms_and_updates_and_nothing_else(tmp_path):
+def test_a_healthy_training_has_norms_and_nothing_else(tmp_path):
     told = train(tmp_path).rank
     norms = numeric(told, "norms")
     assert norms[0]["step"] == 0
     assert (norms[0]["first_name"], norms[0]["last_name"]) == ("0", "2")
     assert norms[0]["norm"] == pytest.approx(math.hypot(norms[0]["first"], norms[0]["last"]), rel=1e-5)
-    assert norms[0]["mean"] == pytest.approx(norms[0]["norm"] / math.sqrt(195), rel=1e-5)
-    assert 1e-4 < numeric(told, "updates")[-1]["ratio"] < 1
-    assert {record["kind"] for record in told.of("numeric")} == {"norms", "updates", "normalised", "labels"}
+    assert {record["kind"] for record in told.of("numeric")} == {"norms", "normalised", "labels"}
     read = [norm for norm in told.steps("grad_norm") if norm == norm]
     assert len(read) >= 12
     assert not told.of("lost")

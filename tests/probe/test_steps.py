@@ -225,7 +225,7 @@ def test_evaluation_owns_what_happens_inside_it(tmp_path):
     assert evaluated == [8, 16]
     for index in evaluated:
         assert told.steps("evaluation")[index] > 0.5 * told.steps("duration")[index]
-    assert set(told.steps("batches")) == {1}
+    assert set(told.steps("batches")[:8]) == {1}
     roles = {record["batch_size"]: record["role"] for record in told.of("loader")}
     assert roles == {8: "training", 16: "evaluation"}
 

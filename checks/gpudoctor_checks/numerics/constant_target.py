@@ -21,8 +21,8 @@ class ConstantTarget(Check):
     """All labels of a classifier's training are the same.
 
     What it finds:
-        A cross-entropy over several classes, or a binary one. The labels come from the loader and were the same
-        class in every examined batch.
+        A cross-entropy over several classes. The labels come from the loader and were the same class in every
+        examined batch.
     Why it hurts:
         The model learns to answer with that class for any input. The loss falls to zero and the accuracy on the
         same data is perfect. The usual causes: the wrong column is read, or a mapping gives every label one

@@ -144,7 +144,7 @@ class Loaders:
         return True
 
     def began(self, entry: Loader, iterator: Any) -> None:
-        """A loader is iterated: new workers of its are told."""
+        """A loader is iterated: new workers of its are counted."""
         self.starting = None
         self.drawing = 0
         entry.epochs += 1
@@ -153,7 +153,6 @@ class Loaders:
         if pids and pids != self._last_workers:
             self._last_workers = pids
             self.started += len(pids)
-            self._probe.record("worker", {"loader": entry.number, "pids": pids})
 
     def trained(self) -> None:
         """The first step has ended: the loader that was drawn from last trains."""

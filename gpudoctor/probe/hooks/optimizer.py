@@ -22,8 +22,6 @@ if TYPE_CHECKING:
 HOOK = "optimizer"
 _CLEARS = tuple(owns or place in (OPTIMIZER, BACKWARD) for place, owns in enumerate(OWNS))
 """Phases that own what is cleared or clipped in them."""
-STUCK = 8
-"""Steps in a row inside a phase that holds none."""
 
 
 def install(probe: Probe) -> None:
@@ -55,11 +53,7 @@ def _ends(probe: Probe) -> tuple[Any, Any]:
     running: list[tuple[int, int]] = []
     """Optimizers whose step runs, with the phase before it, outermost first (some call others)."""
 
-    owned = 0
-    """Steps in a row that fell into a phase that has none."""
-
     def before(optimizer: Any, args: Any, kwargs: Any) -> Any:
-        nonlocal owned
         if ident() != clock.ident:
             return None
         key = id(optimizer)
@@ -72,13 +66,7 @@ def _ends(probe: Probe) -> tuple[Any, Any]:
             evaluation.finish()
         phase = clock.phase
         if OWNS[phase]:
-            owned += phase != EVALUATION
-            if phase == EVALUATION or owned <= STUCK:
-                return None
-            # An exception that came while a phase (a save, a print) was being entered has left it open.
-            clock.switch(OTHER)
-            phase = OTHER
-        owned = 0
+            return None
         clock.scaling = False
         models.stepped(optimizer, key)
         closure = closure_of(args, kwargs) if kwargs or len(args) > 1 else None
@@ -140,7 +128,7 @@ def _ends(probe: Probe) -> tuple[Any, Any]:
     def post_hook(optimizer: Any, _args: Any, _kwargs: Any) -> None:
         if compiling():
             clock.compiled = optimizer  # only ever set here: Dynamo sets it when the compiled code has run
-        elif clock.quick and running == [(id(optimizer), OTHER)]:
+        elif clock.quick and id(optimizer) == steps.anchor and running == [(steps.anchor, OTHER)]:
             running.clear()
             steps.anchor_ended()
         else:

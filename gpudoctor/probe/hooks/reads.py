@@ -203,7 +203,6 @@ class Reader:
                     self._mark(TRANSFER)
                 site = self._sites.at("transfer", "Tensor." + name, sys._getframe(1), tensor=True)
                 site.add(seconds, self._steps.index)
-                site.moved(tensor, kwargs.get("non_blocking", False))
             elif there and not here:
                 self._clock.charge(SYNC, seconds)
                 self._note(name, sys._getframe(1), seconds)

@@ -136,9 +136,7 @@ _PATH, _LINE = nullable(text), nullable(line)
 _FRAME = row(_PATH, _LINE, _PATH, _PATH, least=3)
 _NAMES, _STACK = every(text), every(_FRAME)
 _COMMON: Mapping[str, Judge] = {
-    **dict.fromkeys(
-        ("path", "function", "kind", "phase", "what", "name", "device", "node", "cwd", "python", "launcher"), text
-    ),
+    **dict.fromkeys(("path", "function", "kind", "phase", "what", "name", "device", "node", "cwd", "python"), text),
     "line": line,
     "step": step,
     **dict.fromkeys(("calls", "steps", "count", "elements", "pid", "loader", "worker", "items", "batches"), whole),
@@ -147,11 +145,7 @@ _COMMON: Mapping[str, Judge] = {
 }
 """Fields that mean the same in every record."""
 _OF: Mapping[str, Mapping[str, Judge]] = {
-    "start": {
-        **dict.fromkeys(("format", "rank", "local_rank", "world", "ppid"), whole),
-        "wall": amount,
-        "argv": _NAMES,
-    },
+    "start": {**dict.fromkeys(("format", "rank", "world", "ppid"), whole), "wall": amount},
     "torch": {
         **dict.fromkeys(("version", "cuda", "tf32", "backend", "autocast"), text),
         "threads": whole,
@@ -190,7 +184,6 @@ _OF: Mapping[str, Mapping[str, Judge]] = {
         **dict.fromkeys(("causal", "takes_mask", "attention", "several"), flag),
         **dict.fromkeys(("shape", "hits", "counted"), every(whole)),
     },
-    "worker": {"pids": every(whole)},
     "batch": {
         **dict.fromkeys(
             (
@@ -227,7 +220,7 @@ _OF: Mapping[str, Mapping[str, Judge]] = {
         "shapes": every(row(text, text, every(whole))),
     },
     "items": dict.fromkeys(("busy", "waiting"), amount),
-    "site": dict.fromkeys(("tensor", "pinned", "non_blocking"), flag),
+    "site": {"tensor": flag},
     "lines": {
         **dict.fromkeys(("samples", "interval"), amount),
         "open": flag,
@@ -237,7 +230,7 @@ _OF: Mapping[str, Mapping[str, Judge]] = {
     },
     "numeric": {
         **dict.fromkeys(("value", "first_name", "last_name", "kind_of", "model"), text),
-        **dict.fromkeys(("norm", "first", "last", "mean", "ratio", "scale"), reading),
+        **dict.fromkeys(("norm", "first", "last", "scale"), reading),
         "stuck": amount,
         **dict.fromkeys(("skipped", "found", "backwards", "of", "unheld", "losses", "shards"), whole),
         "made_by": every(row(text, whole)),
@@ -246,7 +239,7 @@ _OF: Mapping[str, Mapping[str, Judge]] = {
         "shapes": every(row(every(whole), every(whole), whole, how, least=3)),
         "loss": text,
         **dict.fromkeys(("since", "until"), step),
-        **dict.fromkeys(("parameters", "none", "weights", "affected"), _NAMES),
+        **dict.fromkeys(("parameters", "none", "affected"), _NAMES),
         **dict.fromkeys(("all", "reached", "training", "shared", "alone"), flag),
     },
     "logged": {"by": text, "series": every(row(text, whole, every(row(step, reading))))},
@@ -284,7 +277,6 @@ _OF: Mapping[str, Mapping[str, Judge]] = {
     "end": {"clean": flag, "dropped": by_name(whole)},
     "facts": {
         "gpus": every(lambda value: _object("gpu", value)),
-        "disks": _NAMES,
         **dict.fromkeys(("cpus", "machine_cpus", "memory", "cgroup_memory"), amount),
     },
     "recording.json": {
