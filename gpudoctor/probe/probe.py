@@ -151,17 +151,13 @@ class Probe:
             part.again()
 
     def become_worker(self, worker: Any, facts: dict[str, Any] | None) -> None:
-        """This process is a loader's worker; `facts` go into its `start`, without them it has no file.
-
-        Without a `worker`, whose hook failed, its file tells no more than that.
-        """
+        """This process is a loader's worker; `facts` go into its `start`, without them it has no file."""
         self.worker = worker
         self.clock.ident = 0  # whatever happens here is no phase of a training
         if self.file is None and not self._ended and facts is not None:
             self.file = FrameFile(self.identity.path("worker"))
             self._begin_file(facts)
-            if worker is not None:
-                self.sampler.start()
+            self.sampler.start()
 
     # -- writing
 

@@ -60,13 +60,10 @@ def install(probe: Probe) -> None:
     """Hook the function that a worker runs."""
     guard = probe.guard
     begin = guard.safely(HOOK, lambda arguments: _begin(probe, arguments))
-    failed = guard.safely(f"{HOOK} (file)", lambda arguments: _failed(probe, arguments))
     end = guard.safely(HOOK, lambda: probe.worker.write(everything=True) if probe.worker is not None else None)
 
     def enter(args: Any, _kwargs: Any) -> Any:
         begin(args)
-        if probe.worker is None:
-            failed(args)
         return True
 
     def leave(_token: Any, _result: Any) -> None:
@@ -82,12 +79,6 @@ def _begin(probe: Probe, arguments: tuple[Any, ...]) -> None:
     for name in ("_MapDatasetFetcher", "_IterableDatasetFetcher"):
         probe.guard.install(HOOK, getattr(fetching, name), "fetch", *_fetching(worker))
     probe.become_worker(worker, _facts(probe, loader, number))
-
-
-def _failed(probe: Probe, arguments: tuple[Any, ...]) -> None:
-    """What was lost is told in the worker's own file."""
-    if HOOK in probe.guard.failed:
-        probe.become_worker(None, _facts(probe, *_numbers(probe, arguments)))
 
 
 def _numbers(probe: Probe, arguments: tuple[Any, ...]) -> tuple[int | None, int]:
