@@ -5,7 +5,7 @@ BIN = $(VENV)/bin
 KIND ?= source
 FROM ?=
 
-.PHONY: help dev lint test quick new-check docs messages site snapshots words gate clean
+.PHONY: help dev lint test quick docs messages site snapshots words gate clean
 
 help: ## this list
 	@grep -E '^[a-z-]+:.*##' Makefile | sed 's/:.*## /\t/' | expand -t 12
@@ -20,9 +20,6 @@ lint: dev ## ruff (lint and format) and mypy strict
 
 test: dev ## the whole test suite
 	$(BIN)/pytest -n auto
-
-new-check: dev ## the files of a new check: make new-check CODE=GPU013 NAME=fan-stopped KIND=machine|source|recording
-	$(BIN)/python checks/new_check.py $(CODE) $(NAME) --kind $(KIND)
 
 QUICK = tests/test_layering.py tests/test_catalogue.py tests/checks tests/rules tests/engine tests/report
 LEFT_OUT = checks/config checks/recordings checks/test_reachability.py engine/test_baseline.py \

@@ -153,13 +153,12 @@ def unknown_key(finding: Finding, patient: Patient) -> Iterator[Remedy]:
     """Write the known key; the value stays."""
     detail = finding.detail_of(UnknownKeyDetail)
     key, near = detail.key, detail.near
-    edits = _key_edits(finding, patient, key, near) if near else ()
     yield remedy(
-        "CFG005-rename" if near else "CFG005-remove",
-        say("replace {old} by {new}", old=key, new=near) if near else say("remove {key}", key=key),
-        say("write {key}", key=near) if near else say("remove {key}, or update the tool that should know it", key=key),
+        "CFG005-rename",
+        say("replace {old} by {new}", old=key, new=near),
+        say("write {key}", key=near),
         effort=Effort.SETTING,
-        edits=edits,
+        edits=_key_edits(finding, patient, key, near),
     )
 
 
@@ -190,7 +189,7 @@ def frequencies(finding: Finding, patient: Patient) -> Iterator[Remedy]:
     norm = int(detail.norm or 1)
     declared = next(part.value for part in finding.evidence if isinstance(part, Measurement))
     period = engine_period(patient, kind, float(declared), PERIODS[kind], run or None, norm)
-    if not detail.never and period <= float(declared):
+    if period <= float(declared):
         return  # the run is too short for a period that cures
     override = OVERRIDES.get(key)
     span = finding.span
@@ -252,10 +251,6 @@ def lora_misfit(finding: Finding, patient: Patient) -> Iterator[Remedy]:
         yield _setting(f"CFG007-{cure}", f"{items[0].key}={value}", say("two times the rank"), edit)
     elif cure == "rank" and items:
         yield _setting(f"CFG007-{cure}", f"{items[0].key}={RANK}", say("PEFT's default"), items[0].edit(RANK))
-    elif cure == "gather":
-        edits = [item.edit("true", python="True") for item in items[:1]]
-        title = "stage3_gather_16bit_weights_on_model_save: true"
-        yield _setting(f"CFG007-{cure}", title, say("the adapter is then saved whole"), *edits)
 
 
 def _targets(item: Written) -> Remedy:

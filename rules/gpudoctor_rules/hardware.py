@@ -122,11 +122,11 @@ def throttled(finding: Finding, patient: Patient) -> Iterator[Remedy]:
 def memory_errors(finding: Finding, patient: Patient) -> Iterator[Remedy]:
     """Reset or replacement by what the card's records say, and the other GPUs until then."""
     action = finding.detail_of(MemoryErrorsDetail).action
-    if action in {"reset", "replace"}:
+    if action != "reset-later":
         yield from _leave_out(finding, patient, say("{subject} has memory errors", subject=finding.subject))
     if action == "replace":
         yield _replace(finding)
-    elif action in {"reset", "reset-later"}:
+    else:
         yield _reset(finding, later=action == "reset-later")
 
 
@@ -225,7 +225,7 @@ def recovery_needed(finding: Finding, patient: Patient) -> Iterator[Remedy]:
     action = finding.detail_of(RecoveryNeededDetail).action
     if action == "reset":
         yield _reset(finding)
-    elif action in {"reboot", "bus-reset"}:
+    elif action == "reboot":
         yield _reboot(finding, power=True)
 
 

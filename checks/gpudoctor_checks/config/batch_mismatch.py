@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from gpudoctor.analysis.source.config_links import Link, links, world_size
+from gpudoctor.analysis.source.config_links import links, world_size
 from gpudoctor.analysis.source.declared_settings import Setup, Written
 from gpudoctor.analysis.source.training_arguments import deepspeed_configs, training_arguments
 from gpudoctor.analysis.workload import optional
@@ -56,7 +56,6 @@ class BatchMismatch(Check):
                 text = say("{sentence}.", sentence=mismatch.sentence)
                 items = (mismatch.engine, mismatch.argument)
                 yield self._found(text, *items, breaks=REFUSED, certain=mismatch.certain, cure="auto")
-            yield from self._product(link, world)
 
     def _itself(self, setup: Setup, world: int | None) -> Iterator[Finding]:
         """DeepSpeed's own arithmetic: train = micro x accumulation x ranks."""
@@ -99,35 +98,6 @@ class BatchMismatch(Check):
             yield settings_finding(
                 self, text, *given, breaks=breaks, certain=bool(world), severity=unsure, cure="group"
             )
-
-    def _product(self, link: Link, world: int | None) -> Iterator[Finding]:
-        """DeepSpeed's train_batch_size against the training arguments."""
-        total = link.deepspeed.get(GLOBAL)
-        if total is None or total.number is None:
-            return
-        micro = link.arguments.get("per_device_train_batch_size")
-        steps = link.arguments.get(STEPS)
-        if any(item is not None and item.number is None for item in (micro, steps)):
-            return
-        if not link.arguments.whole and (micro is None or steps is None):
-            return
-        one = (micro.number if micro is not None else None) or 8
-        product = one * ((steps.number if steps is not None else None) or 1)
-        if world and product * world != total.number:
-            text = say("{product:g} on {world} ranks", product=product * world, world=world)
-        elif not world and total.number % product:
-            text = say("{product:g} per rank, which does not divide it", product=product)
-        else:
-            return
-        whole = sentence(
-            template("{config} says {key}={value}, {arguments} makes {product}."),
-            link.deepspeed.title,
-            total,
-            arguments=link.arguments.title,
-            product=text,
-        )
-        certain = link.sure and all(item is None or item.sure for item in (micro, steps))
-        yield self._found(whole, total, micro, steps, breaks=REFUSED, certain=certain, cure="auto")
 
     def _found(
         self, message: str, *items: Written | None, breaks: str = "", certain: bool = True, cure: str

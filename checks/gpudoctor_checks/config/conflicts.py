@@ -19,10 +19,8 @@ from gpudoctor.analysis.source.pretrained_models import trained_models, trainers
 from gpudoctor.analysis.source.training_arguments import deepspeed_configs, in_a_test, training_arguments
 from gpudoctor.lang import say
 from gpudoctor.model import Check, Finding, Patient, Severity
-from gpudoctor.model.evidence import Setting
 from gpudoctor.model.signs.configs import ConfigFile, ConfigKind
 from gpudoctor.model.signs.source import Call, Script
-from gpudoctor.model.unavailable import optional
 from gpudoctor_checks.config.disagreement import sentence, settings_finding
 
 ARGUMENTS: Final = "A"
@@ -39,8 +37,6 @@ TRAINER: Final = "T"
 """The Trainer that gets the arguments."""
 MODEL: Final = "M"
 """A model that is loaded, or the section of a file that names one."""
-CARDS: Final = "J"
-"""The cards of the job."""
 INITIALIZE: Final = "D"
 """deepspeed.initialize, beside the config that it gets."""
 YAML_READER: Final = "Y"
@@ -140,11 +136,7 @@ def _holds(case: Case, condition: _Condition) -> Match:
         return None
     if not item.known and condition.must not in {"set", "word"}:
         return None
-    if condition.must == "foreign":
-        holds = _foreign(case, item)
-    else:
-        holds = _fulfils(item, condition.must, condition.words)
-    return item if holds else None
+    return item if _fulfils(item, condition.must, condition.words) else None
 
 
 def _lower(item: Written) -> str:
@@ -168,8 +160,6 @@ def _fulfils(item: Written, must: str, words: Sequence[str]) -> bool:
         return item.sure and item.word in words
     if must == "not":
         return value not in {"", *words}
-    if must == "has":
-        return any(word in value for word in words)
     if must == "textual":
         return item.file is not None and item.file.format == "yaml" and _textual(item)
     if must == "above":
@@ -180,15 +170,6 @@ def _fulfils(item: Written, must: str, words: Sequence[str]) -> bool:
 def _textual(item: Written) -> bool:
     """Whether PyYAML reads the number as text: it wants a dot, and a sign in the exponent."""
     return bool(item.entry and re.fullmatch(r"[-+]?(\d+[eE][-+]?\d+|\d+\.\d*[eE]\d+)", item.entry.text))
-
-
-def _foreign(case: Case, item: Written) -> bool:
-    """Whether a class of layers is that of another architecture than the model's."""
-    model = case[MODEL].get("model")
-    name = str(model.value).rstrip("/").rpartition("/")[2].lower() if model is not None else ""
-    blocks = _table()["blocks"]
-    own = next((block for pattern, block in blocks if re.search(pattern, name)), item.value)
-    return own != item.value and any(item.value == block for _, block in blocks)
 
 
 _CASTS = ("float(", "type=float", "eval(", "set_defaults", "add_implicit_resolver", "pydantic", "OmegaConf")
@@ -208,7 +189,6 @@ class _Places:
         self.arguments = training_arguments(patient)
         self.engines = deepspeed_configs(patient)
         self.links = links(patient)
-        self.cards = _cards(patient)
         self.calls = [(script, self._calls(script)) for script in self.source.scripts]
         trains = [file for file in configs.files if file.kind.trains]
         self.sections = [section for file in trains for section in _sections(file)]
@@ -226,9 +206,6 @@ class _Places:
                 yield {LINKED: link.arguments, ENGINE: link.deepspeed}
         for section in self.sections:
             yield {SECTION: section}
-        if self.cards is not None:
-            for arguments in self.arguments:
-                yield {ARGUMENTS: arguments, CARDS: self.cards}
         for script, calls in self.calls:
             yield from self._of_script(script, calls)
         yield from self._of_models()
@@ -279,18 +256,6 @@ class _Places:
             for call in calls:
                 if call.method == "from_pretrained" and "Model" in call.name:
                     yield _call(script, call, "pretrained_model_name_or_path")
-
-
-def _cards(patient: Patient) -> Setup | None:
-    """The cards of the job, else those of this machine, as if their name were a setting."""
-    card = optional(lambda: patient.job.card)
-    if not card:
-        card = " ".join(str(gpu.name) for gpu in optional(lambda: patient.gpus) or ())
-    if not card:
-        return None
-    place = Setting(key="card", value=card, origin="--gpu")
-    item = Written(key="card", value=card, known=True, sure=True, place=place)
-    return Setup(tool=Tool.TRANSFORMERS, kind=None, path="", line=1, title=card, items={"card": item})
 
 
 def _sections(file: ConfigFile) -> Iterator[Setup]:

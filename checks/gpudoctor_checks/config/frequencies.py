@@ -64,8 +64,6 @@ class FrequenciesDetail(Detail):
     """`log`, `eval` or `save`."""
     run: int
     """Steps of the run; 0 where not known."""
-    never: bool
-    """It never happens."""
     norm: float
     """Steps: a shorter period would be found again."""
 
@@ -80,8 +78,6 @@ class Frequencies(Check):
         - The keys of the same meaning in config files, such as DeepSpeed's `steps_per_print`. It knows
           LLaMA-Factory, axolotl, torchtune and Lightning, and reads `training_log_freq` and the like in your
           own sections.
-
-        Also a logging or evaluation period longer than `max_steps`: it never happens.
     Why it hurts:
         Each log reads the loss back and makes the host wait for the GPU. Each evaluation stops the training for
         a pass over another set. Each save writes weights and optimizer state, three times the model's size in
@@ -121,37 +117,27 @@ class Frequencies(Check):
         source, configs = patient.source_and_configs
         for declared in (*_from_source(source), *_from_configs(configs)):
             key, kind, period, span, run, accumulation = declared
-            limit, never = self.limit(KINDS[kind].limit), bool(run and period > run)
+            limit = self.limit(KINDS[kind].limit)
             grouped = accumulation if kind == "log" and period > 1 else 1
             seldom = run and run / period <= self.limit("occasions")
-            if period < 1:
-                continue  # a share of the run, which follows its length
-            if never and kind != "save":  # transformers saves at the end of a run whatever save_steps says
-                text = say(
-                    "{key}={period:g} is longer than the run of {run} steps (max_steps): it never {words}.",
-                    key=key,
-                    period=period,
-                    run=run,
-                    words=KINDS[kind].word,
-                )
-            elif not never and not seldom and period * grouped < limit:
-                text = say(
-                    "{key}={period:g} {action} {often}; {norm}.",
-                    key=key,
-                    period=period,
-                    action=KINDS[kind].word,
-                    often=say("on every step") if period == 1 else say("every {period:g} steps", period=period),
-                    norm=say("the norm is {limit:.0f} or more", limit=limit),
-                )
-            else:
+            # A number below 1 is a share of the run, which follows its length.
+            if period < 1 or seldom or period * grouped >= limit:
                 continue
+            text = say(
+                "{key}={period:g} {action} {often}; the norm is {limit:.0f} or more.",
+                key=key,
+                period=period,
+                action=KINDS[kind].word,
+                often=say("on every step") if period == 1 else say("every {period:g} steps", period=period),
+                limit=limit,
+            )
             shown = span.reproduce if isinstance(span, Setting) else f"grep -n '{key}' {span.path}"
             measured = Measurement(key, period, "{step}", provenance=Provenance.DECLARED, reproduce=shown)
             yield self.finding(
                 text,
                 evidence=(span, measured),
                 subject=f"{span.path}:{span.line} {key}",
-                detail=FrequenciesDetail(key=key, kind=kind, run=run or 0, never=never, norm=limit),
+                detail=FrequenciesDetail(key=key, kind=kind, run=run or 0, norm=limit),
             )
 
 

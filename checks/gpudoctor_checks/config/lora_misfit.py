@@ -3,7 +3,6 @@
 import re
 from collections.abc import Iterator
 
-from gpudoctor.analysis.source.config_links import links
 from gpudoctor.analysis.source.control_flow import never_runs
 from gpudoctor.analysis.source.declared_settings import Written, from_entry, from_keyword
 from gpudoctor.analysis.source.pretrained_models import COMMON, family
@@ -38,7 +37,6 @@ class LoraMisfit(Check):
         - Target modules that the model's family does not have.
         - A rank of 0.
         - An alpha far from the rank.
-        - ZeRO-3 set not to gather the weights when an adapter is saved.
     Why it hurts:
         PEFT raises an error if it finds none of the targets, and silently skips single missing ones. The update
         is scaled by alpha/rank: at 32 it diverges, at 1/16 it learns almost nothing.
@@ -74,12 +72,6 @@ class LoraMisfit(Check):
         for adapter in (*adapters, *_calls(source)):
             yield from self._targets(adapter)
             yield from self._scale(adapter)
-        for link in links(patient):
-            gather = link.deepspeed.get("zero_optimization.stage3_gather_16bit_weights_on_model_save")
-            stage = link.deepspeed.number("zero_optimization.stage")
-            if gather is not None and gather.off and stage == 3 and _is_lora(link.arguments.file, source):
-                text = say("ZeRO-3 does not gather the weights when it saves, so the saved adapter is sharded, too.")
-                yield settings_finding(self, text, gather, cure="gather", subject=" gather")
 
     def _targets(self, adapter: Adapter) -> Iterator[Finding]:
         known, targets = family(adapter.model) if adapter.model else None, adapter.targets
@@ -90,11 +82,14 @@ class LoraMisfit(Check):
         missing = [name for name in names if name.rpartition(".")[2] not in there and not COMMON & {*name.split(".")}]
         if missing:
             none = len(missing) == len(names)
-            has_none = template("{model} ({known}) has none of the target modules: {listed}.")
-            has_some = template("{model} ({known}) has no {listed}; PEFT skips them.")
             yield settings_finding(
                 self,
-                say(has_none if none else has_some, model=adapter.model, known=known.name, listed=", ".join(missing)),
+                say(
+                    "{model} ({known}) does not have these target modules: {listed}.",
+                    model=adapter.model,
+                    known=known.name,
+                    listed=", ".join(missing),
+                ),
                 targets,
                 severity=Severity.WARNING if none else Severity.NOTE,
                 cure="targets",
@@ -115,19 +110,13 @@ class LoraMisfit(Check):
         scale = alpha.number / rank.number
         if self.limit("scale_low") <= scale <= self.limit("scale_high") or alpha.number <= 0:
             return
-        high = scale > self.limit("scale_high")
         text = sentence(
-            template(
-                "{key}={alpha} at rank {rank} scales the adapter by {scale:g}; "
-                "{comparison} than {limit:g} is out of band."
-            ),
+            template("{key}={alpha} at rank {rank} scales the adapter by {scale:g}, which is out of band."),
             "",
             alpha,
             alpha=alpha.shown,
             rank=rank.shown,
             scale=scale,
-            comparison=say("more") if high else say("less"),
-            limit=self.limit("scale_high" if high else "scale_low"),
         )
         yield settings_finding(self, text, alpha, rank, severity=Severity.NOTE, cure="alpha", subject=" alpha")
 
@@ -191,11 +180,3 @@ def _model(source: Source) -> str:
             given = call.argument("pretrained_model_name_or_path", 0)
             names.add(str(given.value) if isinstance(given, Known) else "")
     return names.pop() if len(names) == 1 else ""
-
-
-def _is_lora(file: ConfigFile | None, source: Source) -> bool:
-    if file is not None:
-        return any(
-            str(file.value(key)) in {"lora", "qlora", "True"} for key in ("finetuning_type", "adapter", "use_peft")
-        )
-    return any(next(script.calls_to(".get_peft_model"), None) for script in source.scripts)

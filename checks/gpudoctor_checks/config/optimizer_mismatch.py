@@ -12,14 +12,6 @@ from gpudoctor_checks.config.disagreement import OPTIMISATION, REFUSED, mismatch
 FAMILIES = ("adafactor", "adagrad", "adam", "lamb", "lion", "sgd", "muon", "rmsprop", "galore", "lomo", "apollo")
 """Optimizers that are not each other; `adamw_torch` and DeepSpeed's `AdamW` are one."""
 
-SCHEDULES = {
-    "cosine": {"WarmupCosineLR"},
-    "linear": {"WarmupDecayLR"},
-    "constant": {"WarmupLR"},
-    "constant_with_warmup": {"WarmupLR"},
-}
-"""transformers' lr_scheduler_type and the DeepSpeed scheduler of the same shape."""
-
 
 class OptimizerMismatch(Check):
     """Optimizer, learning rate or schedule are set twice, and differently.
@@ -28,11 +20,10 @@ class OptimizerMismatch(Check):
         - A learning rate, weight decay, epsilon, gradient clipping or warm-up in a DeepSpeed config that
           differs from the training arguments.
         - An optimizer in the script and in the DeepSpeed config.
-        - An `optim` or `lr_scheduler_type` next to a DeepSpeed config that has its own optimizer or scheduler
-          of another kind.
+        - An `optim` next to a DeepSpeed config that has its own optimizer of another kind.
     Why it hurts:
-        transformers compares the numbers and refuses to start. It does not compare optimizer and schedule:
-        DeepSpeed's are used. Those in the training arguments have no effect, although people tune them.
+        transformers compares the numbers and refuses to start. It does not compare the optimizers: DeepSpeed's
+        is used. That of the training arguments has no effect.
     How it knows:
         It reads the linked files and resolves "auto" to the training arguments. The defaults of a plain
         `TrainingArguments` call count, since transformers compares those too.
@@ -80,18 +71,12 @@ class OptimizerMismatch(Check):
 
 
 def _kinds(link: Link) -> Iterator[tuple[Written, Written]]:
-    """Optimizer and schedule of DeepSpeed and of the arguments, which nobody compares: DeepSpeed's run."""
+    """The optimizers of DeepSpeed and of the arguments, which nobody compares: DeepSpeed's runs."""
     engine, wanted = link.deepspeed.get("optimizer.type"), link.arguments.get("optim")
     if engine is not None and wanted is not None and engine.known and wanted.known and wanted.value:
         one, two = _family(str(engine.value)), _family(str(wanted.value))
         if one and two and one != two:
             yield engine, wanted
-    schedule, shape = link.deepspeed.get("scheduler.type"), link.arguments.get("lr_scheduler_type")
-    if schedule is None or shape is None or not schedule.known or not shape.known or not shape.value:
-        return
-    alike = SCHEDULES.get(str(shape.value).lower())
-    if alike is not None and str(schedule.value) not in alike | {"OneCycle", "LRRangeTest"}:
-        yield schedule, shape
 
 
 def _family(name: str) -> str:

@@ -4,13 +4,12 @@ import ast
 from collections.abc import Iterator
 
 from gpudoctor.analysis.source.control_flow import bound_to, switched_off
-from gpudoctor.analysis.source.declared_settings import Written, from_entry, from_keyword
+from gpudoctor.analysis.source.declared_settings import Written, from_keyword
 from gpudoctor.analysis.source.pretrained_models import trained_models, trainers
 from gpudoctor.analysis.source.syntax import keyword_value
 from gpudoctor.analysis.source.training_arguments import in_a_test
 from gpudoctor.lang import say, template
 from gpudoctor.model import Check, Code, Finding, Patient, Reads, Severity
-from gpudoctor.model.signs.configs import ConfigFile, ConfigKind
 from gpudoctor.model.signs.source import Call, Script, Source
 from gpudoctor_checks.config.conflicts import conflicts
 from gpudoctor_checks.config.disagreement import sentence, settings_finding
@@ -53,20 +52,9 @@ class QuantisationConflict(Check):
     severity = Severity.WARNING
 
     def examine(self, patient: Patient) -> Iterator[Finding]:
-        source, configs = patient.source_and_configs
+        source, _ = patient.source_and_configs
         yield from conflicts(self, patient)
-        for file in configs.files:
-            if file.kind.trains:
-                yield from self._in_config(file)
         yield from self._in_source(source)
-
-    def _in_config(self, file: ConfigFile) -> Iterator[Finding]:
-        four = any(from_entry(file, entry).on for entry in file.find("load_in_4bit"))
-        if four or file.kind is ConfigKind.QUANTISATION:
-            for entry in file.find("bnb_4bit_compute_dtype"):
-                item = from_entry(file, entry)
-                if item.word in FLOAT32:
-                    yield settings_finding(self, sentence(SLOW, "", item, word=item.word), item, cure="compute")
 
     def _in_source(self, source: Source) -> Iterator[Finding]:
         trains = source.trains or next(trainers(source), None) is not None

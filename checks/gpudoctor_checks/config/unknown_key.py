@@ -35,7 +35,7 @@ class UnknownKeyDetail(Detail):
     """What the rule reads."""
 
     near: str
-    """The known key that was meant; \"\" where none is near."""
+    """The known key that was meant."""
     key: str
 
 
@@ -46,7 +46,6 @@ class UnknownKey(Check):
         - Misspelt keys of training arguments (files and calls) and of DeepSpeed, accelerate, LLaMA-Factory,
           axolotl, torchtune and Lightning configs. PEFT and bitsandbytes configs too. The finding names the
           likely key.
-        - Keys that a strict reader refuses.
     Why it hurts:
         Strict readers (accelerate, LLaMA-Factory, DeepSpeed's ZeRO section, Python calls) stop the run. The
         others ignore the key: the run starts with the default, and the intended warm-up or offload is silently
@@ -89,10 +88,6 @@ class UnknownKey(Check):
         elif file.kind is ConfigKind.LIGHTNING:
             for section in ("trainer", "fit.trainer"):
                 yield from self._level(file, section, tables()["lightning-trainer"].keys | own, "", "lightning-trainer")
-        elif file.kind is ConfigKind.FSDP:
-            inside = tables()["accelerate"].sections["fsdp_config"]
-            keys = inside | own | {key.removeprefix("fsdp_") for key in inside}
-            yield from self._level(file, "", keys, "", "accelerate")
 
     def _level(
         self, file: ConfigFile, section: str, keys: frozenset[str], refuses: str, table: str
@@ -106,26 +101,11 @@ class UnknownKey(Check):
         for name, place in places:
             if name in keys or name.startswith(COMMENTS) or not name.isascii() or name in renamed:
                 continue
-            interpolated = isinstance(place, Entry) and place.interpolated
             near = meant(name, keys) if name not in everywhere() else None
-            if near is not None and not file.has(f"{section}.{near}" if section else near):
-                text = say(
-                    "{key} is not a key of {owner}; did you mean {near}?",
-                    key=place.key,
-                    owner=OWNERS.get(file.kind, "its reader"),
-                    near=near,
-                )
-                severity = Severity.ERROR if refuses else Severity.WARNING
-            elif near is None and refuses and name not in everywhere() and not interpolated:
-                text = say(
-                    "{key} is not a key of {table} {version}, which refuses unknown keys.",
-                    key=place.key,
-                    table=table,
-                    version=tables()[table].version,
-                )
-                severity = Severity.NOTE
-            else:
+            if near is None or file.has(f"{section}.{near}" if section else near):
                 continue
+            text = say("{key} is not a key of {owner}; did you mean {near}?", key=place.key, owner=table, near=near)
+            severity = Severity.ERROR if refuses else Severity.WARNING
             block = Setting(key=place.key, value="(a section)", origin=file.path, path=file.path, line=place.line)
             yield self.finding(
                 text,
@@ -133,7 +113,7 @@ class UnknownKey(Check):
                 severity=severity,
                 cost=Cost(breaks=refuses) if severity is Severity.ERROR else None,
                 subject=f"{file.path}:{place.line} {place.key}",
-                detail=UnknownKeyDetail(near=near or "", key=name),
+                detail=UnknownKeyDetail(near=near, key=name),
             )
 
     # source
@@ -180,17 +160,3 @@ def _keys_in(file: ConfigFile, section: str) -> list[tuple[str, Entry | Section]
         if key.startswith(prefix) and rest and "." not in rest and "[" not in rest:
             found.append((rest, block))
     return found
-
-
-OWNERS = {
-    ConfigKind.HUGGINGFACE: "TrainingArguments",
-    ConfigKind.LLAMA_FACTORY: "LLaMA-Factory",
-    ConfigKind.AXOLOTL: "axolotl",
-    ConfigKind.ACCELERATE: "accelerate",
-    ConfigKind.DEEPSPEED: "DeepSpeed",
-    ConfigKind.TORCHTUNE: "torchtune",
-    ConfigKind.PEFT: "LoraConfig",
-    ConfigKind.QUANTISATION: "BitsAndBytesConfig",
-    ConfigKind.LIGHTNING: say("Lightning's Trainer"),
-    ConfigKind.FSDP: say("an fsdp_config"),
-}

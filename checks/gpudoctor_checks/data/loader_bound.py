@@ -11,18 +11,11 @@ from gpudoctor.analysis.source.loaders import Loader, LoaderRole
 from gpudoctor.analysis.source.sample_cost import ItemWork, item_work
 from gpudoctor.analysis.workload import training_loaders
 from gpudoctor.lang import say
-from gpudoctor.model import Check, Code, Detail, Finding, Measurement, Patient, Reads, Severity, Threshold
+from gpudoctor.model import Check, Code, Detail, Finding, Patient, Reads, Severity, Threshold
 from gpudoctor.model.records import frozen
 from gpudoctor.model.signs.source import Known, Source
 from gpudoctor.text import count, duration, percent
 
-WHOLE, CHEAP, DEAR, OWN = "whole", "cheap", "dear", "own"
-"""What setting a number of workers would not mend: items that are only indexed one by one, batches that are
-cheaper to make than to hand over, batches that are dear to hand over, batches of no DataLoader's."""
-_CHEAP = 0.5
-"""Part of the wait that making a batch takes at most where the training had better make it itself."""
-_FULL = 0.9
-"""Part of several CPUs in reach that is in use where a training with no fewer workers shares them."""
 _HOT = 0.1
 """Share of the samples in the making of items from which on a line is named."""
 
@@ -52,10 +45,10 @@ class LoaderBoundDetail(Detail):
     """The option that the number of workers comes from."""
     chosen: str | None = None
     """What the program calls the number of workers."""
-    handed: str | None = None
-    """`whole`, `cheap`, `dear` or `own`: workers would not help."""
-    batch_seconds: float | None = None
-    """What a batch takes to make."""
+    handed: bool = False
+    """Workers would not help: the time goes to handing batches over."""
+    own: bool = False
+    """The batches come from no DataLoader."""
     cpus_used: float | None = None
     """CPUs that the run used..."""
     cpus_reached: float | None = None
@@ -70,8 +63,7 @@ class LoaderBound(Check):
         function does real work for each item: decoding, tokenising, parsing, a loop.
     Why it hurts:
         With no workers the same process prepares the batch and launches the GPU work, one after the other. A
-        JPEG decode with augmentation needs 5 to 15 ms on one core. A batch of 32 needs 150 to 500 ms, while its
-        training step may need 50 ms.
+        JPEG decode with augmentation needs 5 to 15 ms on one core.
     How it knows:
         From the source: gpudoctor follows the loader to its loop. It follows the data set to its `__getitem__`,
         transforms and collate function. That is a suspicion; only a run shows the share. Work of about a
@@ -84,9 +76,8 @@ class LoaderBound(Check):
         items that are only indexed, stacked or padded, and classes with an ambiguous name.
     Remedies:
         Use as many workers as the CPUs that this process may use, and keep them alive between epochs. Or do the
-        work once before the training, and store the result. If the time goes to transferring batches, use no
-        workers. Fetch whole batches by one index, or use tensors instead of objects. A generator of your own
-        has no workers. Do the work before the loop, or put the generator into a DataLoader.
+        work once before the training, and store the result. If the time goes to transferring batches, fetch
+        whole batches by one index, or use tensors instead of objects.
     References:
         - https://pytorch.org/docs/stable/data.html#single-and-multi-process-data-loading
         - https://pytorch.org/tutorials/recipes/recipes/tuning_guide.html#enable-asynchronous-data-loading-and-augmentation
@@ -158,9 +149,8 @@ class LoaderBound(Check):
         severity = seen.level(self)
         if severity is None:
             return
-        covered, busy = of_run.hidden(window), of_run.device_busy(window)
+        covered = of_run.hidden(window)
         cause = say("the GPU has work queued meanwhile, so little is lost") if covered else _cause(window, seen)
-        how = "nvidia-smi dmon -s u"
         yield seen.finding(
             self,
             say("The training waits for its next batch, {words}; {cause}.", words=seen.words, cause=cause),
@@ -174,9 +164,6 @@ class LoaderBound(Check):
                 cuda=bool(of_run.job_gpus(window)),
                 workers=of_run.most_workers(window),
             ),
-            numbers=()
-            if busy is None
-            else (Measurement(name="gpu_busy_share", value=round(busy, 4), unit="1", reproduce=how),),
         )
 
     def _measured(self, patient: Patient, run: Run, suspected: list[Finding]) -> Iterator[Finding]:
@@ -193,20 +180,8 @@ class LoaderBound(Check):
         light = share * run.lead.step_seconds < self.limit("wait_seconds") or idle
         quick = self._quick(loader, run, each, bool(suspected))
         alone = loader is not None and not loader.workers
-        evaluating = all(item.get("role") == "evaluation" for item in process.of("loader"))
-        if evaluating and not suspected:  # the steps' batches come from no DataLoader
-            handed = OWN
-        elif quick or (light and alone):
-            handed = WHOLE
-        else:
-            # Where workers keep up and the training waits all the same: would it make the batch faster by itself?
-            quicker = busy is not None and 0 < busy.batch_seconds < _CHEAP * each
-            handed = (CHEAP if quicker else DEAR) if idle else ""
+        own = not suspected and all(item.get("role") == "evaluation" for item in process.of("loader"))
         used = of_run.cpu_use(run.recording)
-        few = used is not None and loader is not None and used.reach <= loader.workers
-        shared = used if few and used is not None and (used.reach < 2 or used.job >= _FULL * used.reach) else None
-        if shared and handed == DEAR:
-            handed = ""
         if light or quick:
             severity = Severity.NOTE
         makers = of_run.item_lines(run.recording, process, lambda place: of_run.heads_loop(patient, place))
@@ -223,7 +198,7 @@ class LoaderBound(Check):
                 share=percent(share),
                 each=duration(each),
                 step_seconds=duration(run.lead.step_seconds),
-                how=_how(loader, busy, shared, _setting(call), crowded=of_run.crowd(run.recording) is not None),
+                how=_how(loader, busy, _setting(call)),
                 whose=of_run.at(spans[1:]),
             ),
             name="data_wait_share",
@@ -237,9 +212,9 @@ class LoaderBound(Check):
                 pinned=loader is None or loader.pinned,
                 cuda=bool(run.lead.known("device_forward")),
                 workers=loader.workers if loader is not None else 0,
-                handed=handed,
+                handed=not own and (quick or idle or (light and alone)),
+                own=own,
                 iterable=loader is not None and loader.iterable,
-                batch_seconds=busy.batch_seconds if busy is not None else 0.0,
                 cpus_used=used.job if used is not None else None,
                 cpus_reached=used.reach if used is not None else None,
             ),
@@ -282,19 +257,17 @@ class LoaderBound(Check):
         more = say(" and does {heavy} more such operations", heavy=len(heavy) - 1) if len(heavy) > 1 else ""
         kind = loader.call.method if loader.engine else loader.label
         place = f"{first.span.path.rpartition('/')[2]}:{first.span.line}"
-        items = say("every item")
         felt = _felt(loader, first)
         unknown = "" if felt or first.light else say(". Only a run shows how long that takes compared with a step")
         yield self.finding(
             say(
                 "{kind} has {setting}={value}{origin}: the training process itself {what} "
-                "for {items} ({place}){more}, and the training waits meanwhile{unknown}.",
+                "for every item ({place}){more}, and the training waits meanwhile{unknown}.",
                 kind=kind,
                 setting=_setting(loader),
                 value=int(told.value),
                 origin=origin,
                 what=first.what,
-                items=items,
                 place=place,
                 more=more,
                 unknown=unknown,
@@ -324,71 +297,24 @@ def _setting(made: "Loader | of_run.LoaderCall") -> str:
     return "dataloader_num_workers" if made.engine else "num_workers"
 
 
-def _how(
-    loader: "of_run.LoaderFacts | None",
-    busy: "of_run.WorkerActivity | None",
-    shared: "of_run.CpuUse | None",
-    setting: str,
-    *,
-    crowded: bool,
-) -> str:
-    """Who prepares the batches, as a clause. `crowded`: other processes kept the CPUs busy; `shared`: the CPUs
-    that the training and its workers kept busy themselves."""
+def _how(loader: "of_run.LoaderFacts | None", busy: "of_run.WorkerActivity | None", setting: str) -> str:
+    """Who prepares the batches, as a clause."""
     if loader is None:
         return ""
     if loader.workers == 0:
         return say("; it prepares them itself ({setting}=0)", setting=setting)
-    one = loader.workers == 1
-    late = (
-        say("; its worker does not keep up")
-        if one
-        else say("; {workers} workers do not keep up", workers=loader.workers)
-    )
+    workers = count(loader.workers, "worker")
     if busy is None:
-        return late
-    if busy.busy < 0.5:
-        who = say("worker is busy") if one else say("{workers} workers are busy", workers=loader.workers)
-        whose = say("its") if one else say("their")
-        if crowded:  # who waits for a CPU hands over late, too
-            return say(
-                "; its {who} {busy} of {whose} time, and other processes kept all CPUs busy",
-                who=who,
-                busy=percent(busy.busy),
-                whose=whose,
-            )
-        if shared is not None:  # and so does who waits for the training's own CPU
-            return say(
-                "; its {who} {busy} of {whose} time, and share {cpus} with the training",
-                who=who,
-                busy=percent(busy.busy),
-                whose=whose,
-                cpus=count(round(shared.reach), "CPU"),
-            )
-        return say(
-            "; its {who} {busy} of {whose} time: the time goes to transferring batches",
-            who=who,
-            busy=percent(busy.busy),
-            whose=whose,
-        )
-    return say(
-        "{late}, {busy} of {its} time busy", late=late, busy=percent(busy.busy), its=say("its") if one else say("their")
-    )
+        return say("; it has {workers}", workers=workers)
+    return say("; it has {workers}, busy for {busy} of the time", workers=workers, busy=percent(busy.busy))
 
 
 def _cause(window: "of_run.ProcessWindow", seen: Observation) -> str:
-    """Why, as a clause: who makes the batches, and whether they are busy."""
+    """Why, as a clause: who makes the batches."""
     inline = [place for place in seen.places if place.kind in of_run.INLINE]
-    count = sum(place.count for place in seen.places)
-    if sum(place.count for place in inline) * 2 >= count > 0:
+    if sum(place.count for place in inline) * 2 >= sum(place.count for place in seen.places) > 0:
         return say("the process makes every item itself{where}", where=of_run.where(inline))
-    makers = [worker for rank in window.ranks for worker in rank.workers]
+    makers = sum(len(rank.workers) for rank in window.ranks)
     if not makers:
         return say("it stands{where}", where=of_run.where(seen.places))
-    busy = [worker.cpu for worker in makers if worker.cpu == worker.cpu]
-    load = say(", busy for {busy}", busy=percent(min(1.0, sum(busy) / len(busy)))) if busy else ""
-    return say(
-        "{makers} workers make the items{load}{where}",
-        makers=len(makers),
-        load=load,
-        where=of_run.where(window.worker_places),
-    )
+    return say("{makers} workers make the items{where}", makers=makers, where=of_run.where(window.worker_places))

@@ -66,17 +66,9 @@ class LoaderDead(Check):
         if told is not None and told.death is of_run.Death.WORKER:
             place = of_run.user_place(told)
             places = [spot(patient, place[0])] if place is not None else []
-            when = say(" at step {step}", step=told.step) if told.step is not None else ""
-            memory = recording.end is not None and recording.end.oom_kills > 0
-            why = say("; the kernel killed a process for memory meanwhile") if memory else ""
             first = told.message.strip().split(chr(10))[0][:200]
             yield self.finding(
-                say(
-                    "A loader worker died{when}, and the training with it{why}: {first}.",
-                    when=when,
-                    why=why,
-                    first=first,
-                ),
+                say("A loader worker died, and the training with it: {first}.", first=first),
                 evidence=(*places, LogLine(origin="the training", text=f"{told.kind}: {told.message}"[:300])),
                 confidence=Confidence.CONFIRMED,
                 cost=Cost(breaks=say("the run died")),
@@ -88,53 +80,30 @@ class LoaderDead(Check):
 
     def _live(self, window: "of_run.ProcessWindow") -> Iterator[Finding]:
         """In a watched process: a worker that went away, or a wait for one batch that does not end."""
-        idle = of_run.workers_stand_still(window)
         for rank in window.ranks:
             waits = bool(rank.trail) and rank.trail[-1][1] == "data_wait"
-            if rank.alive and rank.lost_workers:
-                yield self._lost(rank)
-            elif rank.alive and waits and (idle or of_run.standing_for(rank) >= self.limit("wait_seconds")):
-                waited, how = of_run.standing_for(rank), of_run.by_hand(window)
-                asleep = sum(worker.cpu < 0.02 for worker in rank.workers if worker.cpu == worker.cpu)
-                known = len(rank.workers)
-                surely = waited >= self.limit("wait_seconds")
-                yield self.finding(
-                    say(
-                        "{rank} has been waiting for one batch for {waited}{idle_workers}.",
-                        rank=capitalised(rank.title),
-                        waited=duration(waited),
-                        idle_workers=say("; {asleep} of its {workers} workers do nothing", asleep=asleep, workers=known)
-                        if known
-                        else "",
-                    ),
-                    evidence=(
-                        *of_run.spans(rank.places[:1]),
-                        Measurement(name="wait_seconds", value=round(waited, 1), unit="s", reproduce=how),
-                    ),
-                    confidence=Confidence.CONFIRMED if surely else Confidence.PROBABLE,
-                    severity=Severity.ERROR if surely else Severity.WARNING,
-                    cost=Cost(breaks=say("the training makes no progress")) if surely else None,
-                    subject=rank.title,
-                    detail=LoaderDeadDetail(hangs=True),
+            waited, lost = of_run.standing_for(rank), len(rank.lost_workers)
+            if rank.alive and lost:
+                message = say("{workers} of {title} died.", workers=count(lost, "loader worker"), title=rank.title)
+                shown = Measurement(name="workers_lost", value=lost, unit="{workers}", reproduce="dmesg | tail")
+            elif rank.alive and waits and waited >= self.limit("wait_seconds"):
+                message = say(
+                    "{rank} has been waiting for one batch for {waited}.",
+                    rank=capitalised(rank.title),
+                    waited=duration(waited),
                 )
-
-    def _lost(self, rank: "of_run.Rank") -> Finding:
-        """Workers that died while the others run on."""
-        pids = ", ".join(str(worker.pid) for worker in rank.lost_workers[:4])
-        lost = len(rank.lost_workers)
-        return self.finding(
-            say(
-                "{workers} of {title} died (pid {pids}) while the others run on.",
-                workers=count(lost, "loader worker"),
-                title=rank.title,
-                pids=pids,
-            ),
-            evidence=(Measurement(name="workers_lost", value=lost, unit="{workers}", reproduce="dmesg | tail"),),
-            confidence=Confidence.CONFIRMED,
-            cost=Cost(breaks=say("the training fails or waits for ever")),
-            subject=rank.title,
-            detail=LoaderDeadDetail(hangs=False),
-        )
+                how = of_run.by_hand(window)
+                shown = Measurement(name="wait_seconds", value=round(waited, 1), unit="s", reproduce=how)
+            else:
+                continue
+            yield self.finding(
+                message,
+                evidence=(*of_run.spans(rank.places[:1]), shown),
+                confidence=Confidence.CONFIRMED,
+                cost=Cost(breaks=say("the training fails or waits for ever")),
+                subject=rank.title,
+                detail=LoaderDeadDetail(hangs=not lost),
+            )
 
     def _waits(self, patient: Patient, recording: "of_run.Recording") -> Iterator[Finding]:
         """A wait for data that had not ended when the recording did."""

@@ -17,8 +17,6 @@ from gpudoctor.model.signs.source import Call, Known, Script
 from gpudoctor.text import percent
 
 _PACKING = ("packing", "group_by_length", "train_sampling_strategy", "pack_to_max_length", "padding_free")
-_APART = (False, "random", "sequential")
-"""Values of them with which samples of any length share a batch."""
 _COLLATORS = re.compile(r"DataCollator\w*|default_data_collator")
 _NOT_TRAINING = re.compile(
     r"(?:^|_|\.)(?:eval|evaluate|evaluation|val|valid|validation|test|infer|inference|predict|generate|sample|demo|export)(?:_|$|\d)"
@@ -33,8 +31,6 @@ class PaddingWasteDetail(Detail):
 
     how: str
     """`recording`, `collator`, `collate` or `tokenizer`."""
-    old: bool
-    """By the old keyword pad_to_max_length."""
     single: bool
     """One call alone pads."""
 
@@ -108,7 +104,7 @@ class PaddingWaste(Check):
             name="step_share",
             severity=severity,
             suspected=suspected,
-            detail=PaddingWasteDetail(how="recording", old=False, single=False),
+            detail=PaddingWasteDetail(how="recording", single=False),
             numbers=(run.measured("padding_share", share),),
         )
 
@@ -125,18 +121,15 @@ class PaddingWaste(Check):
     def _calls(self, script: Script) -> Iterator[tuple[Call, int]]:
         """Calls that pad, with the tokens that they pad to; 0 for the model's own maximum."""
         for call in script.calls:
-            padding, old = call.keywords.get("padding"), call.keywords.get("pad_to_max_length")
-            fixed = isinstance(padding, Known) and padding.value == "max_length"
-            fixed = fixed or (isinstance(old, Known) and old.value is True)
-            if not fixed or _NOT_TRAINING.search(call.function.lower()):
+            padding, length = call.keywords.get("padding"), call.argument("max_length")
+            if not (isinstance(padding, Known) and padding.value == "max_length"):
                 continue
-            length = call.argument("max_length")
-            if not _COLLATORS.fullmatch(call.method) and "tok" not in ast.unparse(call.node.func).lower():
+            pads = _COLLATORS.fullmatch(call.method) or "tok" in ast.unparse(call.node.func).lower()
+            if not pads or "CLIP" in script.text or _NOT_TRAINING.search(call.function.lower()):
                 continue
-            if length is None and "CLIP" not in script.text and not _COLLATORS.fullmatch(call.method):
-                yield call, 0
-            elif isinstance(length, Known) and (tokens := as_number(length.value) or 0) >= self.limit("max_length"):
-                yield call, int(tokens)
+            tokens = as_number(length.value) if isinstance(length, Known) else None
+            if length is None or (tokens or 0) >= self.limit("max_length"):
+                yield call, int(tokens or 0)
 
     def _from_source(self, found: list[tuple[Call, int]]) -> Finding:
         call, length = found[0]
@@ -152,17 +145,11 @@ class PaddingWaste(Check):
             evidence=tuple(item.span for item, _ in found[:4]),
             subject=f"{call.span.path}:{call.span.line}",
             detail=PaddingWasteDetail(
-                how="collator" if _COLLATORS.fullmatch(call.method) else how,
-                old="pad_to_max_length" in call.keywords,
-                single=len(found) == 1,
+                how="collator" if _COLLATORS.fullmatch(call.method) else how, single=len(found) == 1
             ),
         )
 
 
 def _packs(program: Program) -> bool:
-    """Whether packing or length grouping is asked for anywhere in the program."""
-    return any(
-        (value := call.keywords.get(name)) is not None and not (isinstance(value, Known) and value.value in _APART)
-        for _, call in program.calls
-        for name in _PACKING
-    )
+    """Whether packing or length grouping is named anywhere in the program."""
+    return any(name in call.keywords for _, call in program.calls for name in _PACKING)

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 
 from gpudoctor.analysis import of_run
 from gpudoctor.analysis.observation import confirmed, suspicions
-from gpudoctor.analysis.run.steady_run import Run, judged, script_at, sites_of, source_of, spots
-from gpudoctor.analysis.source.control_flow import enclosing, holds, switched_off
+from gpudoctor.analysis.run.steady_run import Run, judged, sites_of, source_of, spots
+from gpudoctor.analysis.source.control_flow import enclosing, switched_off
 from gpudoctor.analysis.source.entry_points import Program, training_programs
 from gpudoctor.analysis.source.loaders import Loader, LoaderRole, loaders
 from gpudoctor.analysis.source.syntax import FunctionNode, keyword_value, walk, without_comments
@@ -40,8 +40,6 @@ _SPLITS = re.compile(
     r"|init_device_mesh|DeviceMesh|parallelize_module|pipelin|torch\.distributed\.rpc|IterableDataset"
 )
 """Words of programs that split their data themselves, or that must not split it (tensor, pipeline parallel)."""
-_REDUCES = frozenset({"torch.distributed.all_reduce", "torch.distributed.all_reduce_coalesced"})
-_GRADIENT = re.compile(r"\.grad\b|grad(?:ient)?s\b")
 _NOT_BY_DATA = re.compile(
     r"init_device_mesh|DeviceMesh|parallelize_module|pipelin|torch\.distributed\.rpc|all_gather|AllGather"
     r"|tensor_parallel|sequence_parallel|context_parallel"
@@ -50,8 +48,6 @@ _NOT_BY_DATA = re.compile(
 _TRAINER = re.compile(r"transformers\.\w*Trainer$")
 _OWN_RANK = re.compile(r"(?:\b|_)rank\b|world_size|local_rank|gpu_id|process_index")
 _SAMPLER = "torch.utils.data.DistributedSampler"
-_TORCH_SAMPLERS = ("RandomSampler", "SequentialSampler", "SubsetRandomSampler", "WeightedRandomSampler",
-                   "DistributedSampler")  # fmt: skip
 
 
 @frozen
@@ -59,7 +55,7 @@ class SamplerMisuseDetail(Detail):
     """What the rule reads."""
 
     kind: str
-    """`twice`, `unsplit` or `order`."""
+    """`unsplit` or `order`."""
     dataset: str = ""
     """As written."""
     sampler: str = ""
@@ -80,14 +76,10 @@ class SamplerMisuse(Check):
         - A program that wraps its model in DistributedDataParallel or FSDP and whose training loader has no
           DistributedSampler.
         - One that has it but never calls `set_epoch`, in a loop over epochs.
-        - `shuffle=True` together with a sampler.
-
-        Gradients that the program averages itself with `all_reduce` count as well. In a recording: ranks whose
-        losses are equal, bit for bit, in every step.
+        - In a recording: ranks whose losses are equal, bit for bit, in every step.
     Why it hurts:
         Without the sampler every rank reads the whole data set: N GPUs repeat the work of one, N times. Without
-        `set_epoch` each epoch repeats the order of the first, batch by batch. With a sampler and `shuffle=True`
-        the DataLoader raises ValueError.
+        `set_epoch` each epoch repeats the order of the first, batch by batch.
     How it knows:
         From the source: what wraps the model, and the arguments of the training loader. Also whether the
         program splits data by rank. From a recording: the losses of the ranks. All ranks have the same weights,
@@ -155,10 +147,8 @@ class SamplerMisuse(Check):
 
     def _suspected(self, source: Source) -> Iterator[Finding]:
         for loader in loaders(source):
-            if not loader.engine:
-                found = self._twice(loader)
-                if found is None and loader.role is LoaderRole.TRAINING:
-                    found = self._in_programs(source, loader)
+            if not loader.engine and loader.role is LoaderRole.TRAINING:
+                found = self._in_programs(source, loader)
                 if found is not None:
                     yield found
 
@@ -171,45 +161,21 @@ class SamplerMisuse(Check):
         found = [self._unsplit(item, loader) or self._same_order(item, loader) for item in programs]
         return found[0] if all(found) else None
 
-    def _twice(self, loader: Loader) -> Finding | None:
-        """A sampler and a shuffle: certain where a plain call makes the sampler."""
-        shuffle, sampler = loader.call.keywords.get("shuffle"), keyword_value(loader.call.node, "sampler")
-        on = isinstance(shuffle, Known) and shuffle.value is True and shuffle.origin == "literal"
-        if sampler is None or not on:
-            return None
-        made = [call for call in loader.script.calls if call.node in _values(loader, sampler)]
-        if (
-            len(made) != 1
-            or made[0].method not in _TORCH_SAMPLERS
-            or loader.call.guards
-            or not all(map(holds, made[0].guards))
-        ):
-            return None
-        return self.finding(
-            say("{loader} has a sampler and shuffle=True: DataLoader raises ValueError.", loader=loader.label),
-            evidence=(loader.call.span,),
-            severity=Severity.ERROR,
-            cost=Cost(breaks=say("DataLoader refuses sampler and shuffle together")),
-            detail=SamplerMisuseDetail(kind="twice"),
-        )
-
     def _unsplit(self, program: Program, loader: Loader) -> Finding | None:
         wraps = _parallel(program)
         if not wraps:
             return None
-        if any(_SPLITS.search(without_comments(script)) for script in program.scripts) or _custom(program, loader):
+        if any(_SPLITS.search(without_comments(script)) for script in program.scripts) or _custom(loader):
             return None
         wrap = wraps[0]
-        how = say("runs one process a GPU") if wrap.name in _WRAPS else say("averages the gradients of all ranks")
         condition = _open_condition(wrap)
         elsewhere = wrap.span.path != loader.call.span.path
         return self.finding(
             say(
-                "{loader} has no DistributedSampler while {method} {how}{condition}: "
+                "{loader} has no DistributedSampler while {method} runs one process a GPU{condition}: "
                 "every rank trains on the whole data set.",
                 loader=loader.label,
                 method=wrap.method,
-                how=how,
                 condition=condition,
             ),
             evidence=(loader.call.span, wrap.span),
@@ -255,31 +221,18 @@ def _open_condition(call: Call) -> str:
 
 
 def _parallel(program: Program) -> list[Call]:
-    """What makes the program data-parallel: wrappers of the model, else gradients that it averages itself."""
-    calls = [call for _, call in program.calls if not any(guard.never for guard in call.guards)]
-    wraps = [call for call in calls if call.name in _WRAPS]
-    return wraps or [
-        call
-        for call in calls
-        if call.name in _REDUCES and call.node.args and _GRADIENT.search(_text(call.node.args[0]))
-    ]
+    """What wraps the model so that its ranks are data-parallel."""
+    return [call for _, call in program.calls if call.name in _WRAPS and not any(guard.never for guard in call.guards)]
 
 
 def _by_data(patient: Patient, run: Run) -> bool:
     """Whether the ranks share nothing but gradients, so that equal losses come from equal samples."""
     source = source_of(patient)
-    wrapped = any(item.get("wrapped") == "DDP" for item in run.lead.process.of("model"))
-    if source is not None:
-        if any(_NOT_BY_DATA.search(without_comments(script)) for script in source.scripts):
-            return False
-        wrapped = wrapped or any(_parallel(program) for program in training_programs(source))
-    for site in sites_of(run, "collective"):
-        if not of_run.by_parallelism(site) and site.steps > 1:
-            script = script_at(patient, site.place.path)
-            whole = of_run.statement_at(script, site.place.line) if script is not None else None
-            if whole is None or not _GRADIENT.search(_text(whole)):
-                return False
-    return wrapped
+    if source is not None and any(_NOT_BY_DATA.search(without_comments(script)) for script in source.scripts):
+        return False
+    if any(site.steps > 1 and not of_run.by_parallelism(site) for site in sites_of(run, "collective")):
+        return False
+    return any(item.get("wrapped") == "DDP" for item in run.lead.process.of("model"))
 
 
 def _place(program: Program, loader: Loader, kind: str) -> SamplerMisuseDetail:
@@ -304,47 +257,22 @@ def _values(loader: Loader, node: ast.expr) -> list[ast.expr]:
     scope = next((item for item in enclosing(loader.script, loader.call.node)
                   if isinstance(item, FunctionNode)), loader.script.tree)  # fmt: skip
     return [
-        value
+        item.value
         for item in walk(scope)
-        if isinstance(item, ast.Assign)
-        for target in item.targets
-        for value in _bound_to(target, item.value, node.id)
+        if isinstance(item, ast.Assign) and any(_text(target) == node.id for target in item.targets)
     ]
 
 
-def _bound_to(target: ast.expr, value: ast.expr, name: str) -> Iterator[ast.expr]:
-    """What an assignment binds to a name, in a tuple too; the whole value where its parts cannot be told."""
-    if isinstance(target, ast.Tuple | ast.List):
-        parts = value.elts if isinstance(value, ast.Tuple | ast.List) else []
-        for place, part in enumerate(target.elts):
-            yield from _bound_to(part, parts[place] if len(parts) == len(target.elts) else value, name)
-    elif _text(target) == name:
-        yield value
-
-
-def _custom(program: Program, loader: Loader) -> bool:
+def _custom(loader: Loader) -> bool:
     """Whether the loader is given a sampler or batches of somebody's own, or a data set that knows its rank."""
-    if loader.call.open_ended:
+    samplers = [loader.argument(name) for name in ("sampler", "batch_sampler")]
+    plain = all(isinstance(value, Known) and value.value is None for value in samplers)
+    if loader.call.open_ended or loader.dataset is None or not plain:
         return True
-    for name in ("sampler", "batch_sampler"):
-        value = loader.argument(name)
-        if not (isinstance(value, Known) and value.value is None):
-            return True
-    dataset = loader.dataset
-    if dataset is None or _OWN_RANK.search(_text(loader.call.node)):
-        return True
-    made, seen = [dataset], set[str]()
-    for node in made:  # it grows by what the names in it are made of
-        if _OWN_RANK.search(_text(node)):
-            return True
-        names = [part for part in walk(node) if isinstance(part, ast.Name) and part.id not in seen]
-        seen.update(name.id for name in names)
-        made += [value for name in names for value in _values(loader, name)]
-    # A loader made in a function that is told its rank may do anything with it.
-    short = loader.call.function.rpartition(".")[2]
-    makers = [call for _, call in program.calls if short and call.method == short]
-    given = [item for call in makers for item in (*call.node.args, *(k.value for k in call.node.keywords))]
-    return "data" in short.lower() and any(_OWN_RANK.search(_text(item)) for item in given)
+    made = [loader.dataset, *_values(loader, loader.dataset)]
+    scope = next((item for item in enclosing(loader.script, loader.call.node) if isinstance(item, FunctionNode)), None)
+    own = scope is not None and _OWN_RANK.search(_text(scope.args)) is not None
+    return own or any(_OWN_RANK.search(_text(node)) for node in (loader.call.node, *made))
 
 
 def _epochs(program: Program, loader: Loader) -> tuple[Script, SourceSpan, str] | None:

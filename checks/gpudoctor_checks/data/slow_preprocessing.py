@@ -18,7 +18,6 @@ from gpudoctor.model.signs.source import Known, LoopRole, Source
 from gpudoctor.text import duration, percent
 
 _RANDOM = re.compile(r"\brandom\b|randint|choice\(|shuffle|np\.random|torch\.rand|augment|mask_prob|sample\(")
-_PIXELS = frozenset({"getpixel", "putpixel"})
 _KINDS = {"runs a Python loop": "pixels", "tokenises text": "tokens", "parses a text file": "text"}
 """Work of an item that is slow, by its words."""
 
@@ -70,14 +69,7 @@ class SlowPreprocessing(Check):
             default=0.10,
             unit="1",
             source="convention: a wait that is worth acting on",
-            meaning="If the training waits less than this for its data, slow items do no harm.",
-        ),
-        Threshold(
-            name="share_warned",
-            default=0.20,
-            unit="1",
-            source="DATA001's threshold",
-            meaning="Items that make the training wait for this share of a recorded run are a warning.",
+            meaning="If the training waits less than this for its data, items do no harm; twice this is a warning.",
         ),
         Threshold(
             name="own_share",
@@ -137,7 +129,7 @@ class SlowPreprocessing(Check):
                 always=percent(wait.always),
             ),
             name="preprocessing_share",
-            severity=Severity.WARNING if share >= self.limit("share_warned") and not idle else Severity.NOTE,
+            severity=Severity.WARNING if share >= 2 * self.limit("wait_share") and not idle else Severity.NOTE,
             suspected=suspected,
             detail=suspected[0].detail if suspected else SlowPreprocessingDetail("lines"),
             numbers=(run.measured("seconds_per_item", each, "s"),),
@@ -191,12 +183,9 @@ class SlowPreprocessing(Check):
 def _over_cells(loop: ast.For) -> bool:
     """Two loops over ranges, the inner one touching a cell by both counters, `image[y, x]`, or a pixel."""
     for inner in (node for node in walk(loop) if isinstance(node, ast.For) and node is not loop):
-        counters = {ast.unparse(each.target) for each in (loop, inner) if ast.unparse(each.iter).startswith("range(")}
-        for part in walk(inner) if len(counters) == 2 else ():
-            cell = part.slice if isinstance(part, ast.Subscript) else None
-            both = isinstance(cell, ast.Tuple) and counters <= set(map(ast.unparse, cell.elts))
-            if both or is_method_call(part, *_PIXELS):
-                return True
+        cell = f"[{ast.unparse(loop.target)}, {ast.unparse(inner.target)}]"
+        if cell in ast.unparse(inner) or any(is_method_call(part, "getpixel", "putpixel") for part in walk(inner)):
+            return True
     return False
 
 

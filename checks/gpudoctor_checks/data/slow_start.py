@@ -36,7 +36,7 @@ class SlowStartDetail(Detail):
     how: str
     """`recording` or `source`."""
     kind: str
-    """`workers`, `cache` or `off`."""
+    """`workers` or `cache`."""
 
 
 class SlowStart(Check):
@@ -45,7 +45,7 @@ class SlowStart(Check):
     What it finds:
         - `datasets.map` with a tokenising function and no `num_proc`, item by item or on a set known to be
           large.
-        - `load_from_cache_file=False` and `disable_caching()`, which repeat the work at each start.
+        - `load_from_cache_file=False`, which repeats the work at each start.
     Why it hurts:
         One process tokenises a few thousand texts per second, so a million need 5 to 20 minutes. All GPUs of
         the job wait for that at each start and each requeue.
@@ -146,13 +146,11 @@ class SlowStart(Check):
         if "datasets" not in roots or _CAPPED.search(script.text):
             return
         large = any(_LARGE.search(ast.unparse(call.node)) for call in script.calls_to("datasets.load_dataset"))
-        for call in script.calls_to(".map", "datasets.disable_caching"):
+        for call in script.calls_to(".map"):
             name, single = call.receiver, not _is(call.argument("batched"), True)
             if switched_off(source, call) or "pool" in name.lower():
                 continue
-            if call.name == "datasets.disable_caching":
-                yield self._found(call, "disable_caching() makes each start prepare the data again", "off")
-            elif not call.name.startswith(("?.", "datasets.")) or not _tokenises(script, call):
+            if not call.name.startswith(("?.", "datasets.")) or not _tokenises(script, call):
                 continue
             elif _is(call.keywords.get("load_from_cache_file"), False):
                 yield self._found(call, say("{receiver}.map tokenises again at every start", receiver=name), "cache")

@@ -95,22 +95,14 @@ class StorageBound(Check):
         if not seen.reaches(self.limit("wait_share")) or of_run.hidden(window):
             return
         disk = sum(worker.disk_share for worker in workers) / len(workers) if workers else 0.0
-        own = sum(rank.state == "D" for rank in window.ranks) / len(window.ranks)
-        disk = max(disk, own if not workers else 0.0)
-        io_wait = window.host.io_wait.mean
-        if disk < self.limit("disk_share") and not io_wait >= self.limit("io_wait"):
+        if disk < self.limit("disk_share") and not window.host.io_wait.mean >= self.limit("io_wait"):
             return
-        channels = [worker.wait_channel for worker in workers] + [rank.wait_channel for rank in window.ranks]
-        asleep = next((say(", in {channel}", channel=channel) for channel in channels if channel), "")
         yield seen.finding(
             self,
             say(
-                "The training waits for its data, {words}. Meanwhile its workers wait for a disk {disk} of their "
-                "time{asleep} (I/O wait of the CPUs {io_wait}).",
+                "The training waits for its data, {words}. Meanwhile its workers wait for a disk {disk} of their time.",
                 words=seen.words,
                 disk=percent(disk),
-                asleep=asleep,
-                io_wait=percent(io_wait) if io_wait == io_wait else say("not known"),
             ),
             name="data_wait_share",
             severity=Severity.WARNING,

@@ -39,7 +39,7 @@ class UnpinnedTransferDetail(Detail):
     """What the rule reads."""
 
     kind: str
-    """`blocking`, `unpinned`, `pageable` or `engine`."""
+    """`blocking`, `unpinned` or `pageable`."""
     settable: bool
     """An edit may set the loader's keyword."""
     workers: int | None = None
@@ -96,14 +96,12 @@ class UnpinnedTransfer(Check):
             return
         spans = of_run.loader_spans(patient, loader.place)
         spans += site_spans(patient, dear(sites_of(run, "transfer")))
-        how = say("is off") if not loader.pinned else say("is on, but the copy still blocks")
         yield of_run.seen_in_run(run, run.share("transfer"), spans).finding(
             self,
             say(
-                "Copying batches to the device takes {share} of the time, {per_step} a step; pin_memory {how}.",
+                "Copying batches to the device takes {share} of the time, {per_step} a step.",
                 share=percent(run.share("transfer")),
                 per_step=duration(run.per_step("transfer")),
-                how=how,
             ),
             name="transfer_share",
             severity=severity,
@@ -120,21 +118,8 @@ class UnpinnedTransfer(Check):
         if training_target(source) not in (Target.CUDA, Target.MAYBE, Target.OTHER):
             return
         for loader in loaders(source):
-            if loader.role is LoaderRole.TRAINING:
-                yield from self._engine(loader) if loader.engine else self._from_source(source, loader)
-
-    def _engine(self, loader: Loader) -> Iterator[Finding]:
-        """transformers' Trainer pins by default: only switching it off is worth a word."""
-        pinned = loader.pinned
-        if isinstance(pinned, Known) and pinned.value is False:
-            yield self.finding(
-                say(
-                    "{method} switches pinned memory off: batches are copied to the GPU from pageable memory.",
-                    method=loader.call.method,
-                ),
-                evidence=(loader.call.span,),
-                detail=UnpinnedTransferDetail(kind="engine", settable=loader.settable("pin_memory")),
-            )
+            if loader.role is LoaderRole.TRAINING and not loader.engine:
+                yield from self._from_source(source, loader)
 
     def _from_source(self, source: Source, loader: Loader) -> Iterator[Finding]:
         pinned = loader.pinned

@@ -9,7 +9,7 @@ from gpudoctor.analysis.source.device_tensors import Target, training_target
 from gpudoctor.analysis.source.loaders import Loader
 from gpudoctor.analysis.workload import cpus_per_rank, optional, training_loaders
 from gpudoctor.lang import say
-from gpudoctor.model import Check, Code, Confidence, Cost, Detail, Finding, Patient, Reads, Severity, Threshold
+from gpudoctor.model import Check, Code, Confidence, Detail, Finding, Patient, Reads, Severity, Threshold
 from gpudoctor.model.evidence import Measurement, Provenance
 from gpudoctor.model.job_devices import without_gpus
 from gpudoctor.model.records import frozen
@@ -23,16 +23,12 @@ class WorkersMisfitDetail(Detail):
     """What the rule reads."""
 
     kind: str
-    """`many`, `without`, `iterated`, `short` or `respawned`."""
+    """`many`, `iterated`, `short` or `respawned`."""
     workers: int | None = None
-    keyword: str | None = None
-    """The keyword that needs workers."""
     engine: bool | None = None
     """A trainer makes the loader."""
     settable: bool | None = None
     """An edit may set the keywords."""
-    droppable: bool | None = None
-    """An edit may drop the keyword."""
     chosen: str | None = None
     """What the program calls the number of workers."""
     origin: str | None = None
@@ -40,17 +36,14 @@ class WorkersMisfitDetail(Detail):
 
 
 class WorkersMisfit(Check):
-    """The loader's workers do not fit: too many for the CPUs, restarted repeatedly, or without effect.
+    """The loader's workers do not fit: too many for the CPUs, or restarted repeatedly.
 
     What it finds:
         - More loader workers than the CPUs that one training process may use.
-        - Arguments that need workers (`prefetch_factor`, `persistent_workers`, `multiprocessing_context`) on a
-          loader without any.
         - In a recording: workers that are started again for every epoch, or for every step.
     Why it hurts:
-        Workers beyond the CPUs compete with each other and with the training process. Arguments without workers
-        make the constructor raise ValueError. Starting workers costs 0.05 to 10 s each time (fork, or spawn
-        with heavy imports). The queue is empty afterwards.
+        Workers beyond the CPUs compete with each other and with the training process. Starting workers costs
+        0.05 to 10 s each time (fork, or spawn with heavy imports). The queue is empty afterwards.
     How it knows:
         The worker count comes from the source, through command-line defaults too. The CPUs come from the
         scheduler's grant, the cgroup quota and the affinity mask of this machine.
@@ -114,36 +107,22 @@ class WorkersMisfit(Check):
         if loader.persistent:
             severity = Severity.NOTE  # they live on; it is the short epochs that cost
         spans = of_run.loader_spans(patient, loader.place)
-        often = say("step") if wait.each_step else say("epoch")
-        one = loader.workers == 1
-        started = count(loader.workers, "worker")
         call = of_run.loader_call(patient, loader.place)
+        facts = {
+            "workers": count(loader.workers, "worker"),
+            "seconds": duration(wait.start_seconds),
+            "share": percent(wait.starts),
+            "at": of_run.at(spans),
+        }
+        if wait.each_step:
+            words = say("{workers}: started for each step, {seconds} each, {share} of the time{at}.", **facts)
+        elif loader.persistent:
+            words = say("{workers}: each epoch begins with empty queues, {seconds}, {share} of the time{at}.", **facts)
+        else:
+            words = say("{workers}: started again for each epoch, {seconds} each, {share} of the time{at}.", **facts)
         yield of_run.seen_in_run(run, wait.starts, spans).finding(
             self,
-            (
-                say(
-                    "{count} {begins} each {often} with empty queues",
-                    count=started,
-                    begins=say("begins") if one else say("begin"),
-                    often=often,
-                )
-                if loader.persistent
-                else say(
-                    "{count} {are} started again for each {often}",
-                    count=started,
-                    are=say("is") if one else say("are"),
-                    often=often,
-                )
-            )
-            + (say(", and the wait for the first batch of an epoch is ") if often == "epoch" else say(", which takes "))
-            + duration(wait.start_seconds)
-            + (say(" longer than the others") if often == "epoch" else "")
-            + say(
-                ": {starts} of the time, {epochs} times{at}.",
-                starts=percent(wait.starts),
-                epochs=wait.epochs,
-                at=of_run.at(spans),
-            ),
+            words,
             name="epoch_start_share",
             severity=severity,
             detail=WorkersMisfitDetail(
@@ -161,41 +140,7 @@ class WorkersMisfit(Check):
             workers = loader.workers
             if not isinstance(workers, Known) or not isinstance(workers.value, int):
                 continue
-            if workers.value == 0:
-                if not loader.ran:  # one that a run made did not raise
-                    yield from self._without_workers(loader)
-                continue
             yield from self._too_many(loader, int(workers.value), workers.origin, patient)
-
-    def _without_workers(self, loader: Loader) -> Iterator[Finding]:
-        """Arguments that make the constructor raise: certain as soon as the line is reached."""
-        for keyword, allowed in (
-            ("prefetch_factor", (None,)),
-            ("persistent_workers", (None, False)),
-            ("multiprocessing_context", (None,)),
-        ):
-            value = loader.argument(keyword)
-            if not isinstance(value, Known) or value.value in allowed:
-                continue
-            yield self.finding(
-                say(
-                    "{loader} sets {keyword}={value!r} with num_workers=0: the constructor raises ValueError.",
-                    loader=loader.label,
-                    keyword=keyword,
-                    value=value.value,
-                ),
-                evidence=(loader.call.span,),
-                severity=Severity.ERROR,
-                cost=Cost(breaks=say("building the loader raises ValueError")),
-                detail=WorkersMisfitDetail(
-                    kind="without",
-                    keyword=keyword,
-                    engine=loader.engine,
-                    settable=loader.settable("num_workers"),
-                    droppable=loader.settable(keyword),
-                    chosen=loader.chosen("num_workers"),
-                ),
-            )
 
     def _too_many(self, loader: Loader, workers: int, origin: str, patient: Patient) -> Iterator[Finding]:
         try:

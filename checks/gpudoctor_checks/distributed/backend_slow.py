@@ -21,9 +21,8 @@ _KEYWORDS = {
     "torch.distributed.init_process_group": ("backend", 0),
     "deepspeed.init_distributed": ("dist_backend", 0),
     "lightning.strategies.DDPStrategy": ("process_group_backend", None),
-    "lightning.strategies.FSDPStrategy": ("process_group_backend", None),
 }
-_SLOW = frozenset({"gloo", "mpi", "cpu:gloo,cuda:gloo"})
+_SLOW = frozenset({"gloo", "mpi"})
 _PLATFORM = re.compile(r"win|nt\b|platform|darwin|cpu|is_available|nccl", re.IGNORECASE)
 
 
@@ -144,7 +143,5 @@ def _by_platform(script: Script, call: Call) -> bool:
 def _reduces(program: Program) -> bool:
     """Whether gradients are reduced over the process group, on CUDA tensors."""
     names = program.called
-    if "torch.distributed.rpc.init_rpc" in names:
-        return False
     engines = any((loop.engine or "").startswith(("lightning.", "transformers.")) for _, loop in program.loops)
     return bool(names & (DDP | SHARDED)) or "deepspeed.initialize" in names or engines

@@ -12,7 +12,7 @@ from gpudoctor.analysis.source.device_tensors import Target
 from gpudoctor.analysis.source.entry_points import Program, instantiated, training_programs
 from gpudoctor.analysis.source.environment_assignments import assignments
 from gpudoctor.analysis.source.parallelism import SHARDED
-from gpudoctor.analysis.source.syntax import keyword_value, nodes
+from gpudoctor.analysis.source.syntax import keyword_value
 from gpudoctor.analysis.source.syntax_places import lines_at
 from gpudoctor.lang import say
 from gpudoctor.model import Check, Code, Detail, Finding, Patient, Reads, Severity, Threshold
@@ -131,21 +131,15 @@ class Dataparallel(Check):
                 continue
             chosen = [_chosen(program, source, call) for call in calls]
             spans = tuple(dict.fromkeys(call.span for call in calls))
-            on_import = all(call.span.path != program.entry.path and not call.function for call in calls)
             seen |= {(span.path, span.line) for span in spans}
-            here = ""
-            if gpus is not None:
-                here = say("; {gpus} is here" if gpus == 1 else "; {gpus} are here", gpus=count(gpus, "GPU"))
+            on_import = all(call.span.path != program.entry.path and not call.function for call in calls)
             few = gpus is not None and gpus < self.limit("gpus")
+            here = say("; this machine has {gpus}", gpus=count(gpus, "GPU")) if gpus is not None else ""
             yield self.finding(
                 say(
-                    "{where} {wraps} in DataParallel{only}: {several}one process copies "
-                    "{it} to every GPU on every step{here}.",
+                    "{where}: the model is in DataParallel{only}. One process copies it to all GPUs each step{here}.",
                     where=capitalised(lines_at(spans)),
-                    wraps=say("wraps the model") if len(spans) == 1 else say("wrap the models"),
                     only=say(" if `{chosen}`", chosen=chosen[0]) if all(chosen) else "",
-                    several="" if gpus is not None else say("on a machine with several visible GPUs "),
-                    it=say("it") if len(spans) == 1 else say("them"),
                     here=here,
                 ),
                 evidence=(*spans[:8], next(program.loops)[1].span),
@@ -161,11 +155,9 @@ def _one_device(program: Program, call: Call) -> bool:
     given = keyword_value(call.node, "device_ids") or next(iter(call.node.args[1:]), None)
     if isinstance(given, ast.List | ast.Tuple) and len(given.elts) == 1:
         return not isinstance(given.elts[0], ast.Starred)
-    devices = [call.argument("device_ids", 1)]
-    if isinstance(given, ast.Attribute):  # the default of an option for them
-        devices += [script.arguments[given.attr] for script in program.scripts if given.attr in script.arguments]
-    values = [item.value for item in devices if isinstance(item, Known)]
-    return any(isinstance(value, int) or (isinstance(value, tuple) and len(value) == 1) for value in values)
+    known = call.argument("device_ids", 1)
+    value = known.value if isinstance(known, Known) else None
+    return isinstance(value, int) or (isinstance(value, tuple) and len(value) == 1)
 
 
 def _unused(program: Program, script: Script, call: Call) -> bool:
@@ -205,8 +197,5 @@ def _chosen(program: Program, source: Source, call: Call, depth: int = 3) -> str
 
 def _counts_cards(script: Script, text: str) -> bool:
     """Whether a condition asks for a name that holds how many GPUs the machine has."""
-    return any(
-        "device_count" in ast.unparse(item.value)
-        and any(re.search(rf"(?<![\w.]){re.escape(ast.unparse(target))}\b", text) for target in item.targets)
-        for item in nodes(script, ast.Assign)
-    )
+    names = re.findall(r"[A-Za-z_][\w.]*", text)
+    return any(re.search(rf"(?<![\w.]){re.escape(name)} *=[^\n=]*device_count", script.text) for name in names)

@@ -19,8 +19,6 @@ _BUSY = frozenset({"evaluation", "checkpoint"})
 """Phases that rightly take long."""
 _BUSY_LIVE = frozenset({"checkpoint", "compile", "start"})
 """What may stand for long with idle CPUs and devices: disks, compilers of their own, a rendezvous."""
-_CROSSED = frozenset({"collective", "sync", "backward"})
-"""Phases in which a rank whose main thread takes no CPU time waits for other ranks."""
 _STILL_SECONDS = 60.0
 """WATCH-PREFLIGHT: the same stack for a minute; long evaluations and saves have their own limit."""
 
@@ -61,16 +59,8 @@ class Hang(Check):
     thresholds = (
         Threshold("hang_seconds", 300, "s", "xpu_timer: 300 s; --hang-after lowers it",
                   "No step for this long at the end of a recording is a hang."),
-        Threshold(
-            name="interrupted_seconds",
-            default=30,
-            unit="s",
-            source="convention: a run without a step for this long is ended because it hangs",
-            meaning="No step for this long before a person ended the run is a hang. So is any stop while ranks "
-            "wait in different collectives.",
-        ),
-        Threshold("apart_seconds", 10, "s", "convention: the first heartbeat; a collective takes seconds at most",
-                  "This long is enough if a run was stopped while all other ranks waited for one."),
+        Threshold("interrupted_seconds", 30, "s", "convention: a run without a step for this long is ended as it hangs",
+                  "No step for this long before a person ended the run is a hang."),
         Threshold("busy_seconds", 1800, "s", "SageMaker's StalledTrainingRule: 1800 s",
                   "In evaluation, checkpoint or compile it must be this long."),
     )  # fmt: skip
@@ -84,7 +74,7 @@ class Hang(Check):
             raise Unavailable(say("no rank reported"))
         everyone = of_run.standing(recording)
         odd = of_run.odd_one(everyone)
-        limit = self._limit(recording, everyone, odd)
+        limit = self._limit(recording)
         still = [
             item
             for item in everyone
@@ -116,75 +106,48 @@ class Hang(Check):
         ranks = [rank for rank in window.ranks if rank.alive]
         if not ranks or any(not rank.samples for rank in ranks):
             raise Unavailable(say("not every rank's stack can be read"))
-        groups = Counter(_leaf(rank) for rank in ranks)
-        surely = all(of_run.standing_for(rank) >= self._live_limit(rank) for rank in ranks)
-        # Ranks that wait for others at several places: nobody computes, so nobody will come.
-        crossed = len(groups) > 1 and all(rank.trail and rank.trail[-1][1] in _CROSSED for rank in ranks)
-        if not (surely or (crossed and of_run.stands_still(window))) or of_run.works(window, ranks):
+        still = all(of_run.standing_for(rank) >= self._live_limit(rank) for rank in ranks)
+        if not still or of_run.works(window, ranks):
             return
         if len(ranks) == 1 and ranks[0].trail[-1][1] == "data_wait":
             return  # the loader's ailment
-        common = groups.most_common(1)[0][0]
-        odd = [rank for rank in ranks if _leaf(rank) != common]
-        odd = odd if len(odd) * 2 <= len(ranks) else []
-        places = [
-            say("{names} in {leaf}", names=_names([rank for rank in ranks if _leaf(rank) == leaf]), leaf=leaf)
-            for leaf in groups
-        ]
-        alone = len(odd) == 1
-        stands = say("{title} stands", title=odd[0].title) if alone else say("{names} stand", names=_names(odd))
-        who = say("; {stands} elsewhere", stands=stands) if odd else ""
-        shown = [*odd, *(rank for rank in ranks if rank not in odd)][:4]
+        groups = Counter(map(_leaf, ranks)).most_common()
+        odd = [rank for rank in ranks if _leaf(rank) == groups[-1][0] and groups[-1][1] == 1 < len(ranks)][:1]
+        names = {leaf: _names([rank for rank in ranks if _leaf(rank) == leaf]) for leaf, _ in groups}
+        places = [say("{names} in {leaf}", names=names[leaf], leaf=leaf) for leaf, _ in groups]
         silent, how = min(map(of_run.standing_for, ranks)), of_run.by_hand(window)
         yield self.finding(
             say(
                 "{seen} for {silent} on any rank{who}: {places}.",
                 seen=of_run.seen(ranks),
                 silent=duration(silent),
-                who=who,
+                who=say("; {title} stands elsewhere", title=odd[0].title) if odd else "",
                 places=concatenated("; ", places),
             ),
             evidence=(
-                *(span for rank in shown for span in of_run.spans(rank.places[:1], most=1)),
+                *(span for rank in (odd or ranks)[:4] for span in of_run.spans(rank.places[:1], most=1)),
                 Measurement(name="seconds_without_a_sign", value=round(silent, 1), unit="s", reproduce=how),
             ),
-            confidence=Confidence.CONFIRMED if surely else Confidence.PROBABLE,
-            severity=Severity.ERROR if surely else Severity.WARNING,
-            cost=Cost(breaks=say("the training makes no progress")) if surely else None,
-            subject=odd[0].title if alone else "",
+            confidence=Confidence.CONFIRMED,
+            cost=Cost(breaks=say("the training makes no progress")),
+            subject=odd[0].title if odd else "",
             detail=HangDetail(odd[0].rank if odd and odd[0].rank is not None else -1),
         )
 
     def _live_limit(self, rank: "of_run.Rank") -> float:
         """Seconds of standing still that are too many in what it does."""
         phase = rank.trail[-1][1] if rank.trail else ""
-        step = rank.steps.seconds if rank.steps and rank.steps.seconds == rank.steps.seconds else 0.0
-        return self.limit("busy_seconds") if phase in _BUSY_LIVE else max(_STILL_SECONDS, 10 * step)
+        return self.limit("busy_seconds") if phase in _BUSY_LIVE else _STILL_SECONDS
 
-    def _limit(
-        self,
-        recording: "of_run.Recording",
-        everyone: "Sequence[of_run.RankPosition]",
-        odd: "of_run.RankPosition | None",
-    ) -> float:
+    def _limit(self, recording: "of_run.Recording") -> float:
         """Seconds without a step that are a hang here."""
         asked = recording.settings.get("hang_after")
         ended = recording.end.stopped_by if recording.end is not None else None
-        cut = ended in ("interrupt", "seconds")
-        apart = cut and odd is not None and not odd.waits and all(item.waits for item in everyone if item is not odd)
-        crossed = cut and _crossed(everyone)
         return min(
             self.limit("hang_seconds"),
             float(asked) if isinstance(asked, int | float) else math.inf,
-            self.limit("interrupted_seconds") if ended == "interrupt" or crossed else math.inf,
-            self.limit("apart_seconds") if apart else math.inf,
+            self.limit("interrupted_seconds") if ended == "interrupt" else math.inf,
         )
-
-
-def _crossed(everyone: "Sequence[of_run.RankPosition]") -> bool:
-    """Whether all ranks wait in collectives, and not in the same one: nobody computes, so nobody will come."""
-    places = {item.place for item in everyone}
-    return all(item.communicates for item in everyone) and None not in places and len(places) > 1
 
 
 def _who(everyone: "Sequence[of_run.RankPosition]", odd: "of_run.RankPosition | None") -> str:
@@ -198,12 +161,9 @@ def _who(everyone: "Sequence[of_run.RankPosition]", odd: "of_run.RankPosition | 
         "; ",
         [say("{ranks}: {place}", ranks=named(numbers), place=words) for words, numbers in list(groups.items())[:4]],
     )
-    together = say("all are at the same place") if len(groups) == 1 else say("they are at different places")
-    who = (
-        say("rank {odd_rank} is at a different place from the others", odd_rank=odd.rank)
-        if odd is not None
-        else together
-    )
+    who = say("they are at these places")
+    if odd is not None:
+        who = say("rank {odd_rank} is at a different place from the others", odd_rank=odd.rank)
     return say(" on any rank; {who} ({places})", who=who, places=places)
 
 
@@ -218,6 +178,4 @@ def _leaf(rank: "of_run.Rank") -> str:
 def _names(ranks: "Sequence[of_run.Rank]") -> str:
     """`ranks 0-6`, `rank 7`."""
     numbers = sorted(rank.rank for rank in ranks if rank.rank is not None)
-    if not numbers:
-        return concatenated(", ", [rank.title for rank in ranks[:4]])
-    return named(numbers)
+    return named(numbers) if numbers else concatenated(", ", [rank.title for rank in ranks[:4]])

@@ -1,6 +1,5 @@
 """DIST003 no-sync-missing."""
 
-import re
 from collections.abc import Iterator
 
 from gpudoctor.analysis import of_run
@@ -78,11 +77,7 @@ class NoSyncMissing(Check):
             yield confirmed(
                 self,
                 [finding],
-                say(
-                    "{message} {backwards:.2g} backward passes a step were recorded.",
-                    message=finding.message,
-                    backwards=backwards,
-                ),
+                finding.message,
                 evidence=(run.measured("backwards_per_step", backwards, "{passes}"),),
                 severity=Severity.WARNING,  # a note was one for want of the number
                 detail=NoSyncMissingDetail(),
@@ -106,33 +101,21 @@ class NoSyncMissing(Check):
         if loop.accumulates is None:
             return
         backwards = [event for event in loop.calls(".backward") if not event.evaluation]
-        stepping = (other for _, other in program.loops if sum(1 for _ in other.calls(".step")) > 1)
         many = len({call.span.line for _, call in wrappers(program, DDP)}) > 1
-        if not backwards or (many and any(stepping)):  # one backward a model is no accumulation
+        if not backwards or many:  # one backward a model is no accumulation
             return
         number = loop.accumulates.value if isinstance(loop.accumulates, Known) else None
         if number is not None and (not isinstance(number, int | float) or number < self.limit("backwards_per_step")):
             return
-        count = f"{number:g}" if isinstance(number, int | float) else say("several")
-        thrown = (
-            say("{wasted:g} of {count:g} are", wasted=number - 1, count=number)
-            if isinstance(number, int | float)
-            else say("all but the last are")
-        )
         place: Event = backwards[0]
-        text = loop.accumulates.text
-        if number is None and re.fullmatch(r"[\w.]{1,60}", text):
-            head = say(
-                "If {expression} is above 1, each optimizer step follows several backward passes", expression=text
-            )
-        else:
-            head = say("Each optimizer step follows {count} backward passes", count=count)
+        known = isinstance(number, int | float)
+        count = f"{number:g}" if known else say("several (`{expression}`)", expression=loop.accumulates.text)
         yield self.finding(
             say(
-                "{head} ({place}), and DDP reduces the gradients in each of them: {thrown} wasted.",
-                head=head,
+                "Each optimizer step follows {count} backward passes ({place}). DDP reduces the gradients in each of "
+                "them, and all but the last are wasted.",
+                count=count,
                 place=line_at(place.span),
-                thrown=thrown,
             ),
             evidence=(place.span, loop.span, wrappers(program, DDP)[0][1].span),
             severity=Severity.WARNING if number is not None else Severity.NOTE,

@@ -10,14 +10,12 @@ from gpudoctor.analysis.source.call_frequency import MEASUREMENT_STEPS, brief, s
 from gpudoctor.analysis.source.entry_points import training_programs
 from gpudoctor.analysis.source.parallelism import wraps_ddp
 from gpudoctor.analysis.source.syntax_places import lines_at
-from gpudoctor.lang import say, template
+from gpudoctor.lang import say
 from gpudoctor.model import Check, Code, Detail, Finding, Patient, Reads, Severity, Threshold, Whose
 from gpudoctor.model.records import frozen
 from gpudoctor.model.signs.source import Event, GuardKind, Loop, Script
 
 _OBJECTS = frozenset({"all_gather_object", "gather_object", "broadcast_object_list", "scatter_object_list"})
-_UNEVEN = 0.2
-"""Difference of the ranks' shares of waits from which on one of them is late."""
 
 
 @frozen
@@ -114,9 +112,6 @@ class RedundantCollectives(Check):
         severity = seen.level(self)
         if severity is None:
             return
-        waits = [of_run.phase_share(rank, *of_run.WAITS) for rank in window.ranks if rank.samples >= of_run.LEAST_LOOKS]
-        if len(waits) == len(window.ranks) and max(waits) - min(waits) > _UNEVEN:
-            return  # they wait for one of them, not for the network
         yield seen.finding(
             self,
             say(
@@ -152,18 +147,12 @@ class RedundantCollectives(Check):
     def _from_source(self, script: Script, loop: Loop, found: list[tuple[Event, str, float]]) -> Finding:
         period = min(period for _, _, period in found)
         spans = [event.span for event, _, _ in found]
-        message = (
-            template("{names} runs on every step of the training loop ({where}): all ranks wait for each other.")
-            if period == 1
-            else template(
-                "{names} runs every {period:g} steps of the training loop ({where}): all ranks wait for each other."
-            )
-        )
+        often = say("on every step") if period == 1 else say("every {period:g} steps", period=period)
         return self.finding(
             say(
-                message,
+                "{names} runs {often} of the training loop ({where}): all ranks wait for each other.",
                 names=", ".join(dict.fromkeys(event.call.method for event, _, _ in found if event.call is not None)),
-                period=period,
+                often=often,
                 where=lines_at(spans),
             ),
             evidence=(*spans[:8], loop.span),

@@ -4,10 +4,9 @@ from collections.abc import Iterator
 from statistics import median
 
 from gpudoctor.analysis import of_run
-from gpudoctor.analysis.run.steady_run import Run, demanded, spot, watched
+from gpudoctor.analysis.run.steady_run import demanded, spot, watched
 from gpudoctor.lang import say
 from gpudoctor.model import Check, Code, Detail, Finding, Patient, Reads, Threshold, Whose
-from gpudoctor.model.evidence import SourceSpan
 from gpudoctor.model.records import frozen
 from gpudoctor.model.unavailable import Unavailable
 from gpudoctor.text import capitalised, duration, percent
@@ -71,14 +70,9 @@ class StragglingRank(Check):
         if table is None:
             raise Unavailable(say("the recording has one rank"))
         if not table.enough:
+            least = of_run.LEAST_ALIGNED
             raise Unavailable(
-                say(
-                    "the ranks have {steps} steady steps in common; {least_steps} are needed, or {few_steps} in {long}",
-                    steps=table.steps,
-                    least_steps=of_run.LEAST_ALIGNED,
-                    few_steps=of_run.FEW_STEPS,
-                    long=duration(of_run.LONG),
-                )
+                say("the ranks have {steps} steady steps in common; {least} are needed", steps=table.steps, least=least)
             )
         late = of_run.straggler(run.recording)
         severity = self.level(late.share) if late else None
@@ -87,23 +81,17 @@ class StragglingRank(Check):
         process = next(rank for rank in run.recording.ranks if rank.rank == late.rank)
         part, seconds = next(iter(late.parts.items()))
         named = seconds >= self.limit("covered") * late.seconds
-        spans = self._lines(patient, run, late, part) if named else []
-        node = say(" on {node}", node=process.node) if len({rank.node for rank in run.recording.ranks}) > 1 else ""
-        place = say("in lines of its own") if part == of_run.OTHER else say("in {part}", part=part.replace("_", " "))
-        cause = (
-            say("; the delay is {place}, {seconds} longer than the others'", place=place, seconds=duration(seconds))
-            if named
-            else ""
-        )
+        spans = [spot(patient, item.place) for item in of_run.by_line(of_run.lines(process), part)[:3]] if named else []
+        cause = say("; the delay is in {part}", part=part.replace("_", " ")) if named else ""
         yield of_run.seen_in_run(run, late.share, spans, whose=Whose.DEVICE).finding(
             self,
             say(
-                "Rank {late_rank}{node} is late by {late_seconds} in every step, {late_share} of it, and the others "
-                "wait{cause}{at}.",
-                late_rank=late.rank,
-                node=node,
-                late_seconds=duration(late.seconds),
-                late_share=percent(late.share),
+                "Rank {rank} on {node} is late by {seconds} in every step, {share} of it, and the others wait"
+                "{cause}{at}.",
+                rank=late.rank,
+                node=process.node,
+                seconds=duration(late.seconds),
+                share=percent(late.share),
                 cause=cause,
                 at=of_run.at(spans),
             ),
@@ -120,15 +108,8 @@ class StragglingRank(Check):
             raise Unavailable(say("the job has one rank"))
         if of_run.stands_still(window):
             raise Unavailable("nothing moved on any rank: no rank is late")
-        least = min(rank.samples for rank in ranks)
-        if least < of_run.LEAST_LOOKS:
-            raise Unavailable(
-                say(
-                    "{least} of {least_looks} stack samples of each rank so far",
-                    least=least,
-                    least_looks=of_run.LEAST_LOOKS,
-                )
-            )
+        if min(rank.samples for rank in ranks) < of_run.LEAST_LOOKS:
+            raise Unavailable(say("fewer than {count} stack samples of each rank so far", count=of_run.LEAST_LOOKS))
         waits = {rank.pid: of_run.phase_share(rank, *of_run.WAITS) for rank in ranks}
         late = min(ranks, key=lambda rank: waits[rank.pid])
         others = [rank for rank in ranks if rank is not late]
@@ -141,12 +122,7 @@ class StragglingRank(Check):
         if severity is None:
             return
         named = excess >= self.limit("covered") * lost
-        cause = say(
-            "; it spends {excess} more of its time in {part}{where}",
-            excess=percent(excess),
-            part=part.replace("_", " "),
-            where=of_run.where(places),
-        )
+        cause = say("; its delay is in {part}{where}", part=part.replace("_", " "), where=of_run.where(places))
         yield seen.finding(
             self,
             say(
@@ -159,20 +135,6 @@ class StragglingRank(Check):
             severity=severity,
             detail=StragglerDetail(rank=late.rank or 0, node="", part=part if named else ""),
         )
-
-    def _lines(self, patient: Patient, run: Run, late: "of_run.Straggler", part: str) -> list[SourceSpan]:
-        """Lines on which the late rank spends more of its samples than the others."""
-        shares: dict[bool, dict[tuple[str, int], float]] = {True: {}, False: {}}
-        places = {}
-        for rank in run.recording.ranks:
-            mine = shares[rank.rank == late.rank]
-            for item in of_run.by_line(of_run.lines(rank), part):
-                key = (item.place.path, item.place.line)
-                places[key] = item.place
-                mine[key] = max(mine.get(key, 0.0), item.share)
-        more = {key: share - shares[False].get(key, 0.0) for key, share in shares[True].items()}
-        found = sorted((key for key in more if more[key] > 0.02), key=lambda key: -more[key])
-        return [spot(patient, places[key]) for key in found[:3]]
 
 
 def _excess(late: "of_run.Rank", others: "list[of_run.Rank]") -> tuple[str, float]:

@@ -11,8 +11,10 @@ from gpudoctor.model.signs.host import Disk
 from gpudoctor.model.unavailable import Unavailable
 from gpudoctor.text import size
 
-_OUTPUTS = ("output", say("working folder"))
-_CACHES = (say("Hugging Face cache"), say("Hugging Face data sets"), say("torch extension cache"))
+_LARGE = (
+    "output", say("working folder"), say("Hugging Face cache"), say("Hugging Face data sets"),
+    say("torch extension cache"),
+)  # fmt: skip
 
 
 @frozen
@@ -50,10 +52,8 @@ class DiskTooSmall(Check):
     reads = frozenset({Reads.ENVIRONMENT, Reads.LOG})
     log_messages_file = "log_messages.toml"
     thresholds = (
-        Threshold("output_free", 2**30, "B", "a convention: the weights of a model of 0.25 billion parameters in fp32",
-                  "Below it, the output folder has little room for even one checkpoint."),
-        Threshold("cache_free", 2**30, "B", "a convention: one file of a small model or a compiled extension",
-                  "Below it, a download or a compilation fails."),
+        Threshold("free", 2**30, "B", "a convention: the weights of a model of 0.25 billion parameters in fp32",
+                  "Below it, an output folder or a cache has little room for even one file."),
         Threshold("temporary_free", 2**28, "B", "a convention: compilers and data tools write some hundred MiB there",
                   "Below it, tools that write temporary files fail."),
     )  # fmt: skip
@@ -84,17 +84,10 @@ class DiskTooSmall(Check):
         if host.silent_folders and not seen:
             silent = host.silent_folders[0]
             raise Unavailable(
-                say(
-                    "{silent_path} ({role}) cannot be read: {reason}",
-                    silent_path=silent.path,
-                    role=silent.role,
-                    reason=silent.reason,
-                )
+                say("{silent_path} cannot be read: {reason}", silent_path=silent.path, reason=silent.reason)
             )
 
     def _is_full(self, disk: Disk) -> bool:
         if disk.read_only or disk.total == 0:
             return False  # a shared cache that is mounted read-only is nothing to fill; 0 is no real disk
-        if disk.role in _OUTPUTS:
-            return disk.free < self.limit("output_free")
-        return disk.free < self.limit("cache_free" if disk.role in _CACHES else "temporary_free")
+        return disk.free < self.limit("temporary_free" if disk.role not in _LARGE else "free")

@@ -7,7 +7,7 @@ from importlib import resources
 
 from gpudoctor.lang import say
 from gpudoctor.model import Check, Code, Confidence, Cost, Detail, Finding, Patient, Reads, Severity
-from gpudoctor.model.cuda import dotted, is_jetson, numbers
+from gpudoctor.model.cuda import is_jetson, numbers
 from gpudoctor.model.evidence import Measurement
 from gpudoctor.model.records import frozen
 from gpudoctor.model.unavailable import Absent, Unavailable, known
@@ -17,22 +17,10 @@ _QUERY = "nvidia-smi --query-gpu"
 
 
 @cache
-def _table() -> dict[str, dict[str, str]]:
-    """Oldest drivers by CUDA major (`floors`), and the drivers that came with toolkits (`toolkits`)."""
+def _floors() -> dict[str, str]:
+    """The oldest driver for each CUDA major version."""
     text = resources.files("gpudoctor_checks.environment").joinpath("driver_floors.json").read_text("utf-8")
-    return {name: table for name, table in json.loads(text).items() if name in ("floors", "toolkits")}
-
-
-def _drivers(cuda: str) -> tuple[str | None, str]:
-    """The oldest driver for a CUDA version and the one that came with it; None and "" where the table has none.
-
-    Before CUDA 11 there was no minor version compatibility: the toolkit's own driver is the floor.
-    """
-    version = numbers(cuda)
-    own = _table()["toolkits"].get(".".join(str(part) for part in version[:2]))
-    if not version:
-        return None, ""
-    return own if version[0] < 11 else _table()["floors"].get(str(version[0])), own or ""
+    return dict(json.loads(text)["floors"])
 
 
 @frozen
@@ -43,9 +31,7 @@ class DriverTooOldDetail(Detail):
     cuda: str
     driver: str
     floor: str
-    """Oldest driver that runs it; \"\" where nobody says."""
-    toolkit_driver: str
-    """The driver that came with that CUDA."""
+    """Oldest driver that runs it."""
 
 
 class DriverTooOld(Check):
@@ -90,25 +76,19 @@ class DriverTooOld(Check):
         driver = survey.driver_version
         if isinstance(driver, Absent):
             raise Unavailable(say("the driver's version: {reason}", reason=driver.reason))
-        floor, toolkit = _drivers(torch.cuda)
-        newest = known(survey.cuda_driver_version)
-        cuda, own = numbers(torch.cuda), numbers(driver)
+        cuda, newest = numbers(torch.cuda), known(survey.cuda_driver_version)
+        floor = _floors().get(str(cuda[0])) if cuda else None
         # The CUDA that the driver itself says it speaks settles it where it is known: it knows about custom builds.
-        if newest is not None and cuda and newest[0] >= cuda[0]:
+        speaks = newest is not None and bool(cuda) and newest[0] >= cuda[0]
+        if floor is None or speaks or not numbers(driver) or numbers(driver) >= numbers(floor):
             return
-        if (not own or own >= numbers(floor)) if floor is not None else (newest is None or not cuda):
-            return
-        wanted = say("needs a driver for CUDA {cuda}", cuda=torch.cuda)
-        wanted = say("needs {floor} or newer", floor=floor) if floor else wanted
-        knows = say(", which supports CUDA up to {version}", version=dotted(newest)) if newest else ""
         yield self.finding(
             say(
-                "torch {version} is built with CUDA {cuda} and {wanted}; the driver is {driver}{knows}.",
+                "torch {version} is built with CUDA {cuda} and needs {floor} or newer; the driver is {driver}.",
                 version=torch.version,
                 cuda=torch.cuda,
-                wanted=wanted,
+                floor=floor,
                 driver=driver,
-                knows=knows,
             ),
             evidence=(
                 Measurement("driver_version", driver, "", reproduce=f"{_QUERY}=driver_version --format=csv,noheader"),
@@ -117,7 +97,5 @@ class DriverTooOld(Check):
             confidence=Confidence.CONFIRMED,
             cost=Cost(breaks=say("torch cannot start CUDA: the run fails or falls back to the CPU")),
             subject="driver",
-            detail=DriverTooOldDetail(
-                torch=torch.version, cuda=torch.cuda, driver=driver, floor=floor or "", toolkit_driver=toolkit
-            ),
+            detail=DriverTooOldDetail(torch=torch.version, cuda=torch.cuda, driver=driver, floor=floor),
         )

@@ -3,7 +3,6 @@
 from collections.abc import Iterator
 
 from gpudoctor.lang import say
-from gpudoctor.lang.message import concatenated
 from gpudoctor.model import Check, Code, Confidence, Cost, Detail, Finding, Patient, Reads, Severity
 from gpudoctor.model.evidence import Evidence, Measurement
 from gpudoctor.model.records import frozen
@@ -118,32 +117,21 @@ def _asked_for_gpus(patient: Patient) -> bool:
 
 
 def _message(survey: GpuSurvey, words: str, found: int, container: str | None) -> str:
-    module, library = known(survey.kernel_module_version), known(survey.driver_version)
-    if container is None and survey.driver is DriverState.MISMATCH:
-        versions = [say("module {module}", module=module)] if module is not None else []
-        versions += [say("library {library}", library=library)] if library is not None else []
-        told = say(" ({known})", known=concatenated(", ", versions)) if versions else ""
-        return say("The driver's kernel module and its library have different versions{versions}.", versions=told)
     gpus = say("{gpus} on the PCI bus", gpus=count(found, "NVIDIA GPU")) if found else say("A GPU's device node exists")
     if container is not None:
         return say("{gpus}, but this container ({container}) was started without them.", gpus=gpus, container=container)
-    bound = sorted({device.driver or say("no driver") for device in survey.pci_devices} - {"nvidia"} - _GIVEN_AWAY)
-    held = say(" (bound to {bound})", bound=concatenated(", ", bound))
-    return say(
-        "{gpus}{holders}, {word}{error}.",
-        gpus=gpus,
-        holders=held if bound and survey.driver is not DriverState.READY else "",
-        word=words,
-        error=say(": {driver_error}", driver_error=survey.driver_error) if survey.driver_error else "",
-    )
+    if survey.driver is DriverState.MISMATCH:
+        return say(
+            "The driver's kernel module ({module}) and its library ({library}) have different versions.",
+            module=known(survey.kernel_module_version) or "?",
+            library=known(survey.driver_version) or "?",
+        )
+    error = say(": {driver_error}", driver_error=survey.driver_error) if survey.driver_error else ""
+    return say("{gpus}, {word}{error}.", gpus=gpus, word=words, error=error)
 
 
 def _evidence(survey: GpuSurvey) -> Iterator[Evidence]:
-    error = f": {survey.driver_error}" if survey.driver_error else ""
-    yield Measurement("driver_state", f"{survey.driver.value}{error}", "", reproduce="nvidia-smi")
+    yield Measurement("driver_state", survey.driver.value, "", reproduce="nvidia-smi")
     for device in survey.pci_devices[:2]:
         shown = f"{device.address} [{device.device_id}] {device.driver or 'no driver'}"
         yield Measurement("pci_device", shown, "", reproduce=f"lspci -nnk -s {device.address}")
-    module = known(survey.kernel_module_version)
-    if module is not None:
-        yield Measurement("kernel_module_version", module, "", reproduce="cat /proc/driver/nvidia/version")

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 from gpudoctor.lang import say
 from gpudoctor.model import Check, Code, Confidence, Cost, Finding, Measurement, Patient, Reads, Severity
-from gpudoctor.model.cuda import architecture, dotted, is_jetson, runs_on
+from gpudoctor.model.cuda import dotted, is_jetson, runs_on
 from gpudoctor.model.signs.gpu import answering
 from gpudoctor.model.unavailable import Absent, Unavailable, known
 from gpudoctor.text import count
@@ -53,8 +53,6 @@ class GpuArchUnsupported(Check):
         built = torch.arch_list
         if isinstance(built, Absent):
             raise Unavailable(say("torch's architectures: {reason}", reason=built.reason))
-        if not any(architecture(name) for name in built):
-            raise Unavailable(say("torch's list of architectures is empty"))
         cards = [(gpu, card) for gpu, card in cards if not is_jetson(gpu.name)]
         missing = [(gpu, card) for gpu, card in cards if runs_on(built, card) is None]
         others = len(cards) > len(missing)

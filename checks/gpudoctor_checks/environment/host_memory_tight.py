@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from gpudoctor.analysis.workload import has_purpose, optional, read_workers, runs_here
 from gpudoctor.lang import say
 from gpudoctor.model import Check, Code, Confidence, Cost, Detail, Finding, Patient, Reads, Resource, Threshold
-from gpudoctor.model.evidence import Measurement, Provenance
+from gpudoctor.model.evidence import Measurement
 from gpudoctor.model.job_devices import ranks_here
 from gpudoctor.model.records import frozen
 from gpudoctor.model.unavailable import Absent
@@ -76,24 +76,16 @@ class HostMemoryTight(Check):
         need = int(ranks * (self.limit("rank_memory") + (workers.count or 0) * self.limit("worker_memory")))
         if room is None or room >= need:
             return
-        by_grant = granted is not None and room == granted
         yield self.finding(
             say(
-                "{room} of host memory {by_grant}, and {ranks} with {workers} each take about {need} before any data.",
+                "{room} of host memory is left, and {ranks} with {workers} each take about {need} before any data.",
                 room=size(room),
-                by_grant=say("is granted") if by_grant else say("is available"),
                 ranks=count(ranks, "rank"),
                 workers=count(workers.count or 0, "worker"),
                 need=size(need),
             ),
             evidence=(
-                Measurement(
-                    "memory_granted" if by_grant else "memory_available",
-                    room,
-                    "B",
-                    provenance=Provenance.DECLARED if by_grant else Provenance.MEASURED,
-                    reproduce=None if by_grant else "free -b; cat /sys/fs/cgroup/memory.max",
-                ),
+                Measurement("memory_available", room, "B", reproduce="free -b; cat /sys/fs/cgroup/memory.max"),
                 *workers.evidence,
             ),
             confidence=Confidence.PROBABLE,

@@ -12,13 +12,12 @@ from gpudoctor.analysis.workload import launch_words
 from gpudoctor.lang import say, term
 from gpudoctor.model import Setting
 from gpudoctor.model.signs.job import Job, Launch
-from gpudoctor.model.signs.source import Call, Known, Source
+from gpudoctor.model.signs.source import Source
 from gpudoctor.text import count
 
 _LOCAL = re.compile(r"(localhost|127\.\d+\.\d+\.\d+|\[?::1\]?)(:\d*)?")
 _RENDEZVOUS = frozenset({"torchrun", "accelerate"})
 """Launchers that are told the number of all processes, and wait for them."""
-_TRAINERS = ("lightning.Trainer", "pytorch_lightning.Trainer", "lightning.pytorch.Trainer")
 
 
 @cache
@@ -70,7 +69,6 @@ class _Row:
         self.job = job
         scripts = source.scripts if source is not None else ()
         self.texts = [script.text for script in scripts]
-        self.calls = [call for script in scripts for call in script.calls]
         self.cards = row.grants.gpus_granted or 0
         """GPUs on a node."""
         self.here = row.here or 0
@@ -94,11 +92,8 @@ class _Row:
         """Of its faults, each with its `fields`."""
         yield from self._gpus()
         yield from self._world()
-        yield from self._ranks()
-        yield from self._task_gpu()
-        if self.row.launcher == "srun":
-            for call in self.calls:
-                yield from self._trainer(call)
+        if self.nodes > 1 and _LOCAL.fullmatch(self.row.told.get("meets", "")):
+            yield "meets"
 
     def _gpus(self) -> Iterator[str]:
         told = self.row.told
@@ -128,54 +123,5 @@ class _Row:
         fixed = re.fullmatch(r"\d*", self.row.told.get("nodes", ""))  # not elastic: `--nnodes=1:4`
         if self.row.launcher not in _RENDEZVOUS or not self.here or not fixed:
             return
-        world = self.row.world or 0
-        if self.total < world:
+        if self.total < (self.row.world or 0):
             yield "missing"
-        elif self.total > world > 0 and not 0 < self.cards < self.here:
-            yield "apart"
-
-    def _tasks(self) -> int:
-        """Times that the line is run, on all nodes together."""
-        if self.row.launcher == "srun":
-            return self.total
-        return self.nodes * (self.row.tasks or 1) if self.row.starter == "srun" else 1
-
-    def _rank(self) -> str:
-        """The rank that the line gives to every task, "" where each task finds its own."""
-        told = self.row.told
-        if "node_rank" in told:
-            return told["node_rank"]
-        own = not self.texts or any("SLURM_PROCID" in text for text in self.texts)
-        return self.row.variables.get("RANK", "") if self.row.launcher == "srun" and not own else ""
-
-    def _ranks(self) -> Iterator[str]:
-        told = self.row.told
-        rank = self._rank()
-        self.fields["rank"] = rank
-        static = told.get("backend", "static") == "static"  # others, as c10d, number the nodes themselves
-        if self._tasks() > 1 and rank.isdigit() and static:
-            yield "same-rank"
-        if self.nodes > 1 and _LOCAL.fullmatch(told.get("meets", "")):
-            yield "meets"
-
-    def _task_gpu(self) -> Iterator[str]:
-        """A program that takes the GPU of its local rank, where each task sees one, number 0."""
-        if self.row.grants.gpus_per_task != 1 or self.here <= 1:
-            return
-        by_place = [text for text in self.texts if "SLURM_LOCALID" in text and "set_device(" in text]
-        if by_place and not any("device_count" in text for text in by_place):
-            yield "one-gpu"
-
-    def _trainer(self, call: Call) -> Iterator[str]:
-        """Lightning's Trainer, which is to have as many devices and nodes as srun starts."""
-        if call.name not in _TRAINERS:
-            return
-        started = {"devices": self.row.ranks_per_node, "num_nodes": self.row.nodes}
-        for keyword, number in started.items():
-            value = call.keywords.get(keyword)
-            wanted = value.value if isinstance(value, Known) else None
-            if type(wanted) is not int or wanted <= 0:  # True is none
-                continue
-            if number and wanted != number:
-                self.fields |= {"keyword": keyword, "wanted": wanted}
-                yield "trainer"

@@ -93,10 +93,9 @@ class LimitsTooLow(Check):
             return
         job = optional(lambda: patient.job)
         nodes = job.nodes if job is not None else None
-        ethernet_only = set(host.infiniband) <= set(host.roce)
-        if nodes == 1 or (ethernet_only and (nodes or 1) < 2):
+        if nodes == 1 or (nodes is None and set(host.infiniband) <= set(host.roce)):
             return
-        cards = ", ".join(host.infiniband[:4]) + (", ..." if len(host.infiniband) > 4 else "")
+        cards = ", ".join(host.infiniband[:4])
         yield self.finding(
             say(
                 "Locked memory is limited to {soft}, and RDMA over {cards} has to lock its buffers.",

@@ -7,21 +7,15 @@ from gpudoctor.lang import say
 from gpudoctor.model import Check, Code, Confidence, Cost, Detail, Finding, Patient, Reads, Severity
 from gpudoctor.model.job_devices import ranks_here
 from gpudoctor.model.records import frozen
-from gpudoctor.model.signs.gpu import GpuSurvey
-from gpudoctor.model.unavailable import Absent
 from gpudoctor_checks.environment.variables import environment_and_source, given
 
-_HOST = say("GPUs no longer copy to each other over NVLink or PCIe, but through host memory")
-_SOCKETS = say("nodes talk over TCP sockets instead of InfiniBand or RoCE")
-_SWITCHES: dict[str, tuple[str, tuple[str, ...], str]] = {
-    "NCCL_P2P_DISABLE": ("P2P", (), _HOST),
-    "NCCL_P2P_LEVEL": ("P2P", ("loc", "0"), _HOST),
-    "NCCL_SHM_DISABLE": ("SHM", (), say("ranks on one node that have no direct path talk over the network stack")),
-    "NCCL_IB_DISABLE": ("IB", (), _SOCKETS),
-    "NCCL_NET": ("IB", ("socket",), _SOCKETS),
-    "NCCL_SOCKET_IFNAME": ("LO", ("lo", "=lo"), say("NCCL listens on an interface that no other node reaches")),
+_SWITCHES = {
+    "NCCL_P2P_DISABLE": ("P2P", say("GPUs no longer copy to each other over NVLink or PCIe, but through host memory")),
+    "NCCL_SHM_DISABLE": ("SHM", say("ranks on one node that have no direct path talk over the network stack")),
+    "NCCL_IB_DISABLE": ("IB", say("nodes talk over TCP sockets instead of InfiniBand or RoCE")),
+    "NCCL_SOCKET_IFNAME": ("LO", say("NCCL listens on an interface that no other node reaches")),
 }
-"""Variables that take a path away from NCCL: which, the values that do it (none: any number but 0), the effect."""
+"""Variables that take a path away from NCCL: which, and the effect."""
 
 
 @frozen
@@ -48,8 +42,8 @@ class NcclHobbled(Check):
     How it knows:
         Variables of the environment and of the script. Installed packages. LD_LIBRARY_PATH, LD_PRELOAD.
     False alarms:
-        With one GPU or none, a switch is a note: it costs nothing until the job grows. Consumer cards without
-        peer access need no P2P. A machine whose P2P is truly broken needs the switch.
+        With one GPU or none, a switch is a note: it costs nothing until the job grows. A machine whose P2P is
+        truly broken needs the switch, and consumer cards without peer access do not use P2P.
     Remedies:
         Unset the variable; take the other library off the loader path.
     References:
@@ -68,12 +62,12 @@ class NcclHobbled(Check):
 
     def _switches(self, patient: Patient) -> Iterator[Finding]:
         environment_and_source(patient)
-        for name, (path, values, effect) in _SWITCHES.items():
+        for name, (path, effect) in _SWITCHES.items():
             found = given(patient, name)
             text = found.value.strip().lower() if found is not None else ""
             # NCCL reads numbers, and leaves what is none at its default.
-            number = text.lstrip("+-").isdigit() and int(text) != 0
-            if found is not None and (text in values if values else number):
+            off = text in {"lo", "=lo"} if path == "LO" else text.isdigit() and int(text) != 0
+            if found is not None and off:
                 matters, why = _matters(patient, path)
                 if path == "LO" and not matters:
                     continue
@@ -138,15 +132,4 @@ def _matters(patient: Patient, path: str) -> tuple[bool, str]:
         return False, say("; gpudoctor knows of no such network and no second node")
     if several < 2:
         return False, say("; one GPU needs neither") if gpus == 1 else say("; gpudoctor knows of no second GPU")
-    if path == "P2P" and survey is not None and gpus > 1 and _all_blocked(survey):
-        return False, say("; the {gpus} GPUs here have no peer access in any case", gpus=gpus)
     return True, say("; {several} GPUs or ranks here share gradients", several=several)
-
-
-def _all_blocked(survey: GpuSurvey) -> bool:
-    """Whether no pair of GPUs can reach each other at all."""
-    count = len(survey.gpus)
-    if isinstance(survey.p2p_blocked, Absent) or count < 2:
-        return False
-    pairs = {frozenset(pair) for pair in survey.p2p_blocked}
-    return len(pairs) >= count * (count - 1) // 2

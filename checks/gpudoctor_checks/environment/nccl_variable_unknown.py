@@ -2,14 +2,14 @@
 
 import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from functools import cache
 from importlib.resources import files
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from gpudoctor.analysis.source.environment_assignments import assignments
 from gpudoctor.lang import say
-from gpudoctor.model import Check, Code, Confidence, Cost, Detail, Evidence, Finding, Patient, Reads, Severity
+from gpudoctor.model import Check, Code, Confidence, Detail, Evidence, Finding, Patient, Reads, Severity
 from gpudoctor.model.records import frozen
 from gpudoctor.model.unavailable import optional
 from gpudoctor_checks.config.known_keys import meant
@@ -21,7 +21,6 @@ _NUMBER = re.compile(r"\s*[-+]?(?:0x[0-9a-fA-F]+|\d+)\s*\Z")
 _READ = re.compile(r"""(?:\b(?:get|getenv|pop)\(|\benviron\[(?=["']\w+["']\](?! ?=[^=])))["'](\w+)["']""")
 """A variable that a script reads: asked for, or a value of `os.environ` that is not set there."""
 _LEADING = re.compile(r"\s*([-+]?\d+)")
-_FLAGS = frozenset({"y", "yes", "1", "t", "true", "n", "no", "0", "f", "false"})
 
 
 _PLACES = ("_HOME", "_ROOT", "_LOCATION", "_PREFIX", "_BIN")
@@ -35,11 +34,7 @@ class VariableTable:
     since: frozenset[str]
     """What the newest NCCL reads."""
     numbers: frozenset[str]
-    torch_flags: frozenset[str]
-    torch_numbers: frozenset[str]
     torch_names: frozenset[str]
-    values: Mapping[str, Mapping[str, Any]]
-    """The values that one can have: `range`, or `words` with what is said of them (`_refused`)."""
     elsewhere: frozenset[str]
     prefixes: tuple[str, ...]
     """Names that begin so belong to plugins and programs beside NCCL."""
@@ -54,50 +49,17 @@ class VariableTable:
         return name in self.elsewhere or name.startswith(self.prefixes) or name.endswith(_PLACES)
 
     def near(self, name: str) -> str:
-        """The one variable that a name is a slip of, or its words in another order; else ""."""
-        known = [*self.since, *self.torch_names]
-        words = sorted(name.split("_"))
-        close = {item for item in known if sorted(item.split("_")) == words}
-        return close.pop() if len(close) == 1 else meant(name, known) or ""
+        """The one variable that a name is a slip of, else ""."""
+        return meant(name, [*self.since, *self.torch_names]) or ""
 
     def misread(self, name: str, value: str) -> str:
         """How a value that makes no sense is read, as the end of a sentence; "" for one that makes sense."""
         if not value.strip() or any(mark in value for mark in "$`*%{"):
             return ""  # unset, filled in elsewhere, or masked
-        if name in self.torch_flags:
-            return "" if value.lower() in _FLAGS else say("torch takes 1, 0, true, false, yes and no")
-        if name in self.torch_numbers and _LEADING.match(value) is None:
-            return say("torch takes a number")
         if name in self.numbers and not _NUMBER.match(value):
-            return say("NCCL reads a number, and takes this for {read}", read=_read(value) or 0)
-        refused = _refused(self.values[name], value) if name in self.values else ""
-        return say("it can be {refused}", refused=refused) if refused else ""
-
-
-def _refused(row: Mapping[str, Any], value: str) -> str:
-    """What the library knows instead of a value; "" for one that it takes.
-
-    `case`: it compares words with their case. `digits`: it takes a number in place of a word. `list`: it takes a
-    list of words, `^ring` and `allreduce:tree,ring;broadcast:ring` included.
-    """
-    if "range" in row:
-        (lowest, highest), number = row["range"], _read(value)
-        inside = number is None or lowest <= number <= highest
-        return "" if inside else say("{lowest} to {highest}", lowest=lowest, highest=highest)
-    text, known = value.strip(), row["words"].split()
-    if row.get("digits") and text[:1].isdigit():
+            found = _LEADING.match(value)
+            return say("NCCL reads a number, and takes this for {read}", read=found[1] if found else 0)
         return ""
-    parts = [text]
-    if row.get("list"):
-        lists = [item.rpartition(":")[2].strip().removeprefix("^") for item in text.split(";")]
-        parts = [word.strip() for item in lists for word in item.split(",") if word.strip()]
-    wanted = known if row.get("case") else [word.lower() for word in known]
-    return "" if all((part if row.get("case") else part.lower()) in wanted for part in parts) else ", ".join(known)
-
-
-def _read(value: str) -> int | None:
-    found = _LEADING.match(value)
-    return int(found.group(1)) if found else None
 
 
 @cache
@@ -110,10 +72,7 @@ def table() -> VariableTable:
     return VariableTable(
         since=since,
         numbers=since - text | {f"NCCL_{name}" for name in raw["also_numbers"].split()},
-        torch_flags=torch["flags"],
-        torch_numbers=torch["numbers"],
         torch_names=frozenset().union(*torch.values()),
-        values=raw["values"],
         elsewhere=frozenset(f"NCCL_{name}" for name in raw["elsewhere"]["names"].split()),
         prefixes=tuple(f"NCCL_{name}" for name in raw["elsewhere"]["prefixes"].split()),
         newest=raw["newest"],
@@ -137,7 +96,6 @@ class _Fault(NamedTuple):
     """The message after `NAME=value`."""
     severity: Severity
     instead: str = ""
-    breaks: str = ""
 
 
 class NcclVariableUnknown(Check):
@@ -148,12 +106,10 @@ class NcclVariableUnknown(Check):
         - slips (NCCL_IB_DISABEL)
         - names that people copy or that NCCL dropped (NCCL_TIMEOUT, NCCL_LL_THRESHOLD)
 
-        Also numbers written as words (NCCL_IB_DISABLE=true), unknown words (NCCL_PROTO=LL256), numbers out of
-        range.
+        Also numbers written as words (NCCL_IB_DISABLE=true).
     Why it hurts:
         NCCL ignores such a setting without a word. The job runs with the default, and the person believes that
-        a fix was tried. NCCL reads `true` as 0. torch refuses a flag that it cannot read, and the job does not
-        start.
+        a fix was tried. NCCL reads `true` as 0.
     How it knows:
         The variables of this shell or of the process (`--pid`), exports of a job script, and assignments to
         os.environ. A table lists what each release of NCCL and torch reads. It was made from their sources and
@@ -202,7 +158,6 @@ class NcclVariableUnknown(Check):
                     evidence=(where,),
                     confidence=sure,
                     severity=fault.severity,
-                    cost=Cost(breaks=fault.breaks) if fault.breaks else None,
                     subject=subject,
                     detail=NcclVariableUnknownDetail(kind=fault.kind, variable=name, instead=fault.instead),
                 )
@@ -221,8 +176,5 @@ def _fault(known: VariableTable, name: str, value: str) -> _Fault | None:
         return _Fault("unknown", text, Severity.NOTE)
     misread = known.misread(name, value)
     if misread:
-        text, breaks = say("the value makes no sense; {misread}", misread=misread), ""
-        if misread.startswith("torch takes"):
-            breaks = say("torch refuses it when the process group starts")
-        return _Fault("value", text, Severity.ERROR if breaks else Severity.WARNING, breaks=breaks)
+        return _Fault("value", say("the value makes no sense; {misread}", misread=misread), Severity.WARNING)
     return None

@@ -39,7 +39,7 @@ class Broken:
     severity: Severity
     breaks: str | None
     together: str
-    """What every package of the stack asks of it, joined; "" when no version can meet that."""
+    """What every package of the stack asks of it, joined."""
 
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
@@ -63,10 +63,10 @@ def broken_requirements(packages: Packages) -> Iterator[Broken]:
             wishes=tuple(broken),
             severity=severity,
             breaks=breaks,
-            together=_joined(
-                # One that has to change itself has no say: its next release asks for something else.
-                [wanted for by, other, wanted in wishes if other == name and wanted and by.name not in unmet]
-            ),
+            # One that has to change itself has no say: its next release asks for something else.
+            together=",".join(
+                dict.fromkeys(wanted for by, other, wanted in wishes if other == name and by.name not in unmet)
+            ).strip(","),
         )
 
 
@@ -121,17 +121,3 @@ def _judge(packages: Packages, by: str, name: str, wanted: str, have: str | None
     if by in _COMPANIONS and name == "torch" and have is not None and pinned and numbers(have)[:2] not in pinned:
         return Severity.ERROR, say("import {package} fails: it was compiled against another torch", package=by)
     return Severity.WARNING, None
-
-
-def _joined(wishes: list[str]) -> str:
-    """All specifiers in one, the tightest bounds only; "" when they contradict each other."""
-    parts = list(dict.fromkeys(part.strip() for item in wishes for part in item.split(",")))
-    pins = [part for part in parts if part.startswith("==") and "*" not in part]
-    if pins:
-        return pins[0] if all(_meets(pins[0][2:], item) for item in wishes) else ""
-    lows = sorted((part for part in parts if part.startswith(">=")), key=lambda part: numbers(part[2:]))
-    highs = sorted((part for part in parts if part.startswith("<")), key=lambda part: numbers(part.lstrip("<=")))
-    if lows and highs and numbers(lows[-1][2:]) >= numbers(highs[0].lstrip("<=")):
-        return ""
-    rest = [part for part in parts if not part.startswith((">=", "<"))]
-    return ",".join([*lows[-1:], *highs[:1], *rest])

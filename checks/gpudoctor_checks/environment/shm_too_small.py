@@ -29,7 +29,6 @@ class _Room:
     """Shared memory that the job will have; bytes."""
 
     total: int
-    free: int
     evidence: Measurement
 
 
@@ -40,15 +39,13 @@ class ShmTooSmallDetail(Detail):
     workers: int = 0
     """Of one rank's loader; 0 where not known."""
     ranks: int = 1
-    full: bool = False
-    """Others hold it."""
 
 
 class ShmTooSmall(Check):
     """Shared memory (/dev/shm) is too small for the loader's workers.
 
     What it finds:
-        A /dev/shm below 1 GiB with DataLoader workers or several ranks. One that is nearly full.
+        A /dev/shm below 1 GiB with DataLoader workers or several ranks.
     Why it hurts:
         Workers pass finished batches through /dev/shm. When it is full the worker dies: "DataLoader worker is
         killed by signal: Bus error", often hours into the run. NCCL keeps its buffers there too.
@@ -56,8 +53,8 @@ class ShmTooSmall(Check):
         Statvfs on /dev/shm, or the size that the launch line or pod asks for. Workers from the script or the
         config. From a job's log: the messages that name it, in the exception or line that came first.
     False alarms:
-        Small items (token ids) need little. If the workers are unknown it is a warning, without a GPU a note. On a
-        machine without a GPU, a job or a script the check is silent.
+        Small items (token ids) need little. If the workers are unknown it is a note. On a machine without a GPU,
+        a job or a script the check is silent.
     Remedies:
         Give the container or the pod that size; delete left-over files.
     References:
@@ -79,20 +76,15 @@ class ShmTooSmall(Check):
 
     def examine(self, patient: Patient) -> Iterator[Finding]:
         room = self._room(patient)
-        workers = read_workers(patient)
-        ranks = ranks_here(patient)
-        floor = self.limit("shared_memory")
-        if room.total < floor:
-            yield from self._small(patient, room, workers, ranks)
-        elif workers.count and room.free < floor:
-            yield self._full(room)
+        if room.total < self.limit("shared_memory"):
+            yield from self._small(patient, room, read_workers(patient), ranks_here(patient))
 
     def _room(self, patient: Patient) -> _Room:
         job = optional(lambda: patient.job)
         granted = job.shared_memory_granted if job is not None else None
         if granted:
             shown = Measurement("shm_granted", granted, "B", provenance=Provenance.DECLARED)
-            return _Room(total=granted, free=granted, evidence=shown)
+            return _Room(total=granted, evidence=shown)
         if not runs_here(patient):
             raise Unavailable(
                 say("the job script runs on another machine, whose /dev/shm gpudoctor cannot see from here")
@@ -100,9 +92,8 @@ class ShmTooSmall(Check):
         host = patient.host
         if isinstance(host.shm_total, Absent):
             raise Unavailable(host.shm_total.reason)
-        free = host.shm_total if isinstance(host.shm_free, Absent) else host.shm_free
         shown = Measurement("shm_total", host.shm_total, "B", reproduce="df -B1 /dev/shm")
-        return _Room(total=host.shm_total, free=free, evidence=shown)
+        return _Room(total=host.shm_total, evidence=shown)
 
     def _small(self, patient: Patient, room: _Room, workers: Workers, ranks: int) -> Iterator[Finding]:
         floor = self.limit("shared_memory")
@@ -119,8 +110,7 @@ class ShmTooSmall(Check):
             return
         else:
             said += say(": loader workers pass their batches through it.")
-            survey = optional(lambda: patient.gpu_survey)
-            severity = Severity.WARNING if survey is not None and survey.gpus else Severity.NOTE
+            severity = Severity.NOTE
         yield self.finding(
             said,
             evidence=(room.evidence, *workers.evidence),
@@ -130,19 +120,4 @@ class ShmTooSmall(Check):
             subject="/dev/shm",
             scarce=frozenset({Resource.SHARED_MEMORY}),
             detail=ShmTooSmallDetail(workers=workers.count or 0, ranks=ranks),
-        )
-
-    def _full(self, room: _Room) -> Finding:
-        sizes = {"room_total": size(room.total), "free": size(room.free), "limit": size(self.limit("shared_memory"))}
-        return self.finding(
-            say(
-                "Of the {room_total} of /dev/shm only {free} is free, below "
-                "{limit}: another job or left-over files use the rest.",
-                **sizes,
-            ),
-            evidence=(Measurement("shm_free", room.free, "B", reproduce="df -B1 /dev/shm; ls -la /dev/shm"),),
-            confidence=Confidence.CONFIRMED,
-            subject="/dev/shm, free",
-            scarce=frozenset({Resource.SHARED_MEMORY}),
-            detail=ShmTooSmallDetail(full=True),
         )

@@ -3,12 +3,14 @@
 from collections.abc import Iterator
 
 from gpudoctor.lang import say
-from gpudoctor.model import Check, Code, Confidence, Cost, Finding, Measurement, Patient, Reads, Severity, Threshold
+from gpudoctor.model import Check, Code, Confidence, Cost, Finding, Measurement, Patient, Reads, Severity
 from gpudoctor.model.cuda import dotted
-from gpudoctor.model.signs.gpu import Gpu
 from gpudoctor.model.unavailable import known
 from gpudoctor.text import count
 from gpudoctor_checks.environment.torch_reading import TorchBuildDetail, of_torch
+
+_OLDEST = (5, 0)
+"""The lowest compute capability of any CUDA build: PyTorch RELEASE.md, CUDA support matrix."""
 
 
 class TorchCpuBuild(Check):
@@ -43,14 +45,9 @@ class TorchCpuBuild(Check):
     reads = frozenset({Reads.ENVIRONMENT, Reads.LOG})
     severity = Severity.ERROR
     log_messages_file = "log_messages.toml"
-    thresholds = (
-        Threshold("capability", 5.0, "1",
-                  "PyTorch RELEASE.md, CUDA support matrix: the oldest architecture of any build is 5.0",
-                  "cards of a lower compute capability cannot be used by any CUDA build and do not count"),
-    )  # fmt: skip
 
     def examine(self, patient: Patient) -> Iterator[Finding]:
-        gpus = [gpu for gpu in patient.gpus if self._usable(gpu)]
+        gpus = [gpu for gpu in patient.gpus if (known(gpu.compute_capability) or _OLDEST) >= _OLDEST]
         torch = patient.torch
         if torch.cuda is not None or torch.hip is not None or not gpus:
             return
@@ -76,7 +73,3 @@ class TorchCpuBuild(Check):
                 capabilities=" ".join(sorted(capabilities)),
             ),
         )
-
-    def _usable(self, gpu: Gpu) -> bool:
-        capability = known(gpu.compute_capability)
-        return capability is None or capability[0] + capability[1] / 10 >= self.limit("capability")

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from gpudoctor.analysis.workload import in_allocation, optional, runs_here
 from gpudoctor.lang import say
 from gpudoctor.model import Check, Code, Confidence, Cost, Detail, Finding, Patient, Reads, Severity, Unavailable
-from gpudoctor.model.evidence import Evidence, Measurement, Provenance
+from gpudoctor.model.evidence import Measurement
 from gpudoctor.model.job_devices import VARIABLE, ranks_here, seen_with, without_gpus
 from gpudoctor.model.records import frozen
 from gpudoctor.model.signs.gpu import GpuSurvey
@@ -25,11 +25,9 @@ class VisibleDevicesWrongDetail(Detail):
     kind: str
     """`missing`, `value`, `ranks`, `granted` or a kind of conflicts.json."""
     gpus: int
-    """GPUs that can be used."""
+    """GPUs that can be used, or that the job asks for."""
     visible: int
     """GPUs that the variable leaves."""
-    asked: int = 0
-    """GPUs that the job asks for."""
 
 
 class VisibleDevicesWrong(Check):
@@ -78,15 +76,15 @@ class VisibleDevicesWrong(Check):
         if described:
             return
         if survey is not None and without_gpus(survey) and runs_here(patient):
-            yield from self._missing(patient, value, job, survey)
-            return
-        if survey is None or not survey.gpus or not runs_here(patient):
+            yield self._missing(patient, value, job, survey)
+        elif survey is None or not survey.gpus or not runs_here(patient):
             raise Unavailable(survey.absence if survey is not None else say("the GPUs were not examined"))
-        seen = seen_with(patient, value.value) if value is not None else Visible(count=len(survey.gpus))
-        if value is not None and seen.fault:
-            yield self._faulty(value, seen, len(survey.gpus))
-        elif job is not None:
-            yield from self._too_few(patient, value, seen.count, job)
+        else:
+            seen = seen_with(patient, value.value) if value is not None else Visible(count=len(survey.gpus))
+            if value is not None and seen.fault:
+                yield self._faulty(value, seen, len(survey.gpus))
+            elif job is not None:
+                yield from self._too_few(patient, value, seen.count, job)
 
     def _described(self, patient: Patient, job: Job) -> Iterator[Finding]:
         """What does not fit in the job's own description, wherever it is read."""
@@ -102,97 +100,56 @@ class VisibleDevicesWrong(Check):
                 detail=VisibleDevicesWrongDetail(kind=fault.kind, gpus=fault.gpus, visible=fault.gpus),
             )
 
-    def _missing(self, patient: Patient, value: Given | None, job: Job | None, survey: GpuSurvey) -> Iterator[Finding]:
+    def _missing(self, patient: Patient, value: Given | None, job: Job | None, survey: GpuSurvey) -> Finding:
         """The machine has no GPU: what says that the job is to have some."""
         torch = optional(lambda: patient.torch)
         elsewhere = job is not None and job.card is not None  # for another machine: the user names its card
-        asked = entries(value.value) if value is not None and value.where != "source" else 0
-        granted = job.gpus_granted if job is not None else None
+        named = entries(value.value) if value is not None and value.where == "environment" else 0
+        asked = named or (job.gpus_granted if job is not None else 0) or 0
         # torch for GPUs of another maker reads the same variable
-        if elsewhere or not (asked or granted) or (torch is not None and torch.hip is not None):
+        if elsewhere or not asked or (torch is not None and torch.hip is not None):
             raise Unavailable(survey.absence)
-        gpus = count(asked or granted or 0, "GPU")
-        certain = True
-        evidence: Evidence = Measurement("gpus_granted", granted or 0, "{GPUs}", provenance=Provenance.DECLARED)
-        words = say("{origin} {gpus}", origin=_origin(job), gpus=gpus) if job is not None else gpus
-        if value is not None and asked:
-            words = say("{variable}={given!r} names {gpus}", variable=VARIABLE, given=value.value, gpus=gpus)
-            certain = value.where == "environment"
-            evidence = value.evidence
-        yield self.finding(
-            say("{asks}, and this machine has no GPU.", asks=words),
-            evidence=(evidence, Measurement("gpus_found", 0, "{GPUs}", reproduce="nvidia-smi -L")),
-            confidence=Confidence.CONFIRMED if certain else Confidence.SUSPECTED,
-            cost=Cost(breaks=say("CUDA does not start: the job dies, or trains on the CPU")),
-            subject="missing GPUs",
-            detail=VisibleDevicesWrongDetail(kind="missing", gpus=0, visible=0, asked=asked or granted or 0),
+        return self._fewer(
+            say("The job is to have {gpus}, and this machine has no GPU.", gpus=count(asked, "GPU")),
+            "missing",
+            say("CUDA does not start: the job dies, or trains on the CPU"),
+            value,
+            0,
+            asked,
         )
 
     def _faulty(self, value: Given, seen: Visible, there: int) -> Finding:
-        left = say("{count} of {gpus} listed", count=seen.count, gpus=count(seen.listed, "GPU"))
+        named = {"variable": VARIABLE, "given": value.value, "fault": seen.fault}
+        gpus, left = count(there, "GPU"), count(seen.count, "GPU")
+        message = say("{variable}={given!r} {fault}: CUDA sees {left} of {gpus}.", **named, left=left, gpus=gpus)
         breaks = say("the job sees fewer GPUs than it was given")
-        if seen.count == 0:
-            left = say("no GPU")
-            breaks = say("CUDA sees no GPU")
-        named = {
-            "variable": VARIABLE,
-            "given": value.value,
-            "fault": seen.fault,
-            "left": left,
-            "gpus": count(there, "GPU"),
-        }
-        return self.finding(
-            say("{variable}={given!r} {fault}: CUDA sees {left}, and the driver lists {gpus}.", **named),
-            evidence=(value.evidence, Measurement("gpus_listed", there, "{GPUs}", reproduce="nvidia-smi -L")),
-            confidence=Confidence.SUSPECTED if value.where == "source" else Confidence.CONFIRMED,
-            cost=Cost(breaks=breaks),
-            subject=VARIABLE,
-            detail=VisibleDevicesWrongDetail(kind="value", gpus=there, visible=seen.count),
-        )
+        return self._fewer(message, "value", breaks, value, seen.count, there)
 
     def _too_few(self, patient: Patient, value: Given | None, visible: int, job: Job) -> Iterator[Finding]:
         """Ranks against GPUs, and GPUs seen against GPUs granted."""
-        ranks = ranks_here(patient)
-        granted = job.gpus_granted
-        words = say("{variable} leaves", variable=VARIABLE) if value is not None else say("the driver lists")
+        ranks, granted = ranks_here(patient), job.gpus_granted or 0
+        environment = optional(lambda: patient.environment)
+        here = job.gpus_origin == _FLAG or (environment is not None and in_allocation(environment))
         if visible < ranks and ranks > 1:
-            numbers = {"ranks": ranks, "words": words, "gpus": count(visible, "GPU")}
-            message = say("{ranks} ranks are launched on this node, and {words} {gpus}.", **numbers)
-            kind = subject = "ranks"
-            gpus = visible
+            words = say("{ranks} ranks are launched on this node", ranks=ranks)
             breaks = say("ranks without their own GPU die or share one")
-        elif granted and visible < granted and _granted_here(patient, job):
-            message = say(
-                "{origin} {gpus}, and {words} {visible}.",
-                origin=_origin(job),
-                gpus=count(granted, "GPU"),
-                words=words,
-                visible=visible,
-            )
-            kind = "granted"
-            gpus = granted
-            subject = "granted GPUs"
+            kind, gpus = "ranks", visible
+        elif visible < granted and here:
+            words = say("The job was granted {gpus}", gpus=count(granted, "GPU"))
             breaks = say("the job sees fewer GPUs than it was granted")
+            kind, gpus = "granted", granted
         else:
             return
+        message = say("{words}, and it sees {gpus}.", words=words, gpus=count(visible, "GPU"))
+        yield self._fewer(message, kind, breaks, value, visible, gpus)
+
+    def _fewer(self, message: str, kind: str, breaks: str, value: Given | None, visible: int, gpus: int) -> Finding:
         shown = Measurement("gpus_visible", visible, "{GPUs}", reproduce="nvidia-smi -L")
-        yield self.finding(
+        return self.finding(
             message,
             evidence=(*([value.evidence] if value is not None else []), shown),
-            confidence=Confidence.CONFIRMED,
+            confidence=Confidence.SUSPECTED if value is not None and value.where == "source" else Confidence.CONFIRMED,
             cost=Cost(breaks=breaks),
-            subject=subject,
+            subject=kind,
             detail=VisibleDevicesWrongDetail(kind=kind, gpus=gpus, visible=visible),
         )
-
-
-def _granted_here(patient: Patient, job: Job) -> bool:
-    environment = optional(lambda: patient.environment)
-    return job.gpus_origin == _FLAG or (environment is not None and in_allocation(environment))
-
-
-def _origin(job: Job) -> str:
-    """Who speaks of GPUs, with the verb."""
-    if job.gpus_origin == _FLAG:
-        return say("{flag} says that the job has", flag=_FLAG)
-    return say("{gpus_origin} grants", gpus_origin=job.gpus_origin or say("The scheduler"))

@@ -25,17 +25,15 @@ class Hot(Check):
         heat also wears memory and links.
     How it knows:
         NVML's thermal margin if the card has one, else the temperature and the slowdown threshold. For a
-        recorded run, the samples during it, so that only heat under load counts.
+        recorded run, the samples during it.
     False alarms:
-        gpudoctor ignores a margin of zero or less (some H100 report one while cold): the thresholds decide
-        then. A card that has just finished a job cools down within a minute. In a recording, single peaks do
-        not count. A card must be hot in 5 % of the samples during the steady steps.
+        A card that has just finished a job cools down within a minute. In a recording, single peaks do not
+        count. A card must be hot in 5 % of the samples during the steady steps.
     Remedies:
         Check air flow, fans, dust and room temperature; lower the power limit until then, or use another node.
     References:
         - https://docs.nvidia.com/deploy/nvml-api/group__nvmlDeviceQueries.html (temperature thresholds)
         - https://github.com/NVIDIA/DCGM
-        - https://github.com/leptonai/gpud (margin on H100)
     """
 
     code = Code("GPU011")
@@ -43,7 +41,7 @@ class Hot(Check):
     reads = frozenset({Reads.ENVIRONMENT, Reads.RECORDING, Reads.PROCESS})
     thresholds = (
         Threshold("margin", 5.0, "Cel",
-                  "leptonai/gpud uses the margin; 5 °C is a load peak or a warm day",
+                  "convention: 5 °C is a load peak or a warm day",
                   "A card closer than this to its slowdown temperature is hot."),
         Threshold("time_share", 0.05, "1",
                   "convention, as for throttled: a load peak now and then costs nothing",
@@ -76,34 +74,19 @@ class Hot(Check):
     def _was_hot(self, recording: "of_run.Recording", card: "of_run.SampledGpu") -> list[str]:
         """What was hot about a card while the steps were steady."""
         words, core = [], _of(recording, card, "temperature")
-        up_to = say("up to {highest:.0f} °C, ", highest=max(core)) if core else ""
-        most = card.fact("temperature_max")
-        over = _above(core, most)
-        # The card's own margin where it can be believed (some report none above zero while cold), else the threshold's.
-        margins, slowdown = _of(recording, card, "margin"), card.fact("temperature_slowdown")
-        left = margins
-        if not margins or min(margins) <= 0:
+        most, slowdown = card.fact("temperature_max"), card.fact("temperature_slowdown")
+        left = _of(recording, card, "margin")
+        if not left or min(left) <= 0:  # some H100 report no margin above zero while cold
             left = [slowdown - degrees for degrees in core] if slowdown is not None else []
-        near = [margin for margin in left if margin < self.limit("margin")]
+        near = sum(margin < self.limit("margin") for margin in left) / len(left) if left else 0.0
+        over = _above(core, most)
         if over >= self.limit("time_share"):
             words.append(
-                say(
-                    "{up_to}above its operating maximum of {most:.0f} °C {over} of the time",
-                    up_to=up_to,
-                    most=most,
-                    over=percent(over),
-                )
+                say("above its operating maximum of {most:.0f} °C {over} of the time", most=most, over=percent(over))
             )
-        elif near and len(near) / len(left) >= self.limit("time_share"):
-            within = say(
-                "within {limit:.0f} °C of its slowdown {share} of the time",
-                limit=self.limit("margin"),
-                share=percent(len(near) / len(left)),
-            )
-            least = max(min(near), 0.0)
-            words.append(
-                say("{up_to}{within} ({least:.0f} °C at the nearest)", up_to=up_to, within=within, least=least)
-            )
+        elif near >= self.limit("time_share"):
+            limit, often = self.limit("margin"), percent(near)
+            words.append(say("within {limit:.0f} °C of its slowdown {share} of the time", limit=limit, share=often))
         most = card.fact("temperature_memory_max")
         share = _above(_of(recording, card, "memory_temperature"), most)
         if share >= self.limit("time_share"):
@@ -115,14 +98,13 @@ class Hot(Check):
     def _is_hot(self, gpu: Gpu) -> list[str]:
         """What is hot about a card now."""
         words, core, most = [], known(gpu.temperature), known(gpu.temperature_max)
-        if core is not None:
-            margin, slowdown = known(gpu.temperature_margin) or 0.0, known(gpu.temperature_slowdown)
-            if margin <= 0:  # not believed: see above
-                margin = slowdown - core if slowdown else self.limit("margin")
-            if most and most < core:
-                words.append(say("{core:.0f} °C, above its operating maximum of {most:.0f} °C", core=core, most=most))
-            elif margin < self.limit("margin"):
-                words.append(say("{core:.0f} °C, {margin:.0f} °C below its slowdown", core=core, margin=max(margin, 0)))
+        margin, slowdown = known(gpu.temperature_margin) or 0.0, known(gpu.temperature_slowdown)
+        if core is not None and margin <= 0:
+            margin = slowdown - core if slowdown else self.limit("margin")
+        if core is not None and most and most < core:
+            words.append(say("{core:.0f} °C, above its operating maximum of {most:.0f} °C", core=core, most=most))
+        elif core is not None and margin < self.limit("margin"):
+            words.append(say("{core:.0f} °C, {margin:.0f} °C below its slowdown", core=core, margin=max(margin, 0)))
         memory, most = known(gpu.temperature_memory), known(gpu.temperature_memory_max)
         if memory is not None and most and most < memory:
             words.append(say("memory {memory:.0f} °C, above its maximum of {most:.0f} °C", memory=memory, most=most))

@@ -8,7 +8,7 @@ from gpudoctor.model import Absent, Check, Code, Confidence, Cost, Finding, Pati
 from gpudoctor.model.evidence import Measurement
 from gpudoctor.model.job_devices import CardsDetail, demoted, left_out
 from gpudoctor.model.records import frozen
-from gpudoctor.model.signs.gpu import Gpu, list_gpus, name_gpus
+from gpudoctor.model.signs.gpu import Gpu
 from gpudoctor.model.unavailable import Unavailable, known
 from gpudoctor_checks.hardware.card_findings import listed
 
@@ -27,7 +27,7 @@ class MemoryErrorsDetail(CardsDetail):
     """What the rule reads."""
 
     action: str
-    """`reset`, `reset-later`, `replace` or `watch`."""
+    """`reset`, `reset-later` or `replace`."""
 
 
 class MemoryErrors(Check):
@@ -69,79 +69,64 @@ class MemoryErrors(Check):
                   "This many remapped rows use up the card's spares."),
         Threshold("retired_pages", 63, "{pages}", "DCGM: 63 retired pages fail",
                   "This many retired pages are an error."),
-        Threshold("retired_pages_warning", 15, "{pages}",
-                  "DCGM: 15 retired pages warn",
-                  "This many retired pages are a warning."),
     )  # fmt: skip
 
     def examine(self, patient: Patient) -> Iterator[Finding]:
         gpus = patient.gpus
         if not any(_keeps_records(gpu) for gpu in gpus):
             raise Unavailable(say("the cards keep no record of memory errors (no ECC)"))
-        found = [(gpu, symptoms) for gpu in gpus if (symptoms := self._symptoms(gpu))]
-        used = [(gpu, items) for gpu, items in found if not left_out(patient, [gpu])]
-        yield from self._by_severity(used)
-        yield from demoted(self._by_severity([pair for pair in found if pair not in used]))
+        for gpu in gpus:
+            if symptoms := self._symptoms(gpu):
+                found = self._found(gpu, symptoms)
+                yield from demoted([found]) if left_out(patient, [gpu]) else [found]
 
-    def _by_severity(self, found: list[tuple[Gpu, list[_Symptom]]]) -> Iterator[Finding]:
-        for severity in reversed(Severity):
-            group = [
-                (gpu, items)
-                for gpu, items in found
-                if max((item.severity for item in items), key=lambda one: one.rank) is severity
-            ]
-            if not group:
-                continue
-            actions = {item.action for _, items in group for item in items if item.severity is severity}
-            yield self.finding(
-                say("{words}.", words=listed((gpu, [item.words for item in items]) for gpu, items in group)),
-                evidence=tuple(
-                    Measurement(
-                        f"gpu{gpu.index}_{item.name}",
-                        item.value,
-                        "" if isinstance(item.value, bool) else "{count}",
-                        reproduce=f"nvidia-smi -q -d ECC,ROW_REMAPPER,PAGE_RETIREMENT -i {gpu.index}",
-                    )
-                    for gpu, items in group
-                    for item in items
-                ),
-                confidence=Confidence.CONFIRMED,
-                severity=severity,
-                cost=Cost(breaks=say("the job dies when it accesses the faulty memory"))
-                if severity is Severity.ERROR
-                else None,
-                subject=name_gpus(gpu for gpu, _ in group),
-                detail=MemoryErrorsDetail(
-                    gpus=list_gpus(gpu for gpu, _ in group),
-                    action=next(name for name in ("replace", "reset", "reset-later", "watch") if name in actions),
-                ),
-            )
+    def _found(self, gpu: Gpu, symptoms: list[_Symptom]) -> Finding:
+        severity = max((item.severity for item in symptoms), key=lambda one: one.rank)
+        actions = {item.action for item in symptoms if item.severity is severity}
+        return self.finding(
+            say("{words}.", words=listed([(gpu, [item.words for item in symptoms])])),
+            evidence=tuple(
+                Measurement(
+                    f"gpu{gpu.index}_{item.name}",
+                    item.value,
+                    "" if isinstance(item.value, bool) else "{count}",
+                    reproduce=f"nvidia-smi -q -d ECC,ROW_REMAPPER,PAGE_RETIREMENT -i {gpu.index}",
+                )
+                for item in symptoms
+            ),
+            confidence=Confidence.CONFIRMED,
+            severity=severity,
+            cost=Cost(breaks=say("the job dies when it accesses the faulty memory"))
+            if severity is Severity.ERROR
+            else None,
+            subject=gpu.label,
+            detail=MemoryErrorsDetail(
+                gpus=str(gpu.index),
+                action=next(name for name in ("replace", "reset", "reset-later") if name in actions),
+            ),
+        )
 
     def _symptoms(self, gpu: Gpu) -> list[_Symptom]:
         """What a card's records say, each reading against its limit; a reading that is absent says nothing."""
         remap = known(gpu.row_remap)
         failed, lost = remap is not None and remap.failure, remap.uncorrectable if remap is not None else 0
         waits = remap is not None and remap.pending
-        count = known(gpu.ecc_uncorrected_volatile) or 0
-        pages = known(gpu.retired_pages) or 0
-        full, error, warning = pages >= self.limit("retired_pages"), Severity.ERROR, Severity.WARNING
-        why = say(", {lost} uncorrectable", lost=lost) if lost else ""
+        count, pages = known(gpu.ecc_uncorrected_volatile) or 0, known(gpu.retired_pages) or 0
+        error, warning = Severity.ERROR, Severity.WARNING
         rows: tuple[tuple[bool | None, str, int | bool, Severity, str, str], ...] = (
             (failed, "row_remap_failure", True, error, "replace", say("a row remap failed")),
             (not failed and lost >= self.limit("uncorrectable_remaps"), "row_remap_uncorrectable", lost, error,
              "replace", say("{lost} rows remapped for uncorrectable errors", lost=lost)),
             (waits, "row_remap_pending", True, error if lost else warning, "reset" if lost else "reset-later",
-             say("a row remap waits for a reset{why}", why=why)),
+             say("a row remap waits for a reset")),
             (count >= self.limit("uncorrectable"), "ecc_uncorrected_volatile", count, error, "reset",
              say("{count} uncorrectable ECC errors since the driver was loaded", count=count)),
-            (pages >= self.limit("retired_pages_warning"), "retired_pages", pages, error if full else warning,
-             "replace" if full else "watch", say("{pages} retired pages", pages=pages)),
-            (known(gpu.retired_pages_pending), "retired_pages_pending", True, warning, "reset-later",
-             say("a page waits for a reset to be retired")),
+            (pages >= self.limit("retired_pages"), "retired_pages", pages, error, "replace",
+             say("{pages} retired pages", pages=pages)),
         )  # fmt: skip
         return [_Symptom(*row[1:]) for row in rows if row[0]]
 
 
 def _keeps_records(gpu: Gpu) -> bool:
-    readings = (gpu.row_remap, gpu.ecc_uncorrected_volatile, gpu.retired_pages, gpu.retired_pages_pending)
+    readings = (gpu.row_remap, gpu.ecc_uncorrected_volatile, gpu.retired_pages)
     return any(not isinstance(reading, Absent) for reading in readings)

@@ -69,30 +69,29 @@ class Occupied(Check):
         Threshold("desktop_memory", 2**30, "B",
                   "a desktop's compositor and browsers hold some hundred MiB",
                   "The same on a card that drives a display."),
-        Threshold("unseen_memory", 2**30, "B",
-                  "the driver itself reserves up to some 600 MiB on an H100",
+        Threshold("unseen_memory", 2**32, "B",
+                  "the driver's own reserve grows with the card's memory, to 3 GiB on the largest",
                   "This much memory that belongs to no visible process counts as occupied."),
-        Threshold("unseen_share", 0.02, "1",
-                  "the driver's reserve grows with the card's memory",
-                  "It must also be this share of the card's memory."),
     )  # fmt: skip
 
     def examine(self, patient: Patient) -> Iterator[Finding]:
-        gpus = _of_the_job(patient, job_gpus(patient))
-        survey = patient.gpu_survey
+        gpus, survey, ranks = job_gpus(patient), patient.gpu_survey, ranks_here(patient)
+        if (window := watched(patient)) is not None:
+            used = {gpu.index for gpu in of_run.job_gpus(window)}
+            gpus = tuple(gpu for gpu in gpus if gpu.index in used)
         running = patient.kind in {PatientKind.PROCESS, PatientKind.COMMAND}
         held: dict[int, list[GpuProcess]] = {}
         if survey.pids_visible or not running:  # else the job's own processes cannot be told from others
             held = {gpu.index: processes for gpu in gpus if (processes := self._foreign(gpu))}
-            yield from self._processes(gpus, held, survey)
+            yield from self._processes([gpu for gpu in gpus if gpu.index in held], held, survey)
             yield from self._unseen([gpu for gpu in gpus if gpu.index not in held])
-        ranks = ranks_here(patient)
         yield from self._mode(gpus, held, ranks)
         yield from self._mig(gpus, ranks, patient)
 
     def _foreign(self, gpu: Gpu) -> list[GpuProcess]:
-        processes, desktop = known(gpu.processes) or (), _desktop(gpu)
+        processes = known(gpu.processes) or ()
         drawing = {process.pid for process in processes if process.kind == "graphics"}
+        desktop = _desktop(gpu)
         least = self.limit("desktop_memory" if desktop else "process_memory")
         return [
             process
@@ -104,20 +103,16 @@ class Occupied(Check):
             and (not desktop if isinstance(process.memory, Absent) else process.memory >= least)
         ]
 
-    def _processes(
-        self, gpus: tuple[Gpu, ...], held: dict[int, list[GpuProcess]], survey: GpuSurvey
-    ) -> Iterator[Finding]:
-        busy = [gpu for gpu in gpus if gpu.index in held]
+    def _processes(self, busy: list[Gpu], held: dict[int, list[GpuProcess]], survey: GpuSurvey) -> Iterator[Finding]:
         if not busy:
             return
-        memory = [(gpu, sum(map(_bytes, held[gpu.index]))) for gpu in busy]
+        memory = [(gpu, sum(known(process.memory) or 0 for process in held[gpu.index])) for gpu in busy]
         unseen = say(" (pids of the host: gpudoctor cannot look them up in this container)")
         yield on_cards(
             self,
             say(
-                "Other processes compute on {subject} of {gpus}{unseen}. {words}.",
+                "Other processes compute on {subject}{unseen}. {words}.",
                 subject=name_gpus(busy),
-                gpus=len(gpus),
                 unseen="" if survey.pids_visible else unseen,
                 words=listed((gpu, map(_describe, held[gpu.index])) for gpu in busy),
             ),
@@ -125,7 +120,7 @@ class Occupied(Check):
             "foreign_memory",
             "B",
             "nvidia-smi -i {} --format=csv --query-compute-apps=pid,name,used_memory",
-            scarce=_MEMORY if sum(used for _, used in memory) >= self.limit("unseen_memory") else frozenset(),
+            scarce=_MEMORY if sum(used for _, used in memory) >= self.limit("desktop_memory") else frozenset(),
             detail=OccupiedDetail,
             cause="processes",
             pids=",".join(map(str, sorted({process.pid for gpu in busy for process in held[gpu.index]}))),
@@ -133,7 +128,14 @@ class Occupied(Check):
         )
 
     def _unseen(self, gpus: list[Gpu]) -> Iterator[Finding]:
-        held = [(gpu, memory) for gpu in gpus if (memory := self._unclaimed(gpu))]
+        held: list[tuple[Gpu, int]] = []
+        for gpu in gpus:
+            memory = [known(process.memory) for process in known(gpu.processes) or ()]
+            rest = (known(gpu.memory_used) or 0) - sum(item or 0 for item in memory)
+            # The memory of Grace has the host's pages too; a desktop's and a split card's processes are not all told.
+            unclear = None in memory or _desktop(gpu) or gpu.mig_enabled is True or gpu.grace
+            if not unclear and rest >= self.limit("unseen_memory"):
+                held.append((gpu, rest))
         if held:
             yield on_cards(
                 self,
@@ -151,35 +153,20 @@ class Occupied(Check):
                 cause="unseen",
             )
 
-    def _unclaimed(self, gpu: Gpu) -> int | None:
-        used, total, processes = known(gpu.memory_used), known(gpu.memory_total), known(gpu.processes) or ()
-        if used is None or total is None or _desktop(gpu) or gpu.mig_enabled is True or gpu.grace:
-            return None
-        if any(isinstance(process.memory, Absent) for process in processes):
-            return None
-        rest = used - sum(map(_bytes, processes))
-        enough = rest >= self.limit("unseen_memory") and rest >= total * self.limit("unseen_share")
-        return rest if enough else None
-
     def _mode(self, gpus: tuple[Gpu, ...], held: dict[int, list[GpuProcess]], ranks: int) -> Iterator[Finding]:
         crowded = ranks > max(1, len(gpus))
-        closed = [(gpu, "prohibited") for gpu in gpus if gpu.compute_mode == _PROHIBITED]
-        exclusive = [(gpu, "exclusive process") for gpu in gpus if gpu.compute_mode == _EXCLUSIVE]
-        why = (
-            say("{ranks} ranks share {gpus} GPUs", ranks=ranks, gpus=len(gpus)) if crowded else say("another one does")
-        )
-        for rows, words in (
+        closed = [gpu for gpu in gpus if gpu.compute_mode == _PROHIBITED]
+        taken = [gpu for gpu in gpus if gpu.compute_mode == _EXCLUSIVE and (crowded or gpu.index in held)]
+        one = say("is set to compute mode exclusive: one process may compute on it, and the job has to share it")
+        for group, words in (
             (closed, say("is set to compute mode prohibited: no program may compute on it")),
-            (
-                [row for row in exclusive if crowded or row[0].index in held],
-                say("is set to compute mode exclusive: one process at a time may compute on it, and ") + why,
-            ),
+            (taken, one),
         ):
-            if rows:
+            if group:
                 yield on_cards(
                     self,
-                    say("{subject} {words}.", subject=name_gpus(gpu for gpu, _ in rows), words=words),
-                    rows,
+                    say("{subject} {words}.", subject=name_gpus(group), words=words),
+                    [(gpu, known(gpu.compute_mode) or 0) for gpu in group],
                     "compute_mode",
                     "",
                     "nvidia-smi -i {} --query-gpu=compute_mode --format=csv",
@@ -190,36 +177,24 @@ class Occupied(Check):
                 )
 
     def _mig(self, gpus: tuple[Gpu, ...], ranks: int, patient: Patient) -> Iterator[Finding]:
-        split = [gpu for gpu in gpus if gpu.mig_enabled is True]
-        empty = [gpu for gpu in split if gpu.mig_instances == ()]
-        cut = [gpu for gpu in split if gpu not in empty]
         environment = optional(lambda: patient.environment)
-        if ranks < 2 and environment is not None and "MIG-" in (environment.get("CUDA_VISIBLE_DEVICES") or ""):
-            cut = []
-        sliced = say("is split by MIG: a process sees one slice of it, not the whole GPU")
-        if ranks > 1:
-            sliced = say("is split by MIG, and the job has {ranks} ranks here: a rank sees only one slice", ranks=ranks)
-        for group, words, severity in (
-            (
-                empty,
-                say("has MIG on and no instance: CUDA finds no device there"),
-                Severity.ERROR if len(empty) == len(gpus) else Severity.WARNING,
-            ),
-            (cut, sliced, Severity.WARNING if ranks > 1 else Severity.NOTE),
-        ):
-            if group:
-                yield on_cards(
-                    self,
-                    say("{subject} {words}.", subject=name_gpus(group), words=words),
-                    [(gpu, "unknown" if (own := known(gpu.mig_instances)) is None else len(own)) for gpu in group],
-                    "mig_instances",
-                    "{instances}",
-                    "nvidia-smi -L",
-                    severity=severity,
-                    breaks=say("CUDA finds no device") if severity is Severity.ERROR else "",
-                    detail=OccupiedDetail,
-                    cause="mig",
-                )
+        chosen = environment is not None and "MIG-" in (environment.get("CUDA_VISIBLE_DEVICES") or "")
+        split = [] if chosen else [gpu for gpu in gpus if gpu.mig_enabled is True]
+        if split:
+            yield on_cards(
+                self,
+                say(
+                    "{subject} is split by MIG: a process sees one slice of it, not the whole GPU.",
+                    subject=name_gpus(split),
+                ),
+                [(gpu, len(known(gpu.mig_instances) or ())) for gpu in split],
+                "mig_instances",
+                "{instances}",
+                "nvidia-smi -L",
+                severity=Severity.WARNING if ranks > 1 else Severity.NOTE,
+                detail=OccupiedDetail,
+                cause="mig",
+            )
 
 
 def _desktop(gpu: Gpu) -> bool:
@@ -227,20 +202,7 @@ def _desktop(gpu: Gpu) -> bool:
     return drawn or gpu.display_active is True
 
 
-def _bytes(process: GpuProcess) -> int:
-    return 0 if isinstance(process.memory, Absent) else process.memory
-
-
 def _describe(process: GpuProcess) -> str:
     name = say(" ({process})", process=process.name) if process.name else ""
     held = "" if isinstance(process.memory, Absent) else say(" uses {memory}", memory=size(process.memory))
     return say("pid {pid}{name}{memory}", pid=process.pid, name=name, memory=held)
-
-
-def _of_the_job(patient: Patient, gpus: tuple[Gpu, ...]) -> tuple[Gpu, ...]:
-    """Of these GPUs those that the watched job holds memory on; all of them where nothing is watched."""
-    window = watched(patient)
-    if window is None:
-        return gpus
-    used = {gpu.index for gpu in of_run.job_gpus(window)}
-    return tuple(gpu for gpu in gpus if gpu.index in used)

@@ -11,14 +11,10 @@ from gpudoctor.model.job_devices import CardsDetail, job_gpus
 from gpudoctor.model.records import frozen
 from gpudoctor.model.signs.gpu import Gpu, answering, is_grace, is_server_card
 from gpudoctor.model.unavailable import known
-from gpudoctor.text import percent
 from gpudoctor_checks.hardware.card_findings import on_cards, on_recorded_cards
 
 _LEAST_MINUTES = 1.0
 """Minutes below which a rate of replays says nothing."""
-
-
-_ALWAYS = 0.95
 _QUERIES = {"width": "pcie.link.width", "generation": "pcie.link.gen"}
 
 
@@ -61,23 +57,12 @@ class PcieDegraded(Check):
     name = "pcie-degraded"
     reads = frozenset({Reads.ENVIRONMENT, Reads.RECORDING, Reads.PROCESS})
     thresholds = (
-        Threshold("width_share", 1.0, "1",
-                  "NVML reports the maximum of card and slot together",
-                  "A link below this share of its maximum width is degraded."),
-        Threshold("desk_width_share", 0.5, "1",
-                  "desktop chipsets split x16 into two x8",
-                  "A desktop card at this share or more is a note, below it a warning."),
         Threshold("load", 0.5, "1",
                   "idle GPUs drop to generation 1 (seen at P8 in nvidia-docker#1090)",
                   "gpudoctor judges the generation only if the GPU is at least this busy."),
-        Threshold("time_share", 0.05, "1",
-                  "convention, as for throttled: a link that retrains to a lower speed recovers by "
-                      "itself",
-                  "A link that is too narrow in this share of a recorded run's samples is degraded."),
-        Threshold("busy_time_share", 0.5, "1",
+        Threshold("time_share", 0.5, "1",
                   "convention: after a pause the link needs a moment to speed up",
-                  "The link must be slow in this share of the samples of a recorded run in which "
-                      "the GPU works."),
+                  "The link must be slow in this share of the samples of a recorded run."),
         Threshold("replays_per_minute", 8, "1/min",
                   "DCGM: at most 8 replays a minute",
                   "More replays per minute of a recorded run indicate a bad signal."),
@@ -85,84 +70,62 @@ class PcieDegraded(Check):
 
     def examine(self, patient: Patient) -> Iterator[Finding]:
         recording = recorded(patient)
-        sampled = (
-            [card for card in of_run.cards(recording) if _is_sampled(recording, card)] if recording is not None else []
-        )
-        if recording is not None and sampled:
-            yield from self._recorded(recording, sampled)
+        sampled = of_run.cards(recording) if recording is not None else []
+        cards = [card for card in sampled if recording is not None and of_run.readings(recording, card, "pcie_width")]
+        if recording is not None and cards:
+            yield from self._recorded(recording, [card for card in cards if not is_grace(card.name)])
             return
         gpus = tuple(gpu for gpu in job_gpus(patient) if not gpu.grace)
         if not gpus:
             raise Unavailable(say("the GPUs reach their host over NVLink-C2C, not PCIe"))
-        share, load = self.limit("width_share"), self.limit("load")
-        widths = answering(gpus, lambda gpu: gpu.pcie_width)
-        links = [(gpu, now, known(gpu.pcie_width_max) or 0) for gpu, now in widths]
-        narrow = [(gpu, now, most) for gpu, now, most in links if 0 < now < most * share]
-        if narrow:
-            words = concatenated(
-                "; ",
-                [
-                    say("{gpu} runs at x{width} of x{most}", gpu=gpu.label, width=now, most=most)
-                    for gpu, now, most in narrow
-                ],
-            )
-            yield self._now(
-                say("The PCIe link is narrower than card and slot support: {words}.", words=words), "width", narrow
-            )
-        busy = [gpu for gpu in gpus if (known(gpu.utilization) or 0.0) >= load]
-        links = [(gpu, known(gpu.pcie_generation) or 0, known(gpu.pcie_generation_max) or 0) for gpu in busy]
-        slow = [(gpu, now, most) for gpu, now, most in links if 0 < now < most]
-        if slow:
-            words = concatenated(
-                "; ",
-                [
-                    say("{gpu} runs at generation {now} of {most}", gpu=gpu.label, now=now, most=most)
-                    for gpu, now, most in slow
-                ],
-            )
-            message = say(
-                "The PCIe link is slower than card and slot support while the GPU works: {words}.", words=words
-            )
-            yield self._now(message, "generation", slow)
+        widths = [
+            (gpu, now, known(gpu.pcie_width_max) or 0) for gpu, now in answering(gpus, lambda one: one.pcie_width)
+        ]
+        busy = [gpu for gpu in gpus if (known(gpu.utilization) or 0.0) >= self.limit("load")]
+        generations = [(gpu, known(gpu.pcie_generation) or 0, known(gpu.pcie_generation_max) or 0) for gpu in busy]
+        for what, links in (("width", widths), ("generation", generations)):
+            slow = [(gpu, now, most) for gpu, now, most in links if 0 < now < most]
+            if slow:
+                yield on_cards(
+                    self,
+                    _message(what, slow),
+                    [(gpu, f"{now} of {most}") for gpu, now, most in slow],
+                    f"pcie_{what}",
+                    "",
+                    f"nvidia-smi -i {{}} --query-gpu={_QUERIES[what]}.current,{_QUERIES[what]}.max --format=csv",
+                    severity=_severity(what, slow),
+                    detail=PcieDegradedDetail,
+                    quantity=what,
+                    ratio=_ratio(what, slow),
+                )
 
-    def _now(self, message: str, what: str, links: list[tuple[Gpu, int, int]]) -> Finding:
-        return on_cards(
-            self,
-            message,
-            [(gpu, f"{now} of {most}") for gpu, now, most in links],
-            f"pcie_{what}",
-            "",
-            f"nvidia-smi -i {{}} --query-gpu={_QUERIES[what]}.current,{_QUERIES[what]}.max --format=csv",
-            severity=self._severity(what, links),
-            detail=PcieDegradedDetail,
-            quantity=what,
-            ratio=_ratio(what, links),
-        )
-
-    def _severity(self, what: str, links: "Sequence[tuple[Gpu | of_run.SampledGpu, int, float]]") -> Severity:
-        """A note for desktop cards with half of their lanes: boards split them by design."""
-        share = self.limit("desk_width_share")
-        halved = all(not is_server_card(card.name) and now >= most * share for card, now, most in links)
-        return Severity.NOTE if what == "width" and halved else Severity.WARNING
-
-    def _recorded(self, recording: "of_run.Recording", sampled: "list[of_run.SampledGpu]") -> Iterator[Finding]:
+    def _recorded(self, recording: "of_run.Recording", cards: "list[of_run.SampledGpu]") -> Iterator[Finding]:
         """Links as they were while the steps were steady."""
-        load = self.limit("load")  # an idle card saves power
-        for what, share, often in (
-            ("width", self.limit("width_share"), self.limit("time_share")),
-            ("generation", 1.0, self.limit("busy_time_share")),
-        ):
-            found = []
-            for card in sampled:
-                rows = of_run.readings(recording, card, *(("util",) if what == "generation" else ()), f"pcie_{what}")
-                values = [int(row[-1]) for row in rows if row[-1] > 0 and (what == "width" or row[1] >= load)]
-                most = card.fact(f"pcie_{what}_max") or 0.0
-                low = [value for value in values if value < most * share]
-                if low and len(low) >= often * len(values):
-                    found.append((card, max(set(low), key=low.count), most, len(low) / len(values)))
-            if found:
-                yield self._seen(recording, what, found)
-        rates = [(card, _replays_per_minute(recording, card)) for card in sampled]
+        for what in ("width", "generation"):
+            slow = []
+            for card in cards:
+                rows = of_run.readings(recording, card, "util", f"pcie_{what}")
+                values = [
+                    int(row[2]) for row in rows if row[2] > 0 and (what == "width" or row[1] >= self.limit("load"))
+                ]
+                most = int(card.fact(f"pcie_{what}_max") or 0)
+                low = [value for value in values if value < most]
+                if low and len(low) >= self.limit("time_share") * len(values):
+                    slow.append((card, max(set(low), key=low.count), most))
+            if slow:
+                yield on_recorded_cards(
+                    self,
+                    _message(what, slow),
+                    [(card, f"{now} of {most}") for card, now, most in slow],
+                    f"pcie_{what}",
+                    "",
+                    recording,
+                    severity=_severity(what, slow),
+                    detail=PcieDegradedDetail,
+                    quantity=what,
+                    ratio=_ratio(what, slow),
+                )
+        rates = [(card, _replays_per_minute(recording, card)) for card in cards]
         bad = [(card, rate) for card, rate in rates if rate > self.limit("replays_per_minute")]
         if bad:
             words = [say("{card}: {rate:.0f} a minute", card=card.label, rate=rate) for card, rate in bad]
@@ -180,50 +143,33 @@ class PcieDegraded(Check):
                 quantity="replays",
             )
 
-    def _seen(
-        self, recording: "of_run.Recording", what: str, found: "list[tuple[of_run.SampledGpu, int, float, float]]"
-    ) -> Finding:
-        """The finding of links that can do more: each with what it did, and in which share of the samples."""
-        links = [(card, now, most) for card, now, most, _ in found]
-        return on_recorded_cards(
-            self,
-            say(
-                "The PCIe link was narrower than card and slot support: {found}."
-                if what == "width"
-                else "The PCIe link was slower than card and slot support while the GPU worked: {found}.",
-                found=concatenated("; ", [_did(what, *link) for link in found]),
-            ),
-            [(card, say("{now} of {most:.0f}", now=now, most=most)) for card, now, most in links],
-            f"pcie_{what}",
-            "",
-            recording,
-            severity=self._severity(what, links),
-            detail=PcieDegradedDetail,
-            quantity=what,
-            ratio=_ratio(what, links),
+
+def _message(what: str, links: "Sequence[tuple[Gpu | of_run.SampledGpu, int, int]]") -> str:
+    words = []
+    for card, now, most in links:
+        here = {"card": card.label, "now": now, "most": most}
+        words.append(
+            say("{card} at x{now} of x{most}", **here)
+            if what == "width"
+            else say("{card} at generation {now} of {most}", **here)
         )
+    if what == "width":
+        return say("The PCIe link is narrower than card and slot support: {words}.", words=concatenated("; ", words))
+    return say(
+        "The PCIe link is slower than card and slot support while the GPU works: {words}.",
+        words=concatenated("; ", words),
+    )
 
 
-def _ratio(what: str, links: "Sequence[tuple[Gpu | of_run.SampledGpu, int, float]]") -> float:
+def _severity(what: str, links: "Sequence[tuple[Gpu | of_run.SampledGpu, int, int]]") -> Severity:
+    """A note for desktop cards with half of their lanes: boards split them by design."""
+    halved = all(not is_server_card(card.name) and now * 2 >= most for card, now, most in links)
+    return Severity.NOTE if what == "width" and halved else Severity.WARNING
+
+
+def _ratio(what: str, links: "Sequence[tuple[Gpu | of_run.SampledGpu, int, int]]") -> float:
     """How many times the bandwidth the worst link could have: a generation doubles it."""
     return max(most / now if what == "width" else 2.0 ** (most - now) for _, now, most in links)
-
-
-def _did(what: str, card: "of_run.SampledGpu", now: int, most: float, share: float) -> str:
-    words = (
-        say("x{now} of x{most}", now=now, most=f"{most:.0f}")
-        if what == "width"
-        else say("generation {now} of {most}", now=now, most=f"{most:.0f}")
-    )
-    often = "" if share > _ALWAYS else say(" for {share} of the time", share=percent(share))
-    return say("{card} ran at {words}{often}", card=card.label, words=words, often=often)
-
-
-def _is_sampled(recording: "of_run.Recording", card: "of_run.SampledGpu") -> bool:
-    """Whether a card's link was sampled; one that reaches its host over NVLink-C2C has none."""
-    return not is_grace(card.name) and bool(
-        of_run.readings(recording, card, "pcie_width") or of_run.readings(recording, card, "util", "pcie_generation")
-    )
 
 
 def _replays_per_minute(recording: "of_run.Recording", card: "of_run.SampledGpu") -> float:

@@ -7,8 +7,7 @@ from gpudoctor.lang.message import concatenated
 from gpudoctor.model import Check, Code, Finding, Patient, Reads, Severity, Threshold
 from gpudoctor.model.job_devices import CardsDetail, job_gpus
 from gpudoctor.model.records import frozen
-from gpudoctor.model.signs.gpu import Gpu, answering, name_gpus
-from gpudoctor.text import percent
+from gpudoctor.model.signs.gpu import Gpu, answering
 from gpudoctor_checks.hardware.card_findings import on_cards
 
 
@@ -62,19 +61,9 @@ class PowerLimited(Check):
         if not limited:
             return
         lowest = min(limit / default for _, limit, default in limited)
-        # GPUs with the same limit are told together.
-        groups: dict[tuple[float, float], list[Gpu]] = {}
-        for gpu, limit, default in limited:
-            groups.setdefault((limit, default), []).append(gpu)
         words = [
-            say(
-                "{gpus} {limit:.0f} W of {default:.0f} W ({share})",
-                gpus=name_gpus(gpus),
-                limit=limit,
-                default=default,
-                share=percent(limit / default),
-            )
-            for (limit, default), gpus in groups.items()
+            say("{gpu} {limit:.0f} W of {default:.0f} W", gpu=gpu.label, limit=limit, default=default)
+            for gpu, limit, default in limited
         ]
         yield on_cards(
             self,

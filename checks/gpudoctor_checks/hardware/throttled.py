@@ -87,13 +87,9 @@ class Throttled(Check):
             if bad and max(bad.values()) >= self.limit("share"):
                 sick.append((gpu.index, sum(bad), max(bad.values())))
         if sick:
-            words = [
-                say("GPU {gpu}: {reason} {share} of the time", gpu=index, reason=_name(bits), share=percent(share))
-                for index, bits, share in sick
-            ]
             numbers = [str(index) for index, _, _ in sick]
             yield self.finding(
-                say("The GPU is throttled while the training runs. {words}.", words=concatenated("; ", words)),
+                _message((f"GPU {index}", bits, share) for index, bits, share in sick),
                 evidence=tuple(
                     Measurement(f"gpu{index}_throttled_share", round(share, 4), "1", reproduce=_COMMAND.format(index))
                     for index, _, share in sick
@@ -114,13 +110,9 @@ class Throttled(Check):
             if busy and len(bad) >= self.limit("share") * len(busy):
                 sick.append((sampled[index], max(set(bad), key=bad.count), len(bad) / len(busy)))
         if sick:
-            words = [
-                say("{card}: {reason} {share} of the time", card=card.label, reason=_name(bits), share=percent(share))
-                for card, bits, share in sick
-            ]
             yield on_recorded_cards(
                 self,
-                say("The GPU was throttled while the training ran. {words}.", words=concatenated("; ", words)),
+                _message((card.label, bits, share) for card, bits, share in sick),
                 [(card, share) for card, _, share in sick],
                 "throttled_share",
                 "1",
@@ -131,23 +123,27 @@ class Throttled(Check):
 
     def _now(self, gpus: tuple[Gpu, ...]) -> Iterator[Finding]:
         mask = int(self.limit("bad_reasons"))
-        sick = [
-            (gpu, bits & mask)
-            for gpu, bits in answering(gpus, lambda gpu: gpu.event_reasons)
-            if bits & mask and not bits & _IDLE
-        ]
+        asked = answering(gpus, lambda gpu: gpu.event_reasons)
+        sick = [(gpu, bits & mask) for gpu, bits in asked if bits & mask and not bits & _IDLE]
         if sick:
-            words = listed((gpu, [concatenated("", (_name(bits), _clocks(gpu)))]) for gpu, bits in sick)
             yield on_cards(
                 self,
-                say("The GPU is throttled now. {words}.", words=words),
-                [(gpu, f"0x{bits:x} ({_name(bits)})") for gpu, bits in sick],
+                say("The GPU is throttled now. {words}.", words=listed((gpu, [_name(bits)]) for gpu, bits in sick)),
+                [(gpu, f"0x{bits:x}") for gpu, bits in sick],
                 "clocks_event_reasons",
                 "",
                 _COMMAND,
                 detail=ThrottledDetail,
                 **_causes(bits for _, bits in sick),
             )
+
+
+def _message(cards: Iterable[tuple[str, int, float]]) -> str:
+    words = [
+        say("{card}: {reason} {share} of the time", card=card, reason=_name(bits), share=percent(share))
+        for card, bits, share in cards
+    ]
+    return say("The GPU was throttled while the training ran. {words}.", words=concatenated("; ", words))
 
 
 def _causes(masks: Iterable[int]) -> dict[str, Any]:
@@ -157,17 +153,4 @@ def _causes(masks: Iterable[int]) -> dict[str, Any]:
 
 
 def _name(bits: int) -> str:
-    named = [text for bit, text in _REASONS.items() if bits & bit]
-    # A thermal or power reason explains the general "hardware slowdown" that is set with it.
-    if len(named) > 1 and "hardware slowdown" in named:
-        named.remove("hardware slowdown")
-    return concatenated(", ", named) or say("reason 0x{bits:x}", bits=bits)
-
-
-def _clocks(gpu: Gpu) -> str:
-    parts = []
-    if isinstance(gpu.clock_sm, int) and isinstance(gpu.clock_sm_max, int):
-        parts.append(say("{clock} of {most} MHz", clock=gpu.clock_sm, most=gpu.clock_sm_max))
-    if isinstance(gpu.temperature, int | float):
-        parts.append(f"{gpu.temperature:.0f} °C")
-    return say(" ({parts})", parts=concatenated(", ", parts)) if parts else ""
+    return concatenated(", ", [text for bit, text in _REASONS.items() if bits & bit]) or f"0x{bits:x}"

@@ -16,14 +16,12 @@ from gpudoctor.model.signs.kernel_log import KernelLog, KernelMessage
 from gpudoctor.model.unavailable import Unavailable, optional
 
 FALLEN_OFF = 79
-
+_RECOVERY_ACTION = 154
 _ADDRESS = r"(?:PCI:)?((?:[0-9a-fA-F]{4,8}:)?[0-9a-fA-F]{2}:[0-9a-fA-F]{2})(?:\.[0-9a-fA-F])?"
 _EVENT = re.compile(rf"(NVRM: Xid|nvidia-nvswitch\d+: SXid) \({_ADDRESS}[^)]*\)[^:]*: (\d+)\s*,?\s*(.*)")
-# The driver reports a GPU that left the bus without a code too: on one line, or spread over three.
-_FALLEN = re.compile(r"fallen off the bus", re.IGNORECASE)
-_NAMED = re.compile(rf"(?:GPU|PCI)[ :]+(?:at )?{_ADDRESS}")
-_FATAL = re.compile(r"\b(non-?fatal|fatal)\b", re.IGNORECASE)
-_RECOVERY = re.compile(r"changed from 0x[0-9a-fA-F]+ \(([^)]*)\) to 0x([0-9a-fA-F]+) \(([^)]*)\)")
+# The driver also reports a GPU that left the bus on a line without a number.
+_FALLEN = re.compile(rf"NVRM: .*?{_ADDRESS}.*fallen off the bus")
+_RECOVERY = re.compile(r"to 0x[0-9a-fA-F]+ \(([^)]*)\)")
 
 
 @frozen
@@ -32,19 +30,14 @@ class XidEvent:
 
     code: int
     address: str
-    """PCI address without the function, `0000:3b:00`; "" when the line names none."""
+    """PCI address without the function, `0000:3b:00`."""
     message: KernelMessage
     switch: bool = False
     """An NVSwitch's SXid."""
     fatal: bool = False
     """The line says so."""
-    recovery: str | None = None
-    """For 154, what the driver wants done now, `None` once it is done."""
-
-    @property
-    def settled(self) -> bool:
-        """A 154 that takes the demand back."""
-        return self.recovery is not None and self.recovery.strip().lower() == "none"
+    recovery: str = ""
+    """For 154, what the driver wants done now."""
 
 
 @frozen
@@ -64,17 +57,8 @@ class XidMeaning:
     """The severity of several on one GPU."""
     fatal: str | None = None
     """The severity when the line says Fatal."""
-    single: str | None = None
-    """The severity on a node with one GPU."""
     follows: bool = False
     """Usually the consequence of another event."""
-    cancels: int | None = None
-    """The number of an earlier event on the same GPU that it ends."""
-
-
-def meaning_of(event: XidEvent) -> XidMeaning:
-    """The table's row for an event."""
-    return _table().get("switch" if event.switch else event.code) or _table()["unknown"]
 
 
 @cache
@@ -90,61 +74,45 @@ def _table() -> dict[int | str, XidMeaning]:
     }
 
 
+def _meaning(event: XidEvent) -> XidMeaning:
+    return _table().get("switch" if event.switch else event.code) or _table()["unknown"]
+
+
 def events(messages: Iterable[KernelMessage]) -> Iterator[XidEvent]:
-    """Events in the order of the log; a GPU off the bus is told once, by its Xid 79 or by the line without."""
-    named = ""
+    """Events in the order of the log; a GPU off the bus once, and no 154 that takes the driver's demand back."""
     fallen: set[str] = set()
     for message in messages:
-        text = message.text
-        if "NVRM" not in text and "nvidia-nvswitch" not in text:
-            continue
-        told = _EVENT.search(text)
+        told, lost = _EVENT.search(message.text), _FALLEN.search(message.text)
         if told is not None:
             who, address, code, tail = told.groups()
-            severity = _FATAL.search(tail)
-            recovery = _RECOVERY.search(tail) if code == "154" else None
+            recovery = _RECOVERY.search(tail) if int(code) == _RECOVERY_ACTION else None
             found = XidEvent(
                 code=int(code),
                 address=address.lower(),
                 message=message,
                 switch=who.endswith("SXid"),
-                fatal=severity is not None and severity[1].lower() == "fatal",
-                recovery=None if recovery is None else recovery[3],
+                fatal=re.search(r"(?<![Nn]on)(?<!-)\b[Ff]atal\b", tail) is not None,
+                recovery=recovery[1] if recovery is not None else "",
             )
+        elif lost is not None:
+            found = XidEvent(code=FALLEN_OFF, address=lost[1].lower(), message=message)
         else:
-            place = _NAMED.search(text)
-            named = place[1].lower() if place else named
-            if not _FALLEN.search(text):
-                continue
-            found = XidEvent(code=FALLEN_OFF, address=named, message=message)
-        if found.code == FALLEN_OFF and not found.switch:
-            if _short(found.address) in fallen:
-                continue
-            fallen.add(_short(found.address))
+            continue
+        if found.recovery == "None" or (found.code == FALLEN_OFF and found.address in fallen):
+            continue
+        if found.code == FALLEN_OFF:
+            fallen.add(found.address)
         yield found
 
 
-def place_of(event: XidEvent, survey: GpuSurvey | None) -> str:
+def _place(event: XidEvent, survey: GpuSurvey | None) -> str:
     """`GPU 3`, `NVSwitch 0000:c1:00`, or `the GPU at 0000:3b:00` for one that the driver does not show here."""
     if event.switch:
         return say("NVSwitch {address}", address=event.address)
     for gpu in survey.gpus if survey else ():
-        if isinstance(gpu.pci_address, str) and _short(gpu.pci_address) == _short(event.address):
+        if isinstance(gpu.pci_address, str) and gpu.pci_address.lower().split(".")[0].endswith(event.address[-10:]):
             return gpu.label
-    return say("the GPU at {address}", address=event.address) if event.address else "a GPU"
-
-
-def _short(address: str) -> str:
-    """`0000:3b:00` of every way to write it: eight digits of domain, none, a function behind."""
-    parts = address.split(".")[0].lower().split(":")
-    if len(parts) == 2:
-        parts.insert(0, "0000")
-    return ":".join([parts[0][-4:], *parts[1:]])
-
-
-_BY_NUMBER = frozenset({"off-the-bus", "xid", "xid-program", "nvlink"})
-"""Kinds of messages that may be an Xid or SXid event."""
-_OF_NVIDIA = re.compile(r"NVRM|nvidia-nvswitch")
+    return say("the GPU at {address}", address=event.address)
 
 
 @frozen
@@ -168,21 +136,20 @@ class Xid(Check):
         includes a GPU that fell off the bus without a number. One finding for each number and GPU.
     Why it hurts:
         An Xid is the driver's only record of why a job died. Some (48, 64, 79, 95) mean that the card or its
-        slot is failing. The next job on the node will die too. Others (13, 31, 43) mean that a program did
-        something illegal. Draining the node for them wastes a healthy machine.
+        slot is failing. Others (13, 31, 43) mean that a program did something illegal. Draining the node for
+        them wastes a healthy machine.
     How it knows:
         It reads the last 24 hours of the kernel log (journal or dmesg), or a whole saved
         one. A table has the 172 numbers of NVIDIA's catalogue. From a job's log: the messages that name it, in
         the exception or line that came first.
     False alarms:
         Events of a program that was killed on purpose (45), or of another user's job. The log covers the whole
-        machine. Both are notes. An error that a reset has settled since becomes a note.
+        machine. Both are notes.
     Remedies:
         By number: check the program, restart it, reset the GPU, reboot, or have the card replaced.
     References:
         - https://docs.nvidia.com/deploy/xid-errors/index.html
         - https://github.com/leptonai/gpud
-        - https://github.com/Azure/azurehpc-health-checks
     """
 
     code = Code("GPU004")
@@ -202,15 +169,13 @@ class Xid(Check):
     def beside_log(self, finding: Finding, patient: Patient) -> Finding | None:
         """Nothing for an event of the kernel log that `examine` judges by its number."""
         kernel = optional(lambda: patient.kernel_log)
-        detail = finding.detail
+        first = finding.evidence[0]
         judged = (
             kernel is not None
-            and isinstance(detail, LogDetail)
-            and detail.kind in _BY_NUMBER
-            and any(
-                isinstance(item, LogLine) and item.origin == kernel.origin and _OF_NVIDIA.search(item.text)
-                for item in finding.evidence[:1]
-            )
+            and isinstance(finding.detail, LogDetail)
+            and isinstance(first, LogLine)
+            and first.origin == kernel.origin
+            and (_EVENT.search(first.text) or _FALLEN.search(first.text))
         )
         return None if judged else finding
 
@@ -223,62 +188,49 @@ class Xid(Check):
                 raise
             log = KernelLog(origin="NVML events", messages=())
         window = self.limit("window")
-        recent = [message for message in log.messages if message.age is None or message.age <= window]
-        found = [event for event in events(recent) if not event.settled]
+        found = list(events(message for message in log.messages if message.age is None or message.age <= window))
         logged = {event.code for event in found}
         found += [event for event in live if event.code not in logged]
-        settled = {event.address: event for event in events(recent) if event.settled}
-        survey = optional(lambda: patient.gpu_survey)
-        primary = {event.address for event in found if not meaning_of(event).follows}
+        primary = {event.address for event in found if not _meaning(event).follows}
         groups: dict[tuple[str, int], list[XidEvent]] = {}
         for event in found:
-            row = meaning_of(event)
-            if row.cancels is not None:
-                groups.pop((event.address, row.cancels), None)
-            if not (row.follows and event.address in primary):
+            if not (_meaning(event).follows and event.address in primary):
                 groups.setdefault((event.address, event.code), []).append(event)
+        survey = optional(lambda: patient.gpu_survey)
         for group in groups.values():
-            yield self._judge(group, settled, survey, log)
+            yield self._judge(group, survey, log)
 
-    def _judge(
-        self, group: list[XidEvent], settled: dict[str, XidEvent], survey: GpuSurvey | None, log: KernelLog
-    ) -> Finding:
+    def _judge(self, group: list[XidEvent], survey: GpuSurvey | None, log: KernelLog) -> Finding:
         last = group[-1]
-        row, message = meaning_of(last), last.message
-        severity = max((self._severity(event, group, survey) for event in group), key=lambda item: item.rank)
-        cured = all(_is_settled(event, settled) for event in group)
-        if cured:
-            severity = Severity.NOTE
-        where = place_of(last, survey)
-        kind = "SXid" if last.switch else "Xid"
-        times = say(", {group} times", group=len(group)) if len(group) > 1 else ""
-        asked = say(" to {recovery}", recovery=last.recovery) if last.recovery else ""
+        row, message, where = _meaning(last), last.message, _place(last, survey)
+        severity = Severity(row.severity)
+        if row.repeated and len(group) >= self.limit("repeats"):
+            severity = Severity(row.repeated)
+        if row.fatal and any(event.fatal for event in group):
+            severity = Severity(row.fatal)
         blame = {
             "application": say(" The cause is the program that ran on it, not the node."),
             "unknown": say(" The cause may be the program, the driver or the hardware."),
         }.get(row.blame, "")
-        since = say(" The driver has withdrawn its request for a reset since then.") if cured else ""
+        timed = message.age is not None or message.stamp or message.uptime is not None
         return self.finding(
             say(
-                "{kind} {code} ({row}{asked}) on {where}{times}{ago}. {meaning}{blame}{since}",
-                kind=kind,
+                "{kind} {code} ({row}{asked}) on {where}{times}{ago}. {meaning}{blame}",
+                kind="SXid" if last.switch else "Xid",
                 code=last.code,
                 row=term(row.name),
-                asked=asked,
+                asked=say(" to {recovery}", recovery=last.recovery) if last.recovery else "",
                 where=where,
-                times=times,
+                times=say(", {group} times", group=len(group)) if len(group) > 1 else "",
                 ago=_ago(message),
                 meaning=term(row.meaning),
                 blame=blame,
-                since=since,
             ),
             evidence=(
                 LogLine(origin=log.origin, text=message.text, line=message.line, time=message.time),
                 Measurement("xid_events", len(group), "{events}", reproduce=log.searched("Xid|fallen off the bus")),
             ),
-            confidence=Confidence.CONFIRMED
-            if message.age is not None or message.stamp or message.uptime is not None
-            else Confidence.PROBABLE,
+            confidence=Confidence.CONFIRMED if timed else Confidence.PROBABLE,
             severity=severity,
             cost=Cost(breaks=say("{where} may stop working or give wrong results", where=where))
             if severity is Severity.ERROR
@@ -289,20 +241,9 @@ class Xid(Check):
                 code=last.code,
                 action=row.action,
                 advice=term(row.advice),
-                recovery=last.recovery or "",
+                recovery=last.recovery,
             ),
         )
-
-    def _severity(self, event: XidEvent, group: list[XidEvent], survey: GpuSurvey | None) -> Severity:
-        row = meaning_of(event)
-        word = row.severity
-        if row.single and survey and len(survey.gpus) + len(survey.lost) == 1:
-            word = row.single
-        if row.repeated and len(group) >= self.limit("repeats"):
-            word = row.repeated
-        if row.fatal and event.fatal:
-            word = row.fatal
-        return Severity(word)
 
 
 def _live(patient: Patient) -> list[XidEvent]:
@@ -317,7 +258,6 @@ def _live(patient: Patient) -> list[XidEvent]:
             message=KernelMessage(
                 text=say("Xid {event_number} on GPU {gpu}", event_number=event.number, gpu=event.gpu),
                 age=window.t - event.t,
-                time=None,
             ),
         )
         for event in window.events
@@ -325,22 +265,9 @@ def _live(patient: Patient) -> list[XidEvent]:
     ]
 
 
-def _is_settled(event: XidEvent, settled: dict[str, XidEvent]) -> bool:
-    """Whether a reset came after it: the driver's 154 that went back to None."""
-    later = settled.get(event.address)
-    if later is None or meaning_of(event).action not in {"reset", "reset-later", "follow"}:
-        return False
-    then, since = event.message.age, later.message.age
-    return then is not None and since is not None and since <= then
-
-
 def _ago(message: KernelMessage) -> str:
-    if message.age is not None:
-        if message.age < 5400:
-            return say(", {age} min ago", age=max(1, round(message.age / 60)))
-        return say(", {age} h ago", age=round(message.age / 3600))
-    if message.stamp:
-        return say(", at {stamp}", stamp=message.stamp)
-    if message.uptime is not None:
-        return say(", {uptime:.0f} s after boot", uptime=message.uptime)
-    return say(", at an unknown time")
+    if message.age is None:
+        return say(", at {stamp}", stamp=message.stamp) if message.stamp else ""
+    if message.age < 5400:
+        return say(", {age} min ago", age=max(1, round(message.age / 60)))
+    return say(", {age} h ago", age=round(message.age / 3600))

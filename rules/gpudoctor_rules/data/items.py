@@ -73,7 +73,7 @@ def _padding_edits(finding: Finding, source: Source) -> tuple[Edit, ...]:
     """`padding=True` where whole batches meet; no padding where a Trainer's own collator pads later."""
     detail = finding.detail_of(PaddingWasteDetail)
     span, how = finding.span, detail.how
-    if span is None or not detail.single or detail.old:
+    if span is None or not detail.single:
         return ()
     if how in {"collator", "collate"}:
         new = "True"

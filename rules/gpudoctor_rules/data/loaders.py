@@ -38,18 +38,13 @@ _PERSISTENT_ORDER = say(
 @answers("DATA001")
 def loader_bound(finding: Finding, patient: Patient) -> Iterator[Remedy]:
     """Workers for this machine's CPUs, or the work done once beforehand."""
-    handed = finding.detail_of(LoaderBoundDetail).handed or ""
-    if handed not in ("whole", "dear"):
-        yield from _HANDED.get(handed, _workers_or_less_work)(finding, patient)
-
-
-def _workers_or_less_work(finding: Finding, patient: Patient) -> Iterator[Remedy]:
-    """Workers, or less work for them."""
     detail = finding.detail_of(LoaderBoundDetail)
+    if detail.handed:
+        return
     workers, why = workers_for(patient)
     if detail.workers == 0 and finding.cost.share is not None:
         workers, why = _as_measured(patient, finding.cost.share, workers, why)
-    if workers > (detail.workers or 0):
+    if workers > (detail.workers or 0) and not detail.own:
         yield _more_workers(finding, workers, why, _gain(finding, patient, workers))
     yield remedy(
         "DATA001-precompute",
@@ -139,76 +134,6 @@ def _doubt(finding: Finding) -> str:
     )
 
 
-def _no_workers(finding: Finding, patient: Patient) -> Iterator[Remedy]:  # noqa: ARG001
-    """Batches that are cheaper to make than to hand over."""
-    detail = finding.detail_of(LoaderBoundDetail)
-    each = detail.batch_seconds or 0.0
-    span = finding.span
-    edits: tuple[KeywordEdit, ...] = ()
-    if span is not None and detail.settable and not detail.engine:
-        needless = ("persistent_workers", "prefetch_factor", "multiprocessing_context")
-        zero = (("num_workers", "0"),)
-        edits = (keyword_edit(span, set=zero, remove=needless),)
-    name = "dataloader_num_workers" if detail.engine else "num_workers"
-    yield remedy(
-        "DATA001-none",
-        f"{name}=0",
-        say(
-            "{setting}=0, without persistent_workers and prefetch_factor: a batch takes "
-            "{milliseconds:.2g} ms to make, and longer to hand over from a worker",
-            setting=name,
-            milliseconds=each * 1e3,
-        ),
-        applicability=Applicability.UNSAFE,  # workers draw their random numbers from seeds of their own
-        effort=Effort.ONE_LINE,
-        sets=(("DataLoader.num_workers", "0"),),
-        edits=edits,
-        override=(("DataLoader.num_workers", "0"),),
-    )
-
-
-def _own(finding: Finding, patient: Patient) -> Iterator[Remedy]:
-    """Batches of the script's own generator: there is no loader whose workers could be set."""
-    workers, why = workers_for(patient)
-    span = finding.span
-    where = (
-        say("what {path}:{line} makes", path=span.path.rpartition("/")[2], line=span.line)
-        if span is not None
-        else say("what it makes")
-    )
-    yield remedy(
-        "DATA001-precompute",
-        "do the generator's work once, before the loop",
-        say(
-            "{place} of the same input each time: make it once before the loop, as tensors or "
-            "arrays. In the generator, only index it.",
-            place=where,
-        ),
-        "random augmentation stays: over the whole batch as tensors, not item by item",
-    )
-    if workers == 0:
-        return
-    yield remedy(
-        "DATA001-stream",
-        say("put the generator into a DataLoader with num_workers={workers}", workers=workers),
-        "class Stream(torch.utils.data.IterableDataset):   # its __iter__ is the generator",
-        say(
-            "DataLoader(Stream(), batch_size=None, num_workers={workers}, "
-            "persistent_workers=True)   # {why}; batch_size=None takes the batches as they are",
-            workers=workers,
-            why=why,
-        ),
-        "every worker runs __iter__ in full: seed it by torch.utils.data.get_worker_info().id, or "
-        "give each worker its share of the input",
-        uses=frozenset({Resource.CPU, Resource.HOST_MEMORY, Resource.SHARED_MEMORY}),
-        references=("https://pytorch.org/docs/stable/data.html#iterable-style-datasets",),
-    )
-
-
-_HANDED = {"cheap": _no_workers, "own": _own}
-"""What workers would not mend, and what does; the rest stands in the rows."""
-
-
 def workers_for(patient: Patient) -> tuple[int, str]:
     """Loader workers for one rank, and the numbers behind them in words; 0 where no CPU is left for one."""
     try:
@@ -269,9 +194,6 @@ def workers_misfit(finding: Finding, patient: Patient) -> Iterator[Remedy]:
     kind = finding.detail_of(WorkersMisfitDetail).kind
     if kind == "many":
         yield _fewer(finding, patient)
-    elif kind == "without":
-        yield _drop_keyword(finding)
-        yield _some_workers(finding, patient)
     elif kind not in ("iterated", "short"):
         yield _persistent(finding)
 
@@ -296,46 +218,6 @@ def _fewer(finding: Finding, patient: Patient) -> Remedy:
         effort=Effort.SETTING if flag else Effort.ONE_LINE,
         sets=(("DataLoader.num_workers", str(workers)),),
         edits=() if passed else _loader_edits(finding, ((keyword, str(workers)),)),
-        override=(("DataLoader.num_workers", str(workers)),),
-    )
-
-
-def _drop_keyword(finding: Finding) -> Remedy:
-    detail = finding.detail_of(WorkersMisfitDetail)
-    keyword = _loader_keyword(finding, str(detail.keyword))
-    span = finding.span
-    return remedy(
-        "DATA003-drop",
-        say("Drop {keyword}", keyword=keyword),
-        say("Remove {keyword} from the call: a loader without workers has no use for it.", keyword=keyword),
-        applicability=Applicability.SAFE,
-        effort=Effort.ONE_LINE,
-        edits=(keyword_edit(span, remove=(keyword,)),) if span is not None and detail.droppable else (),
-    )
-
-
-def _some_workers(finding: Finding, patient: Patient) -> Remedy:
-    detail = finding.detail_of(WorkersMisfitDetail)
-    try:
-        cpus, origin = cpus_per_rank(patient)
-    except Unavailable as error:
-        cpus, origin = 5.0, say("a start where the CPUs are not known: {error}", error=error)
-    workers = max(1, min(_MOST, int(cpus) - 1))
-    keyword = _loader_keyword(finding, "num_workers")
-    return remedy(
-        "DATA003-workers",
-        f"{keyword}={workers}",
-        say(
-            "{setting} ({origin}) and keep {keyword}.",
-            setting=_set_workers(finding, keyword, workers),
-            origin=origin,
-            keyword=detail.keyword,
-        ),
-        applicability=Applicability.UNSAFE,
-        effort=Effort.ONE_LINE,
-        sets=(("DataLoader.num_workers", str(workers)),),
-        uses=frozenset({Resource.CPU, Resource.HOST_MEMORY, Resource.SHARED_MEMORY}),
-        edits=_loader_edits(finding, ((keyword, str(workers)),)),
         override=(("DataLoader.num_workers", str(workers)),),
     )
 
@@ -384,8 +266,7 @@ def unpinned_transfer(finding: Finding, patient: Patient) -> Iterator[Remedy]:
     spans = [item for item in finding.evidence if isinstance(item, SourceSpan) and item.end_line]
     edits: list[KeywordEdit] = []
     if kind != "blocking" and spans:
-        keyword = "dataloader_pin_memory" if kind == "engine" else "pin_memory"
-        edits.append(keyword_edit(spans[0], set=((keyword, "True"),)))
+        edits.append(keyword_edit(spans[0], set=(("pin_memory", "True"),)))
     if kind in ("blocking", "unpinned"):
         change = (("non_blocking", "True"),)
         edits += [keyword_edit(span, set=change, method=_copying_method(span, patient)) for span in spans[1:]]
@@ -393,7 +274,7 @@ def unpinned_transfer(finding: Finding, patient: Patient) -> Iterator[Remedy]:
     steps = [
         say(
             "{call}, line {edit_line}: {name}=True",
-            call=say("Loader") if name.endswith("pin_memory") else say("Copy"),
+            call=say("Loader") if name == "pin_memory" else say("Copy"),
             edit_line=edit.line,
             name=name,
         )
@@ -461,27 +342,10 @@ def sampler_misuse(finding: Finding, patient: Patient) -> Iterator[Remedy]:
     from gpudoctor_checks.data.sampler_misuse import SamplerMisuseDetail
 
     detail = finding.detail_of(SamplerMisuseDetail)
-    if detail.kind == "twice":
-        yield _one_order(finding, patient)
-    elif detail.kind == "unsplit":
+    if detail.kind == "unsplit":
         yield _split_by_rank(finding, patient, detail)
     else:
         yield _call_set_epoch(finding, patient, detail)
-
-
-def _one_order(finding: Finding, patient: Patient) -> Remedy:
-    span = finding.span
-    edits: tuple[Edit, ...] = ()
-    if span is not None and settable(patient.source, span, remove=("shuffle",)):
-        edits = (keyword_edit(span, remove=("shuffle",)),)
-    return remedy(
-        "DATA008-one",
-        "remove the shuffle argument: the sampler decides the order",
-        "Remove shuffle=True from the DataLoader; shuffle in the sampler.",
-        effort=Effort.ONE_LINE,
-        edits=edits,
-        references=_SAMPLER,
-    )
 
 
 def _split_by_rank(finding: Finding, patient: Patient, detail: "SamplerMisuseDetail") -> Remedy:

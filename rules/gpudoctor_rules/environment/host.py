@@ -34,8 +34,6 @@ _KUBERNETES = "https://kubernetes.io/docs/concepts/storage/volumes/#emptydir"
 @answers("ENV006")
 def shm_too_small(finding: Finding, patient: Patient) -> Iterator[Remedy]:
     """The size to give, and the line that gives it in this kind of container."""
-    if finding.detail_of(ShmTooSmallDetail).full:
-        return
     gib = _shm_size(finding, patient) // _GIB
     host, job = optional(lambda: patient.host), optional(lambda: patient.job)
     kind = host.container if host is not None else None

@@ -226,22 +226,14 @@ def _older_build(finding: Finding, patient: Patient) -> Iterator[Remedy]:
 
 def _newer_driver(finding: Finding) -> Remedy:
     detail = finding.detail_of(DriverTooOldDetail)
-    floor, cuda = detail.floor, detail.cuda
-    toolkit = detail.toolkit_driver
-    branch = say("driver {floor} or newer", floor=floor) if floor else say("a driver for CUDA {cuda}", cuda=cuda)
     return remedy(
         "ENV003-driver",
-        say("ask the administrator for {branch}", branch=branch),
+        say("ask the administrator for driver {floor} or newer", floor=detail.floor),
         say(
-            "torch {torch} needs {branch}; this node has {driver}",
+            "torch {torch} needs driver {floor} or newer; this node has {driver}",
             torch=detail.torch,
-            branch=branch,
+            floor=detail.floor,
             driver=detail.driver,
-        ),
-        *(
-            (say("the driver that came with CUDA {cuda} is {toolkit}", cuda=cuda, toolkit=toolkit),)
-            if toolkit not in {"", floor}
-            else ()
         ),
         "after the update: nvidia-smi --query-gpu=driver_version --format=csv,noheader",
         effort=Effort.ADMINISTRATOR,
@@ -363,9 +355,9 @@ def package_conflict(finding: Finding, patient: Patient) -> Iterator[Remedy]:
     elif kind == "flash-attn":
         yield _flash_attention(detail.torch)
     elif kind == "bitsandbytes":
-        yield from _bitsandbytes(detail.override, detail.have)
+        yield _bitsandbytes()
     elif kind == "two-stacks":
-        yield _two_stacks(finding)
+        yield _two_stacks()
     elif kind == "project":
         asked = detail.asked
         yield _pip(
@@ -476,39 +468,20 @@ def _flash_attention(torch: str) -> Remedy:
     )
 
 
-def _bitsandbytes(override: str, have: str) -> Iterator[Remedy]:
-    if override:
-        yield _pip("bitsandbytes-variable", "unset BNB_CUDA_VERSION", ("unset BNB_CUDA_VERSION",), references=(_BNB,))
-        return
-    why = "" if not have else say(" (this one stops at an older CUDA, or starts at a newer)")
-    yield _pip(
+def _bitsandbytes() -> Remedy:
+    return _pip(
         "bitsandbytes",
-        say("install a bitsandbytes that has the library for torch's CUDA{why}", why=why),
+        say("install a bitsandbytes that has the library for torch's CUDA"),
         ("pip install --upgrade bitsandbytes", "python -m bitsandbytes"),
         references=(_BNB,),
     )
 
 
-def _two_stacks(finding: Finding) -> Remedy:
-    detail = finding.detail_of(PackageConflictDetail)
-    libraries, needed = detail.libraries, detail.needed
-    stacks = detail.stacks
-    extra = [stack for stack in stacks if stack != needed] if needed else []
-    if not extra:
-        return _pip(
-            "two-stacks",
-            say("build the environment anew, so that one CUDA major is left"),
-            (say("python -m venv .venv && .venv/bin/pip install torch   # then the rest of the stack"),),
-        )
-    gone = " ".join(f"nvidia-{name}-cu{stack}" for name in libraries for stack in extra)
-    back = " ".join(f"nvidia-{name}-cu{needed}" for name in libraries)
+def _two_stacks() -> Remedy:
     return _pip(
         "two-stacks",
-        say("keep the libraries for CUDA {needed}, which torch asks for", needed=needed),
-        (
-            f"pip uninstall -y {gone}",
-            say("pip install --force-reinstall --no-deps {packages}   # what the others overwrote", packages=back),
-        ),
+        say("build the environment anew, so that one CUDA major is left"),
+        (say("python -m venv .venv && .venv/bin/pip install torch   # then the rest of the stack"),),
     )
 
 

@@ -16,7 +16,6 @@ DS = '{"zero_optimization": {"stage": 2}, %s}'
         (", per_device_train_batch_size=4", '"train_micro_batch_size_per_gpu": 2', 1),
         ("", '"train_micro_batch_size_per_gpu": 2', 1),  # transformers' default is 8
         (", gradient_accumulation_steps=4", '"gradient_accumulation_steps": 2', 1),
-        (", per_device_train_batch_size=6", '"train_batch_size": 32', 1),
         (", per_device_train_batch_size=4", '"train_micro_batch_size_per_gpu": 4', 0),
         ("", '"train_micro_batch_size_per_gpu": 8', 0),
         (", per_device_train_batch_size=4", '"train_batch_size": 32', 0),

@@ -18,12 +18,6 @@ def test_sick_and_healthy_names_of_a_call(text, severities) -> None:
     assert [finding.severity for finding in examine(UnknownKey, patient_of(arguments(text)))] == severities
 
 
-def test_sick_far_keys_of_a_strict_reader_are_a_note() -> None:
-    text = "model_name_or_path: m\nstage: sft\nfinetuning_type: lora\ntemplate: t\nwhatever_this_is: 1\n"
-    [finding] = examine(UnknownKey, patient_of({"a.yaml": text}))
-    assert finding.severity is NOTE
-
-
 @pytest.mark.parametrize(
     ("key", "known"),
     [

@@ -16,7 +16,7 @@ def test_sick_a_worker_that_exits():
     died = record("exception", 5.0, exception="RuntimeError", message=WORDS, frames=FRAMES, user=0, step=14,
                   phase="data_wait", oom=None)  # fmt: skip
     [finding] = look(make_process(records=[died], clean=False), end=RunEnd(exit_code=1))
-    assert finding.severity is Severity.ERROR and "step 14" in finding.message
+    assert finding.severity is Severity.ERROR and "exited unexpectedly" in finding.message
     assert (finding.span.path, finding.span.line) == ("train.py", 30)
     assert "num_workers=0" in remedies(finding)
 

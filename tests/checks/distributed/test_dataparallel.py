@@ -17,7 +17,7 @@ def test_sick_when_the_switch_is_given():
 
 
 @pytest.mark.parametrize(
-    ("gpus", "severity", "said"), [(4, Severity.WARNING, "4 GPUs are here"), (1, Severity.NOTE, "1 GPU is here")]
+    ("gpus", "severity", "said"), [(4, Severity.WARNING, "has 4 GPUs"), (1, Severity.NOTE, "has 1 GPU")]
 )
 def test_the_gpus_of_the_machine_decide(gpus, severity, said):
     patient = script_patient(FOLDER / "sick_wrapped.py", gpus=[make_gpu(index) for index in range(gpus)])
@@ -59,9 +59,7 @@ def test_sick_each_wrap_is_listed():
             optimizer.step()
     """
     [finding] = examine(Dataparallel, script_patient(text))
-    assert finding.message.startswith(
-        "Lines 4, 5 wrap the models in DataParallel: on a machine with several visible GPUs one process"
-    )
+    assert finding.message.startswith("Lines 4, 5: the model is in DataParallel.")
     assert [item.line for item in finding.evidence[:2]] == [4, 5]
 
 

@@ -26,9 +26,7 @@ def test_the_number_that_a_run_shows_decides(backwards, found):
     model = record("model", name="Linear", wrapped="DDP", trainable=72, parameters=72)
     ranks = [make_process(make_steps(60, backwards=backwards), records=[model], rank=rank, world=2) for rank in (0, 1)]
     patient = script_patient(text, recording=make_recording(*ranks))
-    seen = examine(NoSyncMissing, patient)
-    assert [finding.severity for finding in seen] == found
-    assert all("8 backward passes a step were recorded" in finding.message for finding in seen)
+    assert [finding.severity for finding in examine(NoSyncMissing, patient)] == found
 
 
 @pytest.mark.parametrize("changes", [False, True])

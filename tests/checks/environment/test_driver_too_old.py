@@ -32,15 +32,12 @@ JETSON = make_gpu(name="Orin (nvgpu)", compute_capability=(8, 7))
         ("12.1", "520.61.05", (11, 8), "525.60.13"),
         ("11.8", "440.33", (10, 2), "450.80.02"),
         ("12.8", "525.53", OLD, "525.60.13"),
-        ("10.2", "418.39", OLD, "440.33"),
-        ("14.0", "580.65.06", (13, 0), ""),  # newer than the table: by what the driver speaks
     ],
 )
 def test_sick_a_driver_below_the_floor(cuda, driver, speaks, floor):
     [finding] = examine(DriverTooOld, patient("2.x", cuda, driver, speaks))
     assert finding.severity is Severity.ERROR and finding.cost.breaks and finding.detail.floor == floor
-    needs = f"needs {floor} or newer; the driver is {driver}" if floor else "needs a driver for CUDA 14.0"
-    assert needs in finding.message
+    assert f"needs {floor} or newer; the driver is {driver}" in finding.message
 
 
 @pytest.mark.parametrize(
@@ -76,9 +73,8 @@ def test_an_older_torch_is_named_as_such_and_a_consumer_card_has_no_forward_comp
     card = make_gpu(name="NVIDIA GeForce RTX 3090", compute_capability=(8, 6))
     one = patient("2.9.1+cu128", "12.8", "470.57.02", (11, 4), card)
     [finding] = examine(DriverTooOld, one)
-    build, driver = prescribe(driver_too_old, finding, one)
+    build, _ = prescribe(driver_too_old, finding, one)
     assert "an older torch, 2.7.1" in build.title
-    assert "the driver that came with CUDA 12.8 is 570.86.10" in driver.steps
 
 
 def test_the_two_tables_agree_and_have_sources():

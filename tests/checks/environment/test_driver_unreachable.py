@@ -43,7 +43,7 @@ NOUVEAU = broken(DriverState.NO_LIBRARY, driver="nouveau", nodes=(), kernel_modu
         (broken(DriverState.FAILED, driver_error="as NVML says"), "does not start", "reboot"),
         (broken(DriverState.HUNG), "does not answer", "reboot"),
         (broken(DriverState.CRASHED), "crashes", "reboot"),
-        (NOUVEAU, "nouveau", ""),
+        (NOUVEAU, "libnvidia-ml.so.1", ""),
         (broken(DriverState.HUNG, devices=0, nodes=()), "does not answer", ""),  # told even where the bus is hidden
         (broken(DriverState.READY, devices=8), "sees none of them", ""),
     ],
@@ -99,6 +99,6 @@ def test_healthy(survey):
 def test_sick_versions_that_differ_are_both_named():
     survey = broken(DriverState.MISMATCH, kernel_module_version="550.54.14", driver_version="570.86.15")
     [finding] = examine(DriverUnreachable, make_patient(survey=survey))
-    assert "module 550.54.14" in finding.message and "library 570.86.15" in finding.message
+    assert "module (550.54.14)" in finding.message and "library (570.86.15)" in finding.message
     assert "reboot" in remedy_of(survey).steps[0]
     assert remedy_of(survey, host=make_host(container="docker")).id == "ENV001-restart-container"

@@ -36,7 +36,7 @@ def test_sick_ranks_and_workers_do_not_fit():
 def test_sick_the_schedulers_grant_is_held_too():
     job = Job(profile=Profile.SLURM, ranks_per_node=4, memory_granted=4 * GIB, script_path="job.sbatch")
     [finding] = examine(HostMemoryTight, make_patient(host=make_host(), job=job, environment={}))
-    assert "4 GiB of host memory is granted" in finding.message
+    assert "4 GiB of host memory is left" in finding.message
 
 
 def test_sick_swapping():

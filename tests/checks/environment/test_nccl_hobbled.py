@@ -7,7 +7,7 @@ from gpudoctor.model import Absent, Confidence, Severity
 from gpudoctor.model.signs.gpu import NvLink
 from gpudoctor.model.signs.job import Environment, Job, Profile
 from gpudoctor.model.signs.packages import Distribution, Packages, TorchBuild
-from gpudoctor.testing import examine, make_gpu, make_host, make_patient, make_survey, prescribe
+from gpudoctor.testing import examine, make_gpu, make_host, make_patient, prescribe
 from gpudoctor_checks.environment.nccl_hobbled import NcclHobbled
 from gpudoctor_rules.advice import advice
 from gpudoctor_rules.environment.host import nccl_hobbled
@@ -32,8 +32,7 @@ def shell(variables, **signs):
 
 
 NO_P2P, NO_SHM, NO_IB = {"NCCL_P2P_DISABLE": "1"}, {"NCCL_SHM_DISABLE": "1"}, {"NCCL_IB_DISABLE": "1"}
-NODES, RANKS = Job(profile=Profile.SLURM, nodes=4), Job(profile=Profile.TORCHRUN, ranks_per_node=4)
-BLOCKED = make_survey(gpus(2), p2p_blocked=((0, 1), (1, 0)))
+NODES = Job(profile=Profile.SLURM, nodes=4)
 TORCH = TorchBuild(version="2.9.0+cu128", cuda="12.8", hip=None, arch_list=(), cxx11_abi=True, path="/env/torch")
 LIBRARY = "/opt/nccl/lib/libnccl.so.2"
 SCRIPT = 'import os\nos.environ["NCCL_P2P_DISABLE"] = "1"\n'
@@ -53,11 +52,8 @@ def loaded(variable, value):
         (shell(NO_P2P), N, "", "unset"),  # no GPU
         (shell(NO_P2P, gpus=gpus(1)), N, "", "unset"),
         (shell(NO_IB, gpus=gpus(8), host=make_host()), N, "", "unset"),  # no InfiniBand
-        (shell(NO_P2P, survey=BLOCKED), N, "", "unset"),  # no peer access
         (shell(NO_IB, host=make_host(infiniband=("mlx5_0",))), W, "", "unset"),
         (shell(NO_IB, job=NODES, host=make_host()), W, "", "unset"),
-        (shell({"NCCL_NET": "Socket"}, job=NODES, host=make_host()), W, "", "unset"),
-        (shell({"NCCL_P2P_LEVEL": "LOC"}, job=RANKS, host=make_host()), W, "", "unset"),
         (script_patient(SCRIPT, environment={}, gpus=gpus(2)), W, "", "line 2"),
         (loaded("LD_PRELOAD", LIBRARY), W, "", "LD_PRELOAD"),
         (loaded("LD_LIBRARY_PATH", "/opt/nccl/lib"), N, "", "LD_LIBRARY_PATH"),

@@ -1,7 +1,7 @@
 from dataclasses import replace
 
 import pytest
-from recordings import make_process, make_recording, make_steps, record
+from recordings import make_process, make_recording, make_steps
 
 from gpudoctor.model import Absent, Severity
 from gpudoctor.model.signs.packages import NativeBuild
@@ -18,8 +18,8 @@ def with_native(packages, name, **built):
     return replace(packages, distributions={**packages.distributions, name: item})
 
 
-def findings(packages, torch=None, environment=None):
-    return examine(PackageConflict, make_patient(packages=packages, torch=torch, environment=environment))
+def findings(packages, torch=None):
+    return examine(PackageConflict, make_patient(packages=packages, torch=torch))
 
 
 def remedies(packages, torch=None):
@@ -62,9 +62,9 @@ TWO_STACKS = make_packages(
 @pytest.mark.parametrize(
     ("packages", "torch", "severity", "words", "step"),
     [
-        (stack(tokenizers="0.21.4"), None, Severity.ERROR, "transformers 5.0.0 requires tokenizers<0.24.0,>=0.23.1; tokenizers 0.21.4 is installed.", "pip install 'tokenizers>=0.23.1,<0.24.0'"),
+        (stack(tokenizers="0.21.4"), None, Severity.ERROR, "transformers 5.0.0 requires tokenizers<0.24.0,>=0.23.1; tokenizers 0.21.4 is installed.", "pip install 'tokenizers<0.24.0,>=0.23.1'"),
         (stack(safetensors=None), None, Severity.ERROR, "; safetensors is not installed.", "pip install 'safetensors>=0.4.3'"),
-        (accelerates(peft=">=0.30", trl=">=1.4"), None, Severity.WARNING, "accelerate", "pip install 'accelerate>=1.4'"),
+        (accelerates(peft=">=0.30", trl=">=1.4"), None, Severity.WARNING, "accelerate", "pip install 'accelerate>=0.30,>=1.4'"),
         (vision("0.19.0", "torch==2.4.0"), None, Severity.ERROR, "torch==2.4.0", VISION),
         (vision("0.20.0", "torch==2.5.0"), None, Severity.WARNING, "torch==2.5.0", VISION),
         (make_packages(torch="2.2.2+cu121", numpy="2.0.1"), OLD, Severity.ERROR, "numpy 2.0.1", "pip install 'numpy<2'"),
@@ -72,7 +72,7 @@ TWO_STACKS = make_packages(
         (companion("torchvision", "12.8"), make_torch("2.8.0", cuda=None), Severity.ERROR, "for CUDA 12.8", "whl/cpu"),
         (companion("torchvision", "11.8"), make_torch("2.8.0"), Severity.ERROR, "for CUDA 11.8", "whl/cu128"),
         (companion("torchaudio", "13.0"), make_torch("2.8.0"), Severity.ERROR, "for CUDA 13.0", "whl/cu128"),
-        (TWO_STACKS, None, Severity.WARNING, "CUDA 12 and CUDA 13 are both installed beside torch 2.9.1: cudnn, nccl", "pip uninstall -y nvidia-cudnn-cu13 nvidia-nccl-cu13"),
+        (TWO_STACKS, None, Severity.WARNING, "CUDA 12 and CUDA 13 are both installed: cudnn, nccl", "the rest of the stack"),
     ],
 )  # fmt: skip
 def test_sick_packages(packages, torch, severity, words, step):
@@ -125,11 +125,7 @@ def test_on_a_machine_with_a_gpu_a_cpu_torch_is_what_changes():
 
 @pytest.mark.parametrize(
     ("built", "words"),
-    [
-        ({"torch": "2.5"}, "torch 2.5, and torch 2.8.0"),
-        ({"cxx11_abi": False}, "the old C++ ABI, and torch 2.8.0 uses the C++11 ABI"),
-        ({"cuda": "11"}, "CUDA 11, and torch 2.8.0 for CUDA 12.8"),
-    ],
+    [({"torch": "2.5"}, "torch 2.5, and torch 2.8.0"), ({"cxx11_abi": False}, "another C++ ABI than torch 2.8.0")],
 )
 def test_sick_flash_attention_for_another_torch(built, words):
     packages = with_native(make_packages(torch="2.8.0", flash_attn="2.7.4"), "flash-attn", **built)
@@ -140,7 +136,7 @@ def test_sick_flash_attention_for_another_torch(built, words):
     assert "torch2.8" in " ".join(remedy.steps)
 
 
-@pytest.mark.parametrize("built", [{}, {"torch": "2.8"}, {"cxx11_abi": True}, {"cuda": "12"}, {"cuda": "12.4"}])
+@pytest.mark.parametrize("built", [{}, {"torch": "2.8"}, {"cxx11_abi": True}])
 def test_healthy_flash_attention(built):
     packages = with_native(make_packages(torch="2.8.0", flash_attn="2.8.3"), "flash-attn", **built)
     assert findings(packages, make_torch("2.8.0")) == []
@@ -156,43 +152,28 @@ def bitsandbytes(libraries=LIBRARIES, nearest=False):
 
 
 @pytest.mark.parametrize(
-    ("packages", "cuda", "variables", "found"),
+    ("packages", "cuda", "found"),
     [
-        (bitsandbytes(), "12.8", {}, 1),
-        (bitsandbytes(nearest=True), "13.0", {}, 1),
-        (bitsandbytes(), "12.6", {"BNB_CUDA_VERSION": "117"}, 1),
-        (bitsandbytes(("libbitsandbytes_cpu.so",)), "12.6", {}, 1),
-        (bitsandbytes(), "12.6", {}, 0),
-        (bitsandbytes(nearest=True), "12.8", {}, 0),
-        (bitsandbytes(), "12.8", {"BNB_CUDA_VERSION": "126"}, 0),
-        (bitsandbytes(), "12.6", {"BNB_CUDA_VERSION": ""}, 0),
-        (bitsandbytes(), None, {}, 0),
-        (bitsandbytes(()), "12.8", {}, 0),
+        (bitsandbytes(), "12.8", 1),
+        (bitsandbytes(nearest=True), "13.0", 1),
+        (bitsandbytes(("libbitsandbytes_cpu.so",)), "12.6", 1),
+        (bitsandbytes(), "12.6", 0),
+        (bitsandbytes(nearest=True), "12.8", 0),
+        (bitsandbytes(), None, 0),
+        (bitsandbytes(()), "12.8", 0),
     ],
 )
-def test_sick_and_healthy_bitsandbytes(packages, cuda, variables, found):
-    seen = [(finding.severity, finding.subject) for finding in findings(packages, make_torch(cuda=cuda), variables)]
+def test_sick_and_healthy_bitsandbytes(packages, cuda, found):
+    seen = [(finding.severity, finding.subject) for finding in findings(packages, make_torch(cuda=cuda))]
     assert seen == [(Severity.ERROR, "bitsandbytes")] * found
 
 
-@pytest.mark.parametrize(
-    ("steps", "message", "file", "severity"),
-    [
-        (40, "The size of tensor a (3) must match", "/env/site-packages/torch/nn/functional.py", Severity.NOTE),
-        (40, "operator torchaudio::resample does not exist", "/job/train.py", Severity.ERROR),
-        (40, "wrong number of channels", "/env/site-packages/torchaudio/functional.py", Severity.ERROR),
-        (0, "No such file: corpus.txt", "/job/train.py", Severity.ERROR),  # nothing has shown that it is not needed
-    ],
-)
-def test_a_run_that_died_of_something_else_did_not_need_what_is_broken(steps, message, file, severity):
+def test_a_run_that_trained_to_its_end_did_not_need_what_is_broken():
     packages = with_native(make_packages(torch="2.8.0", torchaudio="2.8.0"), "torchaudio", cuda="12.8")
-    died = record("exception", exception="RuntimeError", message=message, frames=[[file, 9, "forward", ""]])
-    rank = make_process(make_steps(steps), records=[died])
-    run = make_recording(rank, end=RunEnd(exit_code=1, seconds=30.0))
+    run = make_recording(make_process(make_steps(40)), end=RunEnd(exit_code=0, seconds=30.0))
     patient = make_patient(packages=packages, torch=make_torch("2.8.0", cuda=None), recording=run)
     [finding] = examine(PackageConflict, patient)
-    assert finding.severity is severity
-    assert (finding.cost.breaks is not None) is (severity is Severity.ERROR)
+    assert finding.severity is Severity.NOTE and finding.cost.breaks is None
 
 
 def test_sick_the_other_package_may_change_instead():

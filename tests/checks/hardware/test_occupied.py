@@ -49,12 +49,10 @@ def ranks(number):
     ("gpus", "job", "severity", "words"),
     [
         ([make_gpu(0, **PROHIBITED)], None, Severity.ERROR, "no program may compute on it"),
-        ([make_gpu(0, **EXCLUSIVE), make_gpu(1, **EXCLUSIVE)], ranks(4), Severity.ERROR, "4 ranks share 2 GPUs"),
-        ([busy(0, process(9), **EXCLUSIVE)], None, Severity.ERROR, "another one does"),
-        ([make_gpu(0, **SPLIT)], ranks(2), Severity.WARNING, "2 ranks"),
+        ([make_gpu(0, **EXCLUSIVE), make_gpu(1, **EXCLUSIVE)], ranks(4), Severity.ERROR, "has to share it"),
+        ([busy(0, process(9), **EXCLUSIVE)], None, Severity.ERROR, "has to share it"),
+        ([make_gpu(0, **SPLIT)], ranks(2), Severity.WARNING, "sees one slice of it"),
         ([make_gpu(0, **SPLIT)], None, Severity.NOTE, "sees one slice of it"),
-        ([make_gpu(0, mig_enabled=True)], None, Severity.ERROR, "no instance"),
-        ([make_gpu(0, mig_enabled=True), make_gpu(1)], None, Severity.WARNING, "no instance"),
     ],
 )
 def test_sick_modes(gpus, job, severity, words):

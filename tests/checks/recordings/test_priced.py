@@ -278,40 +278,23 @@ def test_a_generator_without_a_loader_has_no_workers_to_set():
     seen = lines(("data_wait", "/job/train.py", 7, "stream", 80), ("forward", "/job/train.py", 17, "<module>", 20))
     [finding] = findings("DATA001", None, make_process(make_steps(200, data_wait=0.04), records=[seen]))
     assert finding.span.line == 7
-    first, second = remedies("DATA001", finding)
-    assert first == "do the generator's work once, before the loop"
-    assert second.startswith("put the generator into a DataLoader with num_workers=")
+    once = ["Do the work for each item once, before the training"]
+    assert remedies("DATA001", finding) == once
     evaluates = record("loader", 1.1, id=0, dataset="Items", workers=0, batch_size=8, role="evaluation",
                        path="/job/train.py", line=13, batches=100)  # fmt: skip
     [finding] = findings("DATA001", None, make_process(make_steps(200, data_wait=0.04), records=[seen, evaluates]))
-    assert remedies("DATA001", finding) == [first, second]
+    assert remedies("DATA001", finding) == once
 
 
-@pytest.mark.parametrize(
-    ("busy", "title"),
-    [(0.4, "num_workers=0"), (4.0, "hand over few tensors, not many objects")],  # 2 ms a batch, and 20
-)
-def test_where_the_hand_over_is_what_takes_the_time(busy, title):
+@pytest.mark.parametrize("busy", [0.4, 4.0])  # 2 ms a batch, and 20
+def test_where_the_hand_over_is_what_takes_the_time(busy):
     loader = record("loader", 1.1, id=0, dataset="Items", workers=2, persistent=True, batch_size=8, role="training",
                     path="/job/train.py", line=13, batches=100)  # fmt: skip
     items = record("items", 5.0, loader=0, items=1600, batches=200, busy=busy, waiting=8.0)
     process = make_process(make_steps(200, data_wait=0.02), records=[loader])
     [finding] = findings("DATA001", None, process, workers=(make_worker(99, records=[items]),))
-    assert "the time goes to transferring batches" in finding.message
-    busy_machine = make_machine(30, cpu=8.0, tree_cpu=2.0)
-    [crowded] = findings(
-        "DATA001", None, process, workers=(make_worker(99, records=[items]),), machine=busy_machine, started=""
-    )
-    assert "other processes kept all CPUs busy" in crowded.message and "transferring" not in crowded.message
-    for cpus, used in ((2, 1.97), (1, 0.3)):  # both are in use; one is shared whoever uses it
-        facts = {"cpus": cpus, "machine_cpus": 16, "memory": 2**33}
-        own = make_machine(30, cpu=9.0, tree_cpu=used)
-        [shares] = findings("DATA001", None, process, workers=(make_worker(99, records=[items]),), machine=own,
-                            machine_facts=facts, started="")  # fmt: skip
-        assert f"share {cpus} CPU" in shares.message and "transferring" not in shares.message
-        assert "hand over few tensors, not many objects" not in remedies("DATA001", shares)
-    assert remedies("DATA001", finding)[0] == title
-    assert not any("num_workers=4" in one for one in remedies("DATA001", finding))
+    assert "it has 2 workers, busy for" in finding.message
+    assert remedies("DATA001", finding) == ["read whole batches by one index, instead of single items"]
 
 
 @pytest.mark.parametrize("workers", [1, 2, 64])
@@ -322,7 +305,6 @@ def test_as_many_workers_as_there_are_is_no_remedy(workers):
     process = make_process(make_steps(200, data_wait=0.04), records=[loader])
     hands = tuple(make_worker(99 + number, records=[items]) for number in range(min(workers, 2)))
     [finding] = findings("DATA001", None, process, workers=hands)
-    assert ("worker does not keep up" in finding.message) == (workers == 1)
     numbers = [title for title in remedies("DATA001", finding) if title.startswith("num_workers=")]
     assert len(numbers) == (workers < 64)
     assert f"num_workers={workers}," not in " ".join(numbers)

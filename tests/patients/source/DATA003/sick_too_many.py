@@ -1,4 +1,4 @@
-"""常驻进程需要 num_workers > 0。"""
+"""worker 比 CPU 多。"""
 
 import torch
 import torch.nn as nn
@@ -6,10 +6,8 @@ from torch.utils.data import DataLoader, TensorDataset
 
 
 data = TensorDataset(torch.randn(1000, 8), torch.randint(0, 2, (1000,)))
-train_loader = DataLoader(data, batch_size=32, num_workers=0, persistent_workers=True)
+train_loader = DataLoader(data, batch_size=32, num_workers=64, pin_memory=True, persistent_workers=True)
 # healthy_fitting: train_loader = DataLoader(data, batch_size=32, num_workers=8, prefetch_factor=4, pin_memory=True, persistent_workers=True)
-# sick_too_many: train_loader = DataLoader(data, batch_size=32, num_workers=64, pin_memory=True, persistent_workers=True)
-# sick_prefetch_without_workers: train_loader = DataLoader(data, batch_size=32, prefetch_factor=4, pin_memory=True)
 # healthy_no_workers: train_loader = DataLoader(data, batch_size=32, shuffle=True)
 device = "cuda"
 model = nn.Linear(8, 2).to(device)
