@@ -101,8 +101,8 @@ def death(recording: Recording) -> DeathMessage | None:
     told = _first_exception(recording) or _signal(recording)
     if told is not None:
         return told
-    rank, name = _by_launcher(recording)
-    name = _signal_name(end.signal, end.exit_code) or name
+    rank, code = _by_launcher(recording)
+    name = _signal_name(end.signal, end.exit_code) or _signal_name(None, code)
     which = _of_signal(name) if name else _of_kernel(end.kernel, end.oom_kills)
     lost = silent(recording)
     process = next((item for item in recording.ranks if item.rank == rank), lost[0] if lost else None)
@@ -214,17 +214,13 @@ def _of_children(record: Record) -> bool:
 
 def first_failed(recording: Recording) -> str:
     """Which rank failed first and how, a clause in the launcher's words; "" if no launcher wrote it down."""
-    for process in recording.launchers:
-        for record in process.of("exception"):
-            for rank, code, alone in _EXITCODES.findall(_root_cause(str(record.get("message") or ""))):
-                who = say("rank {rank}", rank=rank) if rank else say("a rank")
-                name = _signal_name(None, int(code or alone))
-                return say(
-                    "{who} failed first, {name}",
-                    who=who,
-                    name=say("by {name}", name=name) if name else say("with exit code {code}", code=code or alone),
-                )
-    return ""
+    rank, code = _by_launcher(recording)
+    if code is None:
+        return ""
+    who = say("rank {rank}", rank=rank) if rank is not None else say("a rank")
+    name = _signal_name(None, code)
+    how = say("by {name}", name=name) if name else say("with exit code {code}", code=code)
+    return say("{who} failed first, {name}", who=who, name=how)
 
 
 def _words(record: Record) -> str:
@@ -285,7 +281,7 @@ def _signal(recording: Recording) -> DeathMessage | None:
     _, process, record = min(found, key=lambda item: item[0])
     end = recording.end
     own = _signal_name(end.signal, end.exit_code) if end is not None else None
-    name = str(record.get("signal") or "") or own or _by_launcher(recording)[1] or ""
+    name = str(record.get("signal") or "") or own or _signal_name(None, _by_launcher(recording)[1]) or ""
     others = tuple(sorted(item.rank for item in recording.ranks if item.of("exception", "signal")))
     told = (_words(item) for process in recording.ranks for item in process.of("exception"))
     # another rank's connection of a collective was cut
@@ -308,14 +304,14 @@ def _signal_name(given: str | None, code: int | None) -> str | None:
         return None
 
 
-def _by_launcher(recording: Recording) -> tuple[int | None, str | None]:
-    """The rank that failed first and its signal, by the words of the launcher; None where they say none."""
+def _by_launcher(recording: Recording) -> tuple[int | None, int | None]:
+    """The rank that failed first and its exit code, by the words of the launcher; None where they say none."""
     for process in recording.launchers:
         for record in process.of("exception"):
-            for rank, code, alone in _EXITCODES.findall(_root_cause(str(record.get("message") or ""))):
-                name = _signal_name(None, int(code or alone or 0))
-                if name is not None:
-                    return (int(rank) if rank else None), name
+            found = _EXITCODES.search(_root_cause(str(record.get("message") or "")))
+            if found is not None:
+                rank, code, alone = found.groups()
+                return (int(rank) if rank else None), int(code or alone)
     return None, None
 
 
