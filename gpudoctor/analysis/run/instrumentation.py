@@ -21,8 +21,6 @@ class Coverage:
     what: str
     share: float
     """Of the steady steps (0..1)."""
-    times: int
-    """How often it was switched on."""
     slower: float | None
     """Median step with it over the median step without, the phase `profiler` left out; None where one of
     the two is missing."""
@@ -46,9 +44,7 @@ class Coverage:
 def coverage(state: Steady, pattern: str) -> Coverage | None:
     """What the windows of a name cover; None where nothing of that name was on in steady state.
 
-    A window without an end lasted to the end of the run; so did one that was on when it was written down last,
-    before the process was killed. Where more were opened than the file holds, the last ones known stand for the
-    rest.
+    A window without an end lasted to the end of the run.
     """
     wanted = re.compile(pattern)
     found = [item for item in _windows(state.process) if wanted.search(str(item.get("what") or ""))]
@@ -56,11 +52,8 @@ def coverage(state: Steady, pattern: str) -> Coverage | None:
         return None
     indices = [int(value) for value in state.values("index")]
     last = indices[-1]
-    killed = state.process.last("end") is None
-    ends = [last if (killed and item.get("on")) or item.get("end") is None else int(item.get("end")) for item in found]
+    ends = [last if item.get("end") is None else int(item.get("end")) for item in found]
     spans = [(int(item.get("begin") or 0), end) for item, end in zip(found, ends, strict=True)]
-    if _lost(state, len(found)):
-        spans.append((spans[-1][0], last))
     inside = _covered(indices, spans)
     if not any(inside):
         return None
@@ -70,7 +63,6 @@ def coverage(state: Steady, pattern: str) -> Coverage | None:
     return Coverage(
         what=str(found[-1].get("what")),
         share=on / sum(steps),
-        times=len(found),
         slower=_ratio(state, inside, steps),
         place=place_of(found[-1]),
     )
@@ -81,13 +73,6 @@ def _windows(process: Process) -> list[Record]:
     each = {(item.get("what"), item.get("path"), item.get("line"), item.get("begin")): item
             for item in process.of("window")}  # fmt: skip
     return list(each.values())
-
-
-def _lost(state: Steady, known: int) -> bool:
-    """Whether the file held no more windows although more were opened."""
-    end = state.process.last("end")
-    dropped = end.get("dropped") if end is not None else None
-    return known > 1 and isinstance(dropped, dict) and bool(dropped.get("window"))
 
 
 def _covered(indices: Iterable[int], spans: Iterable[tuple[int, int]]) -> list[bool]:
