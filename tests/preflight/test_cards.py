@@ -63,34 +63,24 @@ def test_a_cards_products_memory_and_transfers_on_a_device_that_pretends(monkeyp
     }.items():
         monkeypatch.setattr(torch.cuda, name, value)
     monkeypatch.setattr(torch.Tensor, "pin_memory", lambda tensor: tensor)
-    monkeypatch.setattr(
-        torch, "_scaled_mm", lambda a, b, scale_a, scale_b, out_dtype: (a.float() @ b.float()).to(out_dtype)
-    )
     answer = card.examine({"device": "cuda", "local": 0, "seconds": 0.2}, {})
     found = [(item["quantity"], item.get("dtype", "")) for item in answer["figures"]]
     assert found == [
-        ("matmul", "bf16"), ("matmul", "fp16"), ("matmul", "fp8"), ("memory_bandwidth", ""), ("host_to_device", ""),
-        ("device_to_host", ""),
+        ("matmul", "bf16"), ("memory_bandwidth", ""), ("host_to_device", ""), ("device_to_host", ""),
     ]  # fmt: skip
     assert all(item["value"] > 0 for item in answer["figures"])
-    assert {name: len(set(values)) for name, values in answer["digests"].items()} == {
-        "bf16 64": 1,
-        "fp16 64": 1,
-        "fp8 64": 1,
-    }
+    assert {name: len(set(values)) for name, values in answer["digests"].items()} == {"bf16 64": 1}
 
 
 @pytest.mark.gpu
-@pytest.mark.parametrize("name", ["bf16", "fp16", "fp8"])
+@pytest.mark.parametrize("name", ["bf16", "fp16"])
 def test_products_of_whole_numbers_are_exact_on_a_card(name):
     torch = pytest.importorskip("torch")
     if not torch.cuda.is_available():
         pytest.skip("no card here")
     device = torch.device("cuda", 0)
-    if name not in card._kinds(torch, device):
-        pytest.skip(f"this card has no {name}")
     product = card._multiplier(torch, device, name, 64)()
-    most = {"fp16": 15, "fp8": 7}.get(name, 127)
+    most = {"fp16": 15}.get(name, 127)
     numbers = torch.Generator().manual_seed(7)
     a, b = (torch.randint(-most, most + 1, (64, 64), generator=numbers, dtype=torch.int16) for _ in range(2))
     assert torch.equal(product.cpu(), (a.float() @ b.float()).to(product.dtype))

@@ -74,6 +74,5 @@ def test_performance_monitoring_is_sampled_where_card_and_binding_have_it(
     assert sample["util"] == 0.8
     if supported:
         assert sample["sm"] == pytest.approx(0.455)
-        assert (sample["pcie_tx"], sample["pcie_rx"]) == (1 << 20, 2 << 20)
     else:
         assert "sm" not in sample

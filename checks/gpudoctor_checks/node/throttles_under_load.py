@@ -22,7 +22,7 @@ class ThrottlesUnderLoad(Check):
         wait.
     How it knows:
         `gpudoctor preflight --burn SECONDS` loads each unit without a pause. It compares the rate of the
-        first part with that of the last. Clock, power and temperature of both are the evidence.
+        first part with that of the last.
     False alarms:
         Boost clocks fall by a few percent on every card that warms up. Less than a minute of load shows little.
     Remedies:
@@ -57,28 +57,20 @@ class ThrottlesUnderLoad(Check):
                 continue
             name = unit_name(found, unit)
             seconds = sum(run.seconds for run in found.stages if run.stage.value == "burn")
-            hot = unit.figure(Quantity.TEMPERATURE, when="last")
-            at = say(", at {hot}", hot=quantity(hot.value, hot.unit)) if hot else ""
             during = say(" in {seconds} of load", seconds=duration(seconds)) if seconds else ""
             yield on_nodes(
                 self,
                 found,
                 say(
-                    "{name} falls from {first} to {last}{during}{at}: {lost} slower.",
+                    "{name} falls from {first} to {last}{during}: {lost} slower.",
                     name=capitalised(name),
                     first=quantity(first.value, "FLOP/s"),
                     last=quantity(last.value, "FLOP/s"),
                     during=during,
-                    at=at,
                     lost=percent(lost),
                 ),
                 [unit.node],
                 Measurement("first_rate", first.value, "FLOP/s"),
                 Measurement("last_rate", last.value, "FLOP/s"),
-                *(
-                    Measurement(f"{item.when}_{item.quantity.value}", item.value, item.unit)
-                    for item in unit.figures
-                    if item.when and item.quantity is not Quantity.MATMUL
-                ),
                 subject=name,
             )

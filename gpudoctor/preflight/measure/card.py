@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import os
-import subprocess
-import time
 from typing import Any
 
 from gpudoctor.preflight.measure.timing import figure, repeated
@@ -31,14 +29,10 @@ def examine(work: Any, _: Any) -> Any:
         torch.set_num_threads(_usable_cpus())
     else:
         torch.cuda.set_device(device)
-    kinds = _kinds(torch, device)
-    share = work["seconds"] / (len(kinds) + (1.5 if cpu else 3.0))
-    figures = []
-    answer["digests"] = {}
-    for name in kinds:
-        figures.append(_product(torch, device, name, share))
-        answer["digests"][f"{name} {DIGEST_SIDE}"] = _digests(torch, device, name)
-    figures.append(_memory(torch, device, share))
+    name = _kind(torch, device)
+    share = work["seconds"] / (2.5 if cpu else 4.0)
+    answer["digests"] = {f"{name} {DIGEST_SIDE}": _digests(torch, device, name)}
+    figures = [_product(torch, device, name, share), _memory(torch, device, share)]
     if not cpu:
         figures += _host_copies(torch, device, share)
     answer["figures"] = figures
@@ -50,7 +44,7 @@ def burn(work: Any, _: Any) -> Any:
     torch = load_torch()
     cpu = work["device"] == "cpu"
     device = _device(torch, work)
-    name = "fp32" if cpu else "bf16"
+    name = _kind(torch, device)
     if cpu:
         torch.set_num_threads(_usable_cpus())
     part = max(1.0, work["seconds"] / 4)
@@ -62,7 +56,6 @@ def burn(work: Any, _: Any) -> Any:
             digests += _digests(torch, device, name)
             if when:
                 figures.append(dict(load, when=when))
-                figures += [dict(item, when=when) for item in ([] if cpu else _readings(torch, device))]
     return {"figures": figures, "digests": {f"{name} {DIGEST_SIDE}": digests}}
 
 
@@ -87,14 +80,11 @@ def _is_cpu(device: Any) -> bool:
     return bool(device.type == "cpu")
 
 
-def _kinds(torch: Any, device: Any) -> Any:
-    """Numbers whose products are measured."""
+def _kind(torch: Any, device: Any) -> Any:
+    """Numbers whose products are measured: those that a card is used with."""
     if _is_cpu(device):
-        return ["fp32"]
-    kinds = ["fp16"] if torch.cuda.get_device_capability(device) < (8, 0) else ["bf16", "fp16"]
-    if torch.cuda.get_device_capability(device) >= (8, 9) and hasattr(torch, "_scaled_mm"):
-        kinds.append("fp8")
-    return kinds
+        return "fp32"
+    return "fp16" if torch.cuda.get_device_capability(device) < (8, 0) else "bf16"
 
 
 def _product(torch: Any, device: Any, name: Any, seconds: Any) -> Any:
@@ -108,15 +98,10 @@ def _product(torch: Any, device: Any, name: Any, seconds: Any) -> Any:
 
 def _multiplier(torch: Any, device: Any, name: Any, side: Any, seed: Any = 7) -> Any:
     """A function that multiplies two matrices of whole numbers, equal on each unit."""
-    most = {"fp16": 15, "fp8": 7}.get(name, 127)
+    most = 15 if name == "fp16" else 127
     numbers = torch.Generator().manual_seed(seed)
     a, b = (torch.randint(-most, most + 1, (side, side), generator=numbers, dtype=torch.int16) for _ in range(2))
-    kind = {"bf16": torch.bfloat16, "fp16": torch.float16, "fp32": torch.float32}.get(name)
-    if name == "fp8":
-        one = torch.ones((), device=device)
-        left = a.float().to(device).to(torch.float8_e4m3fn)
-        right = b.float().to(device).to(torch.float8_e4m3fn).t()
-        return lambda: torch._scaled_mm(left, right, scale_a=one, scale_b=one, out_dtype=torch.bfloat16)
+    kind = {"bf16": torch.bfloat16, "fp16": torch.float16, "fp32": torch.float32}[name]
     left, right = a.to(kind).to(device), b.to(kind).to(device)
     return lambda: torch.mm(left, right)
 
@@ -183,38 +168,6 @@ def _host_copies(torch: Any, device: Any, seconds: Any) -> Any:
         once()
         times = _timed(torch, device, once, seconds / 2)
         found.append(figure(quantity, times, float(HOST_COPY), payload=HOST_COPY))
-    return found
-
-
-def _readings(torch: Any, device: Any) -> Any:
-    """Clock, power and temperature while the card works, from nvidia-smi; none where it does not answer."""
-    multiply = _multiplier(torch, device, "bf16", CARD_SIDE)
-    uuid = describe(torch, device)["uuid"]
-    query = ["nvidia-smi", "--query-gpu=clocks.sm,power.draw,temperature.gpu", "--format=csv,noheader,nounits"]
-    try:
-        asked = subprocess.Popen(
-            query + (["-i", uuid] if uuid else []), stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
-        )
-    except OSError:
-        return []
-    end = time.monotonic() + 10.0
-    while asked.poll() is None and time.monotonic() < end:
-        for _ in range(_INNER):
-            multiply()
-        torch.cuda.synchronize(device)
-    if asked.poll() is None:
-        asked.kill()
-        asked.wait()
-        return []
-    found = []
-    assert asked.stdout is not None
-    parts = asked.stdout.read().decode("utf-8", "replace").splitlines()[:1]
-    scales = (("clock", 1e6), ("power", 1.0), ("temperature", 1.0))
-    for (quantity, scale), text in zip(scales, parts[0].split(",") if parts else ()):  # noqa: B905
-        try:
-            found.append({"quantity": quantity, "value": float(text) * scale})
-        except ValueError:
-            continue
     return found
 
 

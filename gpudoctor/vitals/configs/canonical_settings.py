@@ -5,7 +5,6 @@ from collections.abc import Callable, Iterator
 from functools import cache
 from typing import Final, NamedTuple
 
-from gpudoctor.model.records import frozen
 from gpudoctor.model.signs.configs import ConfigKind, ConfigValue, Entry, Said
 from gpudoctor.vitals.configs.config_text import key_tables, words
 from gpudoctor.vitals.configs.tree import Flat
@@ -57,8 +56,8 @@ _PERIODS: Final = {
     "save_period": ("save", "checkpoint"),
 }
 """A period and the words of the switches beside it that turn it off: `flops_profile: false`."""
-_EPOCH_WORDS: Final = re.compile(r"epoch|轮", re.IGNORECASE)
-_STEP_WORDS: Final = re.compile(r"step|iter|batch|步|批", re.IGNORECASE)
+_EPOCH_WORDS: Final = re.compile(r"epoch", re.IGNORECASE)
+_STEP_WORDS: Final = re.compile(r"step|iter|batch", re.IGNORECASE)
 _STEPPED: Final = words("max_steps max_iters train_iters total_steps train_steps num_train_steps")
 _LONGEST_SUFFIX: Final = 3
 _STRATEGISTS: Final = frozenset(
@@ -66,19 +65,25 @@ _STRATEGISTS: Final = frozenset(
 )
 
 
-def canonical(flat: Flat, kind: ConfigKind, text: str) -> dict[str, tuple[Said, ...]]:
+def canonical(flat: Flat, kind: ConfigKind) -> dict[str, tuple[Said, ...]]:
     """Canonical name to what the file says about it. Values that only the tool can fill in are left out."""
     rows = table(kind)
     if not rows:
         return {}
-    context = _Context.of(flat, text)
+    off_beside: dict[tuple[str, ...], list[str]] = {}
+    for entry in flat.entries.values():
+        if entry.value is False:
+            off_beside.setdefault(entry.parts[:-1], []).append(entry.last.lower())
+    names = {entry.last.lower() for entry in flat.entries.values()}
+    stepped = bool(names & _STEPPED) and not any("epoch" in name for name in names)
+    """Whether the run's length is in steps."""
     said: dict[str, list[Said]] = {}
     told: set[tuple[str, int, int]] = set()
     for entry in flat.entries.values():
         row = _row(entry, rows, kind)
-        if row is None or entry.interpolated or entry.value == "auto" or context.off(entry, row):
+        if row is None or entry.interpolated or entry.value == "auto" or _off(entry, row, off_beside):
             continue
-        for name, value in _read(row, entry, context):
+        for name, value in _read(row, entry, stepped):
             if (name, entry.line, entry.column) in told:
                 continue  # the same line again, through an alias or a merge
             told.add((name, entry.line, entry.column))
@@ -88,48 +93,20 @@ def canonical(flat: Flat, kind: ConfigKind, text: str) -> dict[str, tuple[Said, 
     return {name: tuple(items) for name, items in said.items() if items}
 
 
-@frozen(kw_only=False)
-class _Context:
-    """What the reading of one entry needs of the others, gathered once."""
+def _off(entry: Entry, row: KeyMeaning, off_beside: dict[tuple[str, ...], list[str]]) -> bool:
+    """Whether a switch beside the key, or above it, says that it is not used.
 
-    lines: list[str]
-    names: frozenset[str]
-    """Last parts of all keys, in lower case."""
-    off_beside: dict[tuple[str, ...], list[str]]
-    """Path of a section to the names in it that are written false."""
-
-    @classmethod
-    def of(cls, flat: Flat, text: str) -> "_Context":
-        off: dict[tuple[str, ...], list[str]] = {}
-        for entry in flat.entries.values():
-            if entry.value is False:
-                off.setdefault(entry.parts[:-1], []).append(entry.last.lower())
-        return cls(text.split("\n"), frozenset(entry.last.lower() for entry in flat.entries.values()), off)
-
-    def off(self, entry: Entry, row: KeyMeaning) -> bool:
-        """Whether a switch beside the key, or above it, says that it is not used."""
-        if entry.last in _SWITCHES or not self.off_beside:
-            return False
-        for length in range(len(entry.parts) - 1, 0, -1):
-            if any(name in _SWITCHES for name in self.off_beside.get(entry.parts[:length], ())):
-                return True
-        telling = _PERIODS.get(row.name, ())
-        return any(
-            word in name
-            for name in self.off_beside.get(entry.parts[:-1], ())
-            for word in telling
-            if "strategy" not in name
-        )
-
-    def in_steps(self, reading: str, entry: Entry) -> bool:
-        """Whether a period without a unit in its name counts steps; `often` is yes unless it says epochs."""
-        line = self.lines[entry.line - 1] if entry.line <= len(self.lines) else ""
-        said = entry.key + line[line.find("#") :] if "#" in line else entry.key
-        if _STEP_WORDS.search(said):
+    `off_beside`: path of a section to the names in it that are written false.
+    """
+    if entry.last in _SWITCHES or not off_beside:
+        return False
+    for length in range(len(entry.parts) - 1, 0, -1):
+        if any(name in _SWITCHES for name in off_beside.get(entry.parts[:length], ())):
             return True
-        if _EPOCH_WORDS.search(said):
-            return False
-        return reading == "often" or (bool(self.names & _STEPPED) and not any("epoch" in name for name in self.names))
+    telling = _PERIODS.get(row.name, ())
+    return any(
+        word in name for name in off_beside.get(entry.parts[:-1], ()) for word in telling if "strategy" not in name
+    )
 
 
 def _row(entry: Entry, rows: dict[str, KeyMeaning], kind: ConfigKind) -> KeyMeaning | None:
@@ -143,17 +120,23 @@ def _row(entry: Entry, rows: dict[str, KeyMeaning], kind: ConfigKind) -> KeyMean
     return None
 
 
-def _read(row: KeyMeaning, entry: Entry, context: _Context) -> Iterator[tuple[str, ConfigValue]]:
+def _read(row: KeyMeaning, entry: Entry, stepped: bool) -> Iterator[tuple[str, ConfigValue]]:
     """The canonical names and values of one entry: usually one, none when the value is not of its kind."""
     if row.reading == "precision":
         yield from _precision(entry.value)
         return
-    if row.reading in {"often", "sure"}:
-        read: ConfigValue = _period(entry.value) if context.in_steps(row.reading, entry) else None
-    else:
-        read = READINGS[row.reading](entry.value)
+    read = READINGS[row.reading](entry.value)
+    if row.reading in {"often", "sure"} and not _in_steps(row.reading, entry.key, stepped):
+        read = None
     if read is not None:
         yield row.name, read
+
+
+def _in_steps(reading: str, key: str, stepped: bool) -> bool:
+    """Whether a period without a unit in its name counts steps; `often` is yes unless it says epochs."""
+    if _STEP_WORDS.search(key):
+        return True
+    return (reading == "often" or stepped) and not _EPOCH_WORDS.search(key)
 
 
 def _number(value: ConfigValue) -> int | float | None:
@@ -214,6 +197,8 @@ def _precision(value: ConfigValue) -> Iterator[tuple[str, ConfigValue]]:
 
 READINGS: Final[dict[str, Callable[[ConfigValue], ConfigValue]]] = {
     "period": _period,
+    "often": _period,
+    "sure": _period,
     # Lightning's `val_check_interval`: 1.0 is a whole epoch, 1 is a batch.
     "whole_period": lambda value: _period(value) if isinstance(value, int) else None,
     "count": _count,

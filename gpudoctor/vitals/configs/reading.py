@@ -171,7 +171,7 @@ def parse(path: str, text: str, words: Sequence[str] = ()) -> ConfigFile:
         duplicates=tuple(flat.duplicates),
         notes=notes,
         text=text,
-        said=canonical(flat, kind, text),
+        said=canonical(flat, kind),
         ignored=ignored,
         ignore_reasons=reasons,
     )

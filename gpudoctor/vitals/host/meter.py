@@ -1,4 +1,4 @@
-"""What the machine beside a job does: memory now, rates of CPU, disks and network since the last look."""
+"""What the machine beside a job does: memory now, rates of CPU and disks since the last look."""
 
 import os
 import re
@@ -9,7 +9,6 @@ from gpudoctor.vitals.host.cgroup import ControlGroup, control_group
 
 SHORTEST = 0.25
 """Seconds between two looks below which a rate would be noise: CPU time is counted in hundredths."""
-_NOT_A_NET = ("lo",)
 _STACKED = re.compile(r"(dm-|md|loop|z?ram|bcache|drbd)\d")
 """Block devices whose bytes are those of others below them, or of memory."""
 _TOTAL = "_cpu_total"
@@ -31,7 +30,7 @@ class HostMeter:
         """One reading at `now` (monotonic seconds): `memory` and `swap` used, in bytes.
 
         From the second look on also, as far as this system counts them, `cpu` (busy cores), `io_wait` (share of
-        CPU time), and in bytes a second `disk_read`, `disk_write`, `net_rx`, `net_tx`.
+        CPU time), and in bytes a second `disk_read`, `disk_write`.
         """
         import psutil
 
@@ -96,11 +95,4 @@ def _counters() -> dict[str, float]:
                 "disk_read": float(sum(disk.read_bytes for disk in disks)),
                 "disk_write": float(sum(disk.write_bytes for disk in disks)),
             }
-    with suppress(OSError, RuntimeError):
-        nets = psutil.net_io_counters(pernic=True, nowrap=True)
-        cards = [net for name, net in nets.items() if not name.startswith(_NOT_A_NET)]
-        found |= {
-            "net_rx": float(sum(net.bytes_recv for net in cards)),
-            "net_tx": float(sum(net.bytes_sent for net in cards)),
-        }
     return found

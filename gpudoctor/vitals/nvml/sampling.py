@@ -8,10 +8,7 @@ import sys
 from collections.abc import Mapping
 from typing import Any
 
-_GPM_SM, _GPM_PCIE_TX, _GPM_PCIE_RX = 2, 20, 21
-_MIB = 1 << 20
-_PCIE_EVERY = 5
-"""Samples between two readings of the PCIe counters without GPM: each holds the call for 20 ms."""
+_GPM_SM = 2
 _LIMITS = (
     "power_limit", "temperature_slowdown", "temperature_max", "temperature_memory_max", "pcie_width_max",
     "pcie_generation_max",
@@ -46,7 +43,7 @@ def main(visible: str, order: str, interval: float, search_path: list[str]) -> i
     meters = [GpuSampler(pynvml, gpu) for _, gpu in gpus]
     facts = [{**meter.facts(), "index": index} for meter, (index, _) in zip(meters, gpus, strict=True)]
     emit("gpus", gpus=facts)
-    repeat(interval, lambda turn: emit("sample", gpus=[meter.sample(turn) | meter.health() for meter in meters]))
+    repeat(interval, lambda _: emit("sample", gpus=[meter.sample() | meter.health() for meter in meters]))
     return 0
 
 
@@ -74,15 +71,9 @@ class GpuSampler:
             **self._numbers({field: field for field in _LIMITS}),
         }
 
-    def sample(self, turn: int) -> dict[str, float]:
+    def sample(self) -> dict[str, float]:
         """One reading of everything."""
-        taken = self._numbers(_SAMPLE) | self._gpm.sample()
-        if "pcie_rx" not in taken and turn % _PCIE_EVERY == 0:
-            for key, counter in (("pcie_tx", 0), ("pcie_rx", 1)):
-                rate = self._safely(lambda c=counter: self._funnel.read("nvmlDeviceGetPcieThroughput", self._gpu, c))
-                if isinstance(rate, int):
-                    taken[key] = rate * 1024.0
-        return taken
+        return self._numbers(_SAMPLE) | self._gpm.sample()
 
     def health(self) -> dict[str, float]:
         """Heat of the memory and margin of the GPU in degrees Celsius, and the state of its PCIe link."""
@@ -126,7 +117,7 @@ class _Gpm:
             self._before = None
 
     def sample(self) -> dict[str, float]:
-        """Share of SMs busy and PCIe bytes a second since the last call; empty before Hopper."""
+        """Share of SMs busy since the last call; empty before Hopper."""
         if self._before is None:
             return {}
         nvml = self._nvml
@@ -135,17 +126,14 @@ class _Gpm:
             asked = nvml.c_nvmlGpmMetricsGet_t()
             asked.version = nvml.NVML_GPM_METRICS_GET_VERSION
             asked.sample1, asked.sample2 = self._before, self._free
-            ids = (_GPM_SM, _GPM_PCIE_TX, _GPM_PCIE_RX)
-            asked.numMetrics = len(ids)
-            for place, metric in enumerate(ids):
-                asked.metrics[place].metricId = metric
+            asked.numMetrics = 1
+            asked.metrics[0].metricId = _GPM_SM
             nvml.nvmlGpmMetricsGet(asked)
         except (nvml.NVMLError, AttributeError, OSError):
             return {}
         self._before, self._free = self._free, self._before
-        scales = {"sm": 0.01, "pcie_tx": float(_MIB), "pcie_rx": float(_MIB)}
-        answers = zip(scales.items(), asked.metrics[: len(ids)], strict=True)
-        return {key: answer.value * scale for (key, scale), answer in answers if answer.nvmlReturn == 0}
+        answer = asked.metrics[0]
+        return {"sm": answer.value * 0.01} if answer.nvmlReturn == 0 else {}
 
 
 def _visible(nvml: Any, value: str | None, order: str) -> list[tuple[int, Any]]:

@@ -42,7 +42,7 @@ def main(interval: float, slow_every: int, search_path: list[str]) -> int:
         if turn % slow_every == 0:
             for gpu in gpus:
                 gpu.survey(emit)
-        emit("sample", gpus=[gpu.sample(turn) for gpu in gpus])
+        emit("sample", gpus=[gpu.sample() for gpu in gpus])
 
     repeat(interval, look)
     return 0
@@ -89,7 +89,7 @@ class Watched:
         except GpuLost as error:
             self.lost = str(error)
 
-    def sample(self, turn: int) -> dict[str, Any]:
+    def sample(self) -> dict[str, Any]:
         """What changes from second to second; what the card or the driver does not tell is left out."""
         from gpudoctor.vitals.nvml.client import GpuLost
         from gpudoctor.vitals.nvml.reading import processes
@@ -97,7 +97,7 @@ class Watched:
         taken: dict[str, Any] = {"index": self.index}
         if not self.lost:
             try:
-                taken |= self._meter.sample(turn)
+                taken |= self._meter.sample()
                 taken["processes"] = processes(self._funnel, self.handle)
             except GpuLost as error:
                 self.lost = str(error)

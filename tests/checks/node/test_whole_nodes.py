@@ -82,7 +82,6 @@ def burnt(last):
     figures = (
         figure(Quantity.MATMUL, 650e12, dtype="bf16", when="first"),
         figure(Quantity.MATMUL, last, dtype="bf16", when="last"),
-        figure(Quantity.TEMPERATURE, 88.0, when="last"),
     )
     return patient(2, units=(unit(0, figures=figures), unit(1)))
 
@@ -125,7 +124,7 @@ E, W = Severity.ERROR, Severity.WARNING
         (StorageUnfit, folder(same=False), E, "/scratch holds other files than on the first node on node02.", "visible"),
         (StorageUnfit, patient(6, storage=tuple(seen(at, 0.2 * GB if at == 4 else 2 * GB) for at in range(6))), W, "node04 writes /scratch at 200 MB/s, the median of 6 nodes is 2 GB/s: 90 % slower.", "slow"),
         (StorageUnfit, patient(2, nodes=SPACE), W, "/scratch has 5 MiB free on node01.", "space"),
-        (ThrottlesUnderLoad, burnt(430e12), W, "GPU 0 of node00 falls from 650 TFLOP/s to 430 TFLOP/s in 2 s of load, at 88", "leave-out cool"),
+        (ThrottlesUnderLoad, burnt(430e12), W, "GPU 0 of node00 falls from 650 TFLOP/s to 430 TFLOP/s in 2 s of load: 34", "leave-out cool"),
         (WrongValues, patient(units=products([RIGHT] * 3, [RIGHT] * 3, [WRONG] * 3, [RIGHT] * 3)), E, "GPU 0 of node02 gives other bits than 3 of 4 equal units for the same product (bf16 4096).", "leave-out replace"),
         (WrongValues, patient(units=products([RIGHT] * 3, [RIGHT, WRONG, RIGHT], [RIGHT] * 3)), E, "GPU 0 of node01 gave 2 different results for one product (bf16 4096) in 3 repetitions.", "leave-out replace"),
         (WrongValues, patient(2, units=products([RIGHT], [WRONG])), E, "No majority", "more"),
