@@ -63,7 +63,7 @@ def plan_of(arguments: argparse.Namespace, place: "RunPlace", changes: Mapping[s
     found = find_model(arguments.model, shape_numbers(arguments))
     said = [*found.assumptions, *_defaults(found, fields)]
     job = TrainingJob(**fields)
-    return plan(found.shape, job, place, source=found.path, assumptions=tuple(said))
+    return plan(found.shape, job, place, source=found.config, assumptions=tuple(said))
 
 
 def _defaults(found: "FoundModel", fields: dict[str, Any]) -> list[str]:

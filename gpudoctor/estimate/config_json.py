@@ -36,13 +36,6 @@ _LARGEST = 10**12
 def shape_of_config(config: Config, name: str) -> tuple[ModelShape, tuple[str, ...]]:
     """The shape and what was assumed. Raises `UsageError` that names the field and what it may be."""
     notes: list[str] = []
-    if "_class_name" in config:
-        raise UsageError(
-            "{name}: a diffusers config ({class_name}). gpudoctor estimates transformers of text "
-            "and images. Give a config.json with a model_type, or plain numbers: --set hidden=N and the like",
-            name=name,
-            class_name=config["_class_name"],
-        )
     config = _text_part(config, notes)
     family, like = _family(config, name)
     read = _Reader(config, name)

@@ -7,10 +7,9 @@ from typing import Any
 from gpudoctor.errors import UsageError
 from gpudoctor.estimate.config_json import shape_of_config
 from gpudoctor.estimate.shapes import ModelShape
-from gpudoctor.lang import say
 from gpudoctor.model.external_files import load_json, read_file
 from gpudoctor.model.read_limits import CONFIG
-from gpudoctor.model.records import frozen, replace
+from gpudoctor.model.records import frozen
 
 
 @frozen
@@ -23,15 +22,13 @@ class FoundModel:
     """The object of its config.json, where it has one; None for a known model or plain numbers."""
     quantized: str | None = None
     """How its checkpoint is quantized already (`gptq`, `awq`, `bitsandbytes`...); None where it is not."""
-    path: str | None = None
-    """The config.json that it was read from; None for a known model."""
 
 
 def is_path(name: str) -> bool:
     """Whether a model's name is meant as a file or folder; a folder `7b` without a config is not."""
     if name.endswith(".json") or name.startswith((".", "/", "~")) or os.path.isfile(name):
         return True
-    return any(os.path.exists(os.path.join(name, inside)) for inside in ("config.json", "model_index.json"))
+    return os.path.exists(os.path.join(name, "config.json"))
 
 
 def find_path(path: str) -> FoundModel:
@@ -39,18 +36,12 @@ def find_path(path: str) -> FoundModel:
     path = os.path.expanduser(path)
     if os.path.isdir(path):
         inside = os.path.join(path, "config.json")
-        if os.path.exists(os.path.join(path, "model_index.json")):
-            raise UsageError(
-                "{path}: the folder of a diffusers pipeline (model_index.json); estimate knows "
-                "transformers of text and images, or plain numbers: --set hidden=N and the like",
-                path=path,
-            )
         if not os.path.isfile(inside):
             raise UsageError(
                 "{path}: no config.json in this folder; name the folder of a transformers model", path=path
             )
         path = inside
-    return replace(parse_config(_read(path), path), path=path)
+    return parse_config(_read(path), path)
 
 
 def _read(path: str) -> bytes:
@@ -59,17 +50,13 @@ def _read(path: str) -> bytes:
     except FileNotFoundError:
         raise UsageError("{path}: no such file; give a config.json, its folder, or a model's name", path=path) from None
     except OSError as error:
-        reason = error.strerror or str(error)
-        hint = say("; is it the weights?") if CONFIG.beyond in reason else ""
-        raise UsageError("{path}: cannot be read: {reason}{hint}", path=path, reason=reason, hint=hint) from None
+        raise UsageError("{path}: cannot be read: {reason}", path=path, reason=error.strerror or error) from None
 
 
 def parse_config(raw: bytes, name: str) -> FoundModel:
     """The model of a config.json's text. Raises `UsageError`."""
     try:
         config = load_json(raw.decode("utf-8-sig"))
-    except UnicodeDecodeError:
-        raise UsageError("{name}: not UTF-8 text; is it the config.json of a transformers model?", name=name) from None
     except ValueError as error:
         raise UsageError("{name}: not valid JSON: {error}", name=name, error=error) from None
     if not isinstance(config, dict):

@@ -193,7 +193,7 @@ class _Readers:
     def __init__(self, admission: PatientRequest) -> None:
         self._admission = admission
         self._targets = admission.targets
-        self._base = Sign("the environment", self._own_environment)
+        self._base = _limited("the environment", self._own_environment)
         self.job = Sign("the job", self._read_job)
         self.packages = Sign("the packages", self._read_packages)
         self.recording = Sign("the recording", self._read_recording)

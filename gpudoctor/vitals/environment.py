@@ -1,7 +1,6 @@
 """The environment variables of this process, or of the one that is examined."""
 
 import os
-import threading
 from collections.abc import Iterable, Mapping
 
 from gpudoctor.lang import say
@@ -13,8 +12,6 @@ _LIBRARIES = ("libnccl.so", "libcudnn.so", "libcudart.so", "libcublas.so")
 """Libraries that torch brings along and that the loader path can put others in front of."""
 _MOST_FOLDERS = 64
 """Folders of a loader path that are looked into; a longer one is a mistake of its own."""
-_PATIENCE = 1.0
-"""Seconds for those folders: one of them may be a network mount that hangs."""
 
 
 def read_environment(pid: int | None = None, *, proc: str = "/proc") -> Environment:
@@ -65,19 +62,8 @@ def _shadowing(variables: Mapping[str, str]) -> tuple[tuple[str, str], ...]:
     found: dict[str, str] = {}
     for path in variables.get("LD_PRELOAD", "").replace(":", " ").split():
         _note(found, os.path.basename(path), path)
-    folders = [folder for folder in variables.get("LD_LIBRARY_PATH", "").split(":") if folder]
-    listed: dict[str, Iterable[str]] = {}
-
-    def look() -> None:
-        for folder in folders[:_MOST_FOLDERS]:
-            listed[folder] = _listed(folder)
-
-    if folders:
-        looking = threading.Thread(target=look, daemon=True)
-        looking.start()
-        looking.join(_PATIENCE)
-    for folder, names in tuple(listed.items()):
-        for name in names:
+    for folder in variables.get("LD_LIBRARY_PATH", "").split(":")[:_MOST_FOLDERS]:
+        for name in _listed(folder) if folder else ():
             _note(found, name, os.path.join(folder, name))
     return tuple(found.items())
 

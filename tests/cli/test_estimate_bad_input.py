@@ -60,12 +60,11 @@ def test_sentences(refused, words, said):
     [
         (b"", "not valid JSON"),
         (b"[]", "an object was expected"),
-        (b"\xff\xfe\x00", "not UTF-8"),
+        (b"\xff\xfe\x00", "not valid JSON"),
         (b"[" * 100_000, "config.json"),
         (b"{}", "model_type is missing"),
         (b'{"model_type": "mamba9"}', "model_type 'mamba9' is an architecture that estimate does not know"),
         (b'{"model_type": "llama", "hidden_size": NaN}', "hidden_size is nan"),
-        (b'{"_class_name": "AutoencoderKL"}', "a diffusers config"),
     ],
 )
 def test_a_broken_config_json(refused, tmp_path, raw, said):
@@ -76,8 +75,6 @@ def test_a_broken_config_json(refused, tmp_path, raw, said):
 
 def test_folders_that_hold_no_model(refused, tmp_path):
     assert "no config.json in this folder" in refused("--model", str(tmp_path))
-    (tmp_path / "model_index.json").write_text('{"_class_name": "StableDiffusionPipeline"}')
-    assert "a diffusers pipeline" in refused("--model", str(tmp_path))
 
 
 def test_a_config_that_trains_nothing(refused, tmp_path):

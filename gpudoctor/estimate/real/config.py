@@ -1,17 +1,11 @@
 """From a shape, a preset or a config.json to the configuration of a Hugging Face class, and its block kinds."""
 
-import os
 from collections.abc import Hashable, Mapping, Sequence
 from itertools import pairwise
-from pathlib import Path
 from typing import Any
 
 from gpudoctor.errors import IncompleteError, UsageError
-from gpudoctor.estimate.find import find_cached
-from gpudoctor.estimate.presets import lookup
 from gpudoctor.estimate.shapes import ModelShape
-from gpudoctor.model.external_files import load_json, read_file
-from gpudoctor.model.read_limits import CONFIG
 from gpudoctor.model.records import frozen
 
 # Which kinds of blocks a model has in a row, and how few of them tell about all.
@@ -56,8 +50,8 @@ def pattern(kinds: Sequence[Hashable]) -> Pattern:
     return best
 
 
-Source = str | Path | ModelShape | Mapping[str, Any]
-"""What a model may be named by: a preset's or hub name, a path, its shape, or the object of a config.json."""
+Source = ModelShape | Mapping[str, Any]
+"""A model by its shape, or by the object of a config.json."""
 
 NEEDS = "tracing needs torch, transformers and peft: pip install torch transformers peft"
 
@@ -82,29 +76,9 @@ _SHARED = ("shared_expert_intermediate_size", "shared_intermediate_size")
 
 def hf_config(source: Source, layers: int | None = None) -> Any:
     """The `PretrainedConfig` of a model, with `layers` blocks where given. Raises `UsageError`."""
-    if isinstance(source, Mapping):
-        return _from_mapping(source, "config", layers)
     if isinstance(source, ModelShape):
         return _from_shape(source, layers)
-    path = Path(source).expanduser()
-    if os.path.isdir(path):
-        path = path / "config.json"
-    if os.path.isfile(path):
-        return _from_file(path, layers)
-    cached = find_cached(str(source))
-    if cached is not None:
-        return _from_file(Path(cached), layers)
-    return _from_shape(lookup(str(source)).preset.shape, layers)
-
-
-def _from_file(path: Path, layers: int | None) -> Any:
-    try:
-        config = load_json(read_file(path, CONFIG).decode("utf-8-sig"))
-    except (OSError, ValueError) as error:
-        raise UsageError("{path}: cannot be read as a config.json: {error}", path=path, error=error) from None
-    if not isinstance(config, dict):
-        raise UsageError("{path}: not the config.json of a model: an object was expected", path=path)
-    return _from_mapping(config, str(path), layers)
+    return _from_mapping(source, "config", layers)
 
 
 def _from_mapping(config: Mapping[str, Any], name: str, layers: int | None) -> Any:

@@ -2,7 +2,8 @@
 
 import importlib.util
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
 
 from gpudoctor.errors import DoctorError, IncompleteError, UsageError
 from gpudoctor.estimate.api import estimate_job
@@ -103,14 +104,14 @@ class Synthetic:
     place: RunPlace
     estimate: Estimate
     """Of one rank, on this machine's card; on the CPU as of a card."""
-    source: str | None = None
-    """The config.json that the model was read from; None for a known model."""
+    source: Mapping[str, Any] | None = None
+    """The object of the config.json that the model was read from; None for a known model."""
     engine: Engine | None = None
     assumptions: tuple[str, ...] = ()
 
 
 def plan(
-    shape: ModelShape, job: TrainingJob, place: RunPlace, *, source: str | None = None,
+    shape: ModelShape, job: TrainingJob, place: RunPlace, *, source: Mapping[str, Any] | None = None,
     assumptions: tuple[str, ...] = (),
 ) -> Synthetic:  # fmt: skip
     """The job, checked. Raises `UsageError` for what cannot be written or run here, `IncompleteError` where a

@@ -161,28 +161,20 @@ class GpuFeed:
 
     def gaps(self, t: float, *, used: bool = False) -> list[Gap]:
         """What of the GPUs cannot be seen, and why; `used`: whether the job has one open."""
-        gaps = []
         state, words = self._state(t)
-        if state is DriverState.NO_LIBRARY and used:
-            reason = say("the job uses a GPU, but no NVIDIA driver library is installed here to read it")
-            fix = say("install libnvidia-ml.so.1 here, or watch from the host")
-            gaps.append(Gap(panel="gpu", reason=reason, fix=fix))
-        elif state is DriverState.NO_LIBRARY:
-            gaps.append(Gap(panel="gpu", reason=say("no NVIDIA driver library on this machine")))
+        reason = fix = ""
+        if state is DriverState.NO_LIBRARY:
+            reason = say("no NVIDIA driver library on this machine")
+            fix = say("watch from the host") if used else ""
         elif state is not DriverState.READY:
-            gaps.append(
-                Gap(
-                    panel="gpu",
-                    reason=say("NVIDIA driver: {state} ({words})", state=state.value, words=words),
-                    fix="gpudoctor check",
-                )
-            )
+            reason = say("NVIDIA driver: {state} ({words})", state=state.value, words=words)
+            fix = "gpudoctor check"
         elif self._cards and not self.pids_visible:
             reason = say(
                 "in this container the driver reports host pids: gpudoctor cannot map GPU processes to the job"
             )
-            gaps.append(Gap(panel="gpu", reason=reason, fix=say("watch from the host")))
-        return gaps
+            fix = say("watch from the host")
+        return [Gap(panel="gpu", reason=reason, fix=fix)] if reason else []
 
     def close(self) -> None:
         """End the child."""
