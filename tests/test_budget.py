@@ -46,18 +46,18 @@ BUDGETS = {
         ],
     ),
     "recordings and live": (5824, ["gpudoctor/analysis/run", "gpudoctor/analysis/live", "gpudoctor/vitals/recording"]),
-    "preflight": (4493, ["gpudoctor/preflight", "gpudoctor/analysis/preflight"]),
+    "preflight": (4446, ["gpudoctor/preflight", "gpudoctor/analysis/preflight"]),
     "probe, recorder, hooks": (10808, ["gpudoctor/probe", "gpudoctor/recorder", "gpudoctor/hooks"]),
     "trial": (3212, ["gpudoctor/trial"]),
-    "estimate": (6091, ["gpudoctor/estimate"]),
+    "estimate": (6046, ["gpudoctor/estimate"]),
     "report, ui, cli, watch, agents": (
         12508,
         ["gpudoctor/report", "gpudoctor/ui", "gpudoctor/cli", "gpudoctor/watch", "gpudoctor/agents"],
     ),
-    "checks": (21982, ["checks"]),
+    "checks": (21974, ["checks"]),
     "rules": (5028, ["rules"]),
-    "the rest of vitals and analysis": (11358, ["gpudoctor"]),
-    "tests": (51850, ["tests"]),
+    "the rest of vitals and analysis": (11301, ["gpudoctor"]),
+    "tests": (51833, ["tests"]),
     "benchmarks": (7877, ["benchmarks"]),
 }
 """Group: lines, folders or files. A file belongs to the first group that names it or a folder above it."""
