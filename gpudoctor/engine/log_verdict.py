@@ -22,7 +22,7 @@ _NO_RANK = {
 
 # The log and its first cause as a report carries them.
 
-_INFERRED = frozenset({RankSign.SILENT, RankSign.APART, RankSign.ENDED, RankSign.NAMED})
+_INFERRED = frozenset({RankSign.SILENT, RankSign.APART, RankSign.NAMED})
 """Signs of the rank that failed first which are no proof."""
 _MOST = 500
 """Moments of a report: the first ones; a log of 4,096 ranks has thousands of the same."""
@@ -95,8 +95,6 @@ def pronounce_log(patient: Patient, ranked: Sequence[Ranked]) -> str:
         if decided is not None:
             return say("The job died. {message}.", message=decided.message.partition(". ")[0].rstrip("."))
     if cause.root is None:
-        if rank is not None and rank.sign is RankSign.ENDED:
-            return say("The job died. {words}.{source}", words=rank.words.partition(". ")[0].rstrip("."), source=source)
         shown = say("the output of {title}", title=patient.title) if source else patient.title
         return say(
             "The job died, and {shown} shows only consequences: the first cause is not in {read}.{source}",

@@ -165,8 +165,6 @@ class Check(ABC):
     """A TOML file beside the check with more of them, under its code: it is not read before a log is."""
     library_warnings: ClassVar[tuple[LibraryWarning, ...]] = ()
     """What libraries themselves say of the ailment while the training goes on; the engine makes the finding."""
-    log_knobs: ClassVar[tuple[str, ...]] = ()
-    """Settings that bear on it: keys of configs and keyword arguments, shown where they stand beside a log."""
     thresholds: ClassVar[tuple[Threshold, ...]] = ()
     traits: ClassVar[frozenset[Trait]] = frozenset()
     """What its findings mean to verdicts and trials beyond their topic."""

@@ -64,7 +64,6 @@ def cures(finding: Finding) -> list[str]:
         ),
         ("MEM009", raised("paddle.MemoryError: ResourceExhaustedError: \n\nOut of memory error on GPU 0."), ["xla"]),
         ("MEM009", raised(f"torch.OutOfMemoryError: {ASKED}", "torch/nn/functional.py"), ["batch", "checkpointing", "smaller"]),
-        ("FAIL009", raised("jax.errors.JaxRuntimeError: FAILED_PRECONDITION: DNN library initialization failed."), ["xla"]),
         ("FAIL020", "srun: error: Unable to create step for job 8: Requested node configuration is not available", ["step"]),
         ("FAIL020", "srun: error: Unable to allocate resources: Requested node configuration is not available", ["slurm"]),
         (
@@ -75,9 +74,6 @@ def cures(finding: Finding) -> list[str]:
         ("FAIL001", raised("ValueError: The loader was closed. Please report this to its authors."), ["line"]),
         ("ENV005", raised("KeyError: 'glm5'", "transformers/models/auto/configuration_auto.py"), ["newer"]),
         ("FAIL001", raised("KeyError: 'glm5'", "transformers/trainer.py"), ["line"]),
-        ("FAIL016", raised("KeyError: 'prompt'", "verl/utils/dataset/rl_dataset.py"), ["verl"]),
-        ("FAIL013", raised("NotImplementedError: Cannot copy out of meta tensor; no data!", "torch/distributed/fsdp/_init_utils.py"), ["sharded"]),
-        ("FAIL013", raised("NotImplementedError: Cannot copy out of meta tensor; no data!", "torch/nn/modules/module.py"), ["meta"]),
         ("CFG010", raised("AssertionError: SM90 backward with head_dim=192 does not support dropout"), ["attention"]),
         ("ENV008", raised("RuntimeError: Resource temporarily unavailable", "torch/autograd/graph.py"), ["threads"]),
         ("FAIL016", raised("soundfile.LibsndfileError: <exception str() failed>"), ["file"]),

@@ -3,7 +3,7 @@
 import pytest
 from log_cases import STEPS, found_in_log
 
-from gpudoctor.analysis.job_log.failing_rank import RankSign, failing_rank, left_early
+from gpudoctor.analysis.job_log.failing_rank import RankSign, failing_rank
 from gpudoctor.analysis.job_log.first_cause import first_cause
 from gpudoctor.engine.registry import load_registry
 from gpudoctor.vitals.job_log import read_job_log
@@ -37,26 +37,6 @@ def torchrun(codes):
         for number, (rank, code) in enumerate(codes.items())
     )
     return f"torch.distributed.elastic.multiprocessing.errors.ChildFailedError: \n=====\nfit.py FAILED\n{rows}=====\n"
-
-
-def test_a_rank_that_torchrun_does_not_list_has_ended_early(tmp_path):
-    said = "[rank2]: 2026-01-01 00:00:00,100 INFO worker 2 has no more batches\n"
-    text = trained(0, 1, 2, 3) + said + "".join(raised(rank, CLOSED) for rank in (0, 1, 3))
-    text += torchrun({0: -15, 3: -15, 1: 1})
-    [finding] = found_in_log("FAIL004", tmp_path, text)
-    assert finding.confidence.value == "probable"
-    assert "Rank 2 ended without an error" in finding.message and "no more batches" in finding.message
-    assert (finding.detail.rank, finding.detail.left) == (2, True)
-    assert not found_in_log("FAIL018", tmp_path, text)
-
-
-def test_a_rank_that_says_goodbye_has_ended_early(tmp_path):
-    said = "[4/5] Early stopping: no better loss for 5 epochs\n"
-    log = log_of(tmp_path, said + "".join(raised(rank, CLOSED) for rank in range(4)) + trained(4, steps=0))
-    assert failing_rank(log) is None  # nothing says that there is a rank 4
-    log = log_of(tmp_path, f"world_size: 5\n{said}" + "".join(raised(rank, CLOSED) for rank in range(4)))
-    who = left_early(log)
-    assert who is not None and (who.rank, who.sign) == (4, RankSign.ENDED)
 
 
 def test_a_rank_that_only_printed_no_error_is_named_and_its_death_is_not_explained(tmp_path):

@@ -17,12 +17,8 @@ KERNEL = [
     ("ENV001", "NVRM: GPU 0000:3b:00.0: RmInitAdapter failed! (0x62:0x65:2027)"),
     ("ENV001", "nvidia: probe of 0000:3b:00.0 failed with error -1"),
     ("ENV001", "amdgpu 0000:c1:00.0: amdgpu: Fatal error during GPU init"),
-    ("FAIL002", "Task in /slurm/job_47/step_0 killed as a result of limit of /slurm/job_47"),
     ("FAIL002", "python invoked oom-killer: gfp_mask=0x14200ca, order=0, oom_score_adj=0"),
-    ("FAIL002", "Memory failure: 0x12: Sending SIGBUS to python:4711 due to hardware memory corruption"),
-    ("FAIL002", "Kernel panic - not syncing: Fatal machine check"),
     ("FAIL006", "traps: python[4711] trap invalid opcode ip:7f sp:7f error:0 in libfit.so[7f+1]"),
-    ("FAIL006", "traps: python[4711] trap divide error ip:7f sp:7f error:0 in libfit.so[7f+1]"),
     ("FAIL016", "XFS (nvme0n1): Filesystem has been shut down due to log error (0x2)."),
     ("FAIL016", "nfs: server storage7 not responding, timed out"),
 ]

@@ -277,12 +277,6 @@ def test_an_exit_code_bears_out_the_last_line_of_a_shell(exit_code, text):
     assert root_of(text, exit_code=1) is None and root_of(text) is None
 
 
-@pytest.mark.parametrize("kind", ["SyntaxError: invalid syntax", "IndentationError: unexpected indent"])
-def test_a_program_that_does_not_compile_is_named_with_its_line(kind):
-    root = root_of(f'start\n  File "/home/u/fit.py", line 12\n    def f(:\n          ^\n{kind}\n')
-    assert (root.exception, root.frame.path, root.frame.line) == (kind.partition(":")[0], "/home/u/fit.py", 12)
-
-
 def test_the_last_program_of_a_script_is_judged():
     cause = cause_of(f"{RAISED}KeyError: 'winograd'\n{ORDINARY}{RAISED}ZeroDivisionError: division by zero\n")
     assert cause.root.exception == "ZeroDivisionError"

@@ -25,7 +25,6 @@ PREFIXES = {
 }
 KINDS = [
     ("ENV005", "no-module"),
-    ("FAIL001", "child-gone"),
     ("FAIL007", "name-resolution"),
     ("FAIL008", "last-error"),
     ("FAIL014", "size-mismatch"),

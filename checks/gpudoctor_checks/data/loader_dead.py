@@ -45,7 +45,6 @@ class LoaderDead(Check):
     name = "loader-dead"
     reads = frozenset({Reads.RECORDING, Reads.PROCESS, Reads.LOG})
     severity = Severity.ERROR
-    log_knobs = ("num_workers", "dataloader_num_workers")
     log_messages_file = "log_messages.toml"
     thresholds = (
         Threshold(

@@ -66,7 +66,6 @@ class ShmTooSmall(Check):
     code = Code("ENV006")
     name = "shm-too-small"
     reads = frozenset({Reads.ENVIRONMENT, Reads.CONFIG, Reads.SOURCE, Reads.LOG})
-    log_knobs = ("num_workers", "dataloader_num_workers")
     log_messages_file = "log_messages.toml"
     thresholds = (
         Threshold("shared_memory", 2**30, "B",

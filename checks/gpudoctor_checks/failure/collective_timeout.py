@@ -4,8 +4,6 @@ from collections.abc import Iterator
 
 from gpudoctor.analysis import of_run
 from gpudoctor.analysis.job_log.beside import in_named_script
-from gpudoctor.analysis.job_log.failing_rank import FailingRank, left_early
-from gpudoctor.analysis.job_log.findings import followers, log_evidence
 from gpudoctor.analysis.job_log.first_cause import first_cause
 from gpudoctor.analysis.job_log.flight_verdict import STUCK_SECONDS, FlightKind, FlightVerdict, flight_verdict
 from gpudoctor.analysis.run.steady_run import measured, spot
@@ -14,7 +12,6 @@ from gpudoctor.model import Check, Code, Confidence, Cost, Detail, Finding, Pati
 from gpudoctor.model.evidence import LogLine, SourceSpan
 from gpudoctor.model.records import frozen, replace
 from gpudoctor.model.signs.flight_recorder import FlightRecords
-from gpudoctor.model.signs.job_log import JobLog
 from gpudoctor.model.unavailable import optional
 from gpudoctor.text import ranks as named
 from gpudoctor_checks.failure.told_death import told_death
@@ -32,8 +29,6 @@ class CollectiveTimeoutDetail(Detail):
     """What the dumps of the flight recorder show; None without them."""
     who: str = ""
     """The ranks to look at by these dumps, or by the log: `rank 3`."""
-    left: bool = False
-    """A rank ended without an error before the others."""
 
 
 class CollectiveTimeout(Check):
@@ -47,10 +42,9 @@ class CollectiveTimeout(Check):
     How it knows:
         From a recording: the exceptions of all ranks, whose times and messages separate the root from its
         echoes. Their last step, phase and line. From a job's log: the messages that name it, in the exception
-        or line that came first. The rank that failed first printed no timeout, waited at another line, or ended
-        before the others without an error. From the dumps of torch's flight recorder, one per rank: the rank
-        that did not enter a collective which others wait in, or entered another one. A rank that waits in
-        another group is not blamed.
+        or line that came first. The rank that failed first printed no timeout, or waited at another line. From
+        the dumps of torch's flight recorder, one per rank: the rank that did not enter a collective which others
+        wait in, or entered another one. A rank that waits in another group is not blamed.
     False alarms:
         Dumps of a running job show ranks that are briefly ahead of others. A wait under 10 s does not count,
         by the time of the file: copy dumps with it (`cp -p`). Ranks that die because another one has its own
@@ -73,7 +67,6 @@ class CollectiveTimeout(Check):
         Threshold("stuck_seconds", STUCK_SECONDS, "s", "convention: a collective takes seconds at most",
                   "An operation of a dump that has waited this long does not complete."),
     )  # fmt: skip
-    log_knobs = ("ddp_timeout", "timeout")
     log_messages_file = "collective_messages.toml"
 
     def beside_log(self, finding: Finding, patient: Patient) -> Finding:
@@ -95,11 +88,6 @@ class CollectiveTimeout(Check):
         records = optional(lambda: patient.flight_records)
         if records is not None:
             yield from self._dumped(records, patient)
-            return
-        log = optional(lambda: patient.job_log)
-        left = left_early(log) if log is not None else None
-        if log is not None and left is not None:
-            yield self._left(log, left)
             return
         found = told_death(patient, "COLLECTIVE")
         if found is None:
@@ -126,22 +114,6 @@ class CollectiveTimeout(Check):
             cost=Cost(breaks=say("the run died")),
             subject=death.kind,
             detail=CollectiveTimeoutDetail(odd.rank if odd is not None else -1, mismatch),
-        )
-
-    def _left(self, log: JobLog, left: FailingRank) -> Finding:
-        """By a log of nothing but lost connections: a rank that ended without an error."""
-        cause = first_cause(log)
-        assert cause is not None
-        who = say("The other ranks lost their connection in the next collective.")
-        return self.finding(
-            say("{left} {who}{followers}", left=left.words, who=who, followers=followers(cause)),
-            evidence=(*left.evidence, *log_evidence(cause)),
-            confidence=Confidence.PROBABLE,
-            cost=Cost(breaks=say("the run died")),
-            subject=named(left.ranks),
-            detail=CollectiveTimeoutDetail(
-                rank=left.rank if left.rank is not None else -1, mismatch=False, who=named(left.ranks), left=True
-            ),
         )
 
     def _dumped(self, records: FlightRecords, patient: Patient) -> Iterator[Finding]:

@@ -51,7 +51,6 @@ class Killed(Check):
     name = "killed"
     reads = frozenset({Reads.RECORDING, Reads.ENVIRONMENT, Reads.LOG})
     severity = Severity.ERROR
-    log_knobs = ("num_workers", "dataloader_num_workers")
     log_messages_file = "end_messages.toml"
     thresholds = (
         Threshold("memory_share", 0.95, "1", "cgroup v2: the kernel kills a process when reclaim fails at the limit",

@@ -51,17 +51,6 @@ class OutOfMemory(Check):
     name = "out-of-memory"
     reads = frozenset({Reads.RECORDING, Reads.LOG})
     severity = Severity.ERROR
-    log_knobs = (
-        "per_device_train_batch_size",
-        "train_micro_batch_size_per_gpu",
-        "micro_batch_size",
-        "batch_size",
-        "max_seq_length",
-        "max_length",
-        "cutoff_len",
-        "sequence_len",
-        "block_size",
-    )
     log_messages_file = "log_messages.toml"
     thresholds = (
         Threshold(

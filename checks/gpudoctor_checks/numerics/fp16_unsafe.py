@@ -72,7 +72,6 @@ class Fp16Unsafe(Check):
     name = "fp16-unsafe"
     judges = "precision"
     reads = frozenset({Reads.SOURCE, Reads.CONFIG, Reads.RECORDING, Reads.LOG})
-    log_knobs = ("fp16", "torch_dtype")
     log_messages_file = "log_messages.toml"
     thresholds = (
         Threshold(

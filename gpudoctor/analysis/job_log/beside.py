@@ -1,15 +1,9 @@
-"""Lines of the script and the config, named beside a log, that the first cause is about."""
+"""The line of the script, named beside a log, that the first cause is about."""
 
-import ast
-from collections.abc import Iterator
-
-from gpudoctor.model import Patient, Setting, SourceSpan
-from gpudoctor.model.signs.configs import ConfigFile
+from gpudoctor.model import Patient, SourceSpan
 from gpudoctor.model.signs.job_log import LogEvent
 from gpudoctor.model.signs.source import Script
 from gpudoctor.model.unavailable import optional
-
-_MOST = 4
 
 
 def guilty_line(patient: Patient, root: LogEvent) -> SourceSpan | None:
@@ -34,34 +28,6 @@ def in_named_script(patient: Patient, span: SourceSpan) -> SourceSpan:
     if script is None or not 0 < span.line <= len(lines):
         return span
     return SourceSpan(path=script.path, line=span.line, text=lines[span.line - 1].strip())
-
-
-def settings_of(patient: Patient, knobs: tuple[str, ...]) -> tuple[Setting | SourceSpan, ...]:
-    """Where the settings that bear on the cause are written: keys of configs, keyword arguments of scripts."""
-    if not knobs:
-        return ()
-    found: list[Setting | SourceSpan] = []
-    configs = optional(lambda: patient.configs)
-    for file in configs.files if configs else ():
-        found += _keys(file, knobs)
-    source = optional(lambda: patient.source)
-    for script in source.scripts if source else ():
-        found += _arguments(script, knobs)
-    return tuple(found[:_MOST])
-
-
-def _keys(file: ConfigFile, knobs: tuple[str, ...]) -> Iterator[Setting]:
-    for entry in file.entries.values():
-        if entry.last in knobs:
-            yield Setting(key=entry.key, value=str(entry.value), origin=file.path, path=file.path, line=entry.line)
-
-
-def _arguments(script: Script, knobs: tuple[str, ...]) -> Iterator[SourceSpan]:
-    lines = script.text.splitlines()
-    for node in ast.walk(script.tree):
-        if isinstance(node, ast.keyword) and node.arg in knobs:
-            text = lines[node.lineno - 1].strip() if node.lineno <= len(lines) else ""
-            yield SourceSpan(path=script.path, line=node.lineno, text=text)
 
 
 def _script(patient: Patient, path: str) -> Script | None:

@@ -21,15 +21,8 @@ from gpudoctor.text import capitalised, ranks
 
 _FEW = 3
 """One in so many ranks may be the odd ones; more are no odd ones."""
-_SHOWN, _PLACES_SHOWN, _SILENT_SHOWN = 100, 4, 8
-"""Characters of a last line that a sentence quotes; places and silent ranks that it names."""
-_STOPPED = re.compile(
-    r"(?i)early[- ]stopp|\b(?:is|are|was|training|epochs?|loop|all|run|work|rank|worker) (?:is )?"
-    r"(?:done|finished|completed?|exhausted|over)\b|out of (?:data|batches|samples)|stopiteration|"
-    r"end of (?:the )?(?:epoch|data|training|file)|no more (?:data|batches|samples)|exhausted|\bgoodbye\b"
-)
-"""Last words of a rank that left by itself."""
-_LOCAL_RANK = re.compile(r"local_rank: (\d+)")
+_SHOWN = 100
+"""Characters of a last line that a sentence quotes."""
 _ENDED_BY_OTHERS = frozenset({-15, -2, -1, 143, 130})
 """Exit codes of ranks that the launcher ended because of another one."""
 _KILLED_BY = {-9: "SIGKILL", -11: "SIGSEGV", -6: "SIGABRT", -7: "SIGBUS", -4: "SIGILL", -8: "SIGFPE"}
@@ -45,8 +38,6 @@ class RankSign(Enum):
     """A message of the others names it."""
     KILLED = "killed"
     """Its launcher says how it ended."""
-    ENDED = "ended"
-    """It ended without an error before the others."""
     SILENT = "silent"
     """It printed no error, and the others did."""
     APART = "apart"
@@ -90,15 +81,7 @@ def failing_rank(log: JobLog) -> FailingRank | None:
     apart = _apart(reporters) if root is not None else None
     if not silent or len(silent) > max(1, len(reporters) // _FEW):
         return apart
-    ended = _ended(log, silent, waited=root is not None)
-    return ended or (apart if len(silent) > 1 else None) or _silent(log, silent, waited=root is not None)
-
-
-def left_early(log: JobLog) -> FailingRank | None:
-    """The ranks that ended without an error while the others trained, where the log names no cause."""
-    cause = first_cause(log)
-    rank = failing_rank(log) if cause is not None and cause.root is None else None
-    return rank if rank is not None and rank.sign is RankSign.ENDED else None
+    return (apart if len(silent) > 1 else None) or _silent(log, silent, waited=root is not None)
 
 
 def _reporters(cause: FirstCause) -> dict[int, LogEvent]:
@@ -206,21 +189,6 @@ def _by_exit(log: JobLog, reporters: Mapping[int, LogEvent], *, hard: bool = Fal
     return FailingRank((first.rank,), RankSign.KILLED, words, (line,))
 
 
-def _ended(log: JobLog, silent: Sequence[int], *, waited: bool) -> FailingRank | None:
-    """Ranks without an error that the launcher does not list among those that failed, or that said goodbye.
-
-    Others wait for a rank that hangs until they time out; of one that has ended they lose the connection.
-    """
-    listed = {item.rank for item in log.exits}
-    said = {item.rank: item.text for item in log.last_words}
-    unlisted = [rank for rank in silent if rank not in listed]
-    goodbye = [rank for rank in unlisted if _STOPPED.search(said.get(rank, ""))]
-    if not (ended := tuple(unlisted if len(listed) > 1 and not waited else goodbye)):
-        return None
-    words = say("{ranks} ended without an error before the others did.", ranks=capitalised(ranks(ended)))
-    return FailingRank(ended, RankSign.ENDED, words + _last(log, ended), _last_lines(log, ended))
-
-
 def _silent(log: JobLog, silent: Sequence[int], *, waited: bool) -> FailingRank:
     """Ranks that printed no error: a rank that hangs, or one that was ended without a trace."""
     what = say("no timeout") if waited else say("no error")
@@ -250,14 +218,6 @@ def evidence_needed(log: JobLog, cause: FirstCause) -> tuple[str, ...]:
         whole = "{words} The whole output of {names} would decide: torchrun --log-dir logs --tee 3."
         found.append(say(whole, words=who.words, names=ranks(who.ranks)))
     cascade = cause.of(LogRole.CASCADE)
-    local = sorted({int(failed[1]) for item in cascade if (failed := _LOCAL_RANK.search(item.text))})
-    if local and not found:
-        names = ", ".join(map(str, local[:_PLACES_SHOWN]))
-        kept = "The output of local rank {names} would decide: torchrun --tee 3 --log-dir logs keeps it."
-        found.append(say(kept, names=names))
-    silent = sorted(set(range(log.world or 0)) - set(log.ranks)) if log.ranks else []
-    if 0 < len(silent) <= _SILENT_SHOWN:
-        found.append(say("Rank {ranks} printed nothing here: read its own log.", ranks=", ".join(map(str, silent))))
     if not {item.kind for item in cascade}.isdisjoint((PEER, ABORTED)):
         lost = "A rank lost its connection to another one: the log of the rank that left first would decide."
         found.append(say(lost))

@@ -3,7 +3,7 @@
 import re
 from collections.abc import Iterable, Iterator
 
-from gpudoctor.analysis.job_log.beside import guilty_line, settings_of
+from gpudoctor.analysis.job_log.beside import guilty_line
 from gpudoctor.analysis.job_log.failing_rank import FailingRank, failing_rank
 from gpudoctor.analysis.job_log.first_cause import FirstCause, LogRole, first_cause
 from gpudoctor.analysis.job_log.overcome import done_line
@@ -63,7 +63,7 @@ def log_findings(check: Check, patient: Patient) -> Iterator[Finding]:
     ends = say("the result is unreliable") if goes_on(log, cause) else say("the run died")
     yield check.finding(
         concatenated("", (*said, followers(cause, rank))),
-        evidence=tuple(dict.fromkeys((*evidence, *settings_of(patient, check.log_knobs)))),
+        evidence=tuple(dict.fromkeys(evidence)),
         confidence=confidence_of(message, root),
         severity=Severity.ERROR,
         cost=Cost(breaks=say("the job does not start") if unstarted else ends),

@@ -19,7 +19,7 @@ from gpudoctor.model.signs.job_log import JobLog, LogEvent
 
 _HALF_A_DAY = 43_200.0
 """Seconds: two clocks without a day that differ by more have midnight between."""
-_CRASHES = frozenset({"segfault", "abort", "heap", "illegal-instruction", "fpe"})
+_CRASHES = frozenset({"segfault", "abort", "illegal-instruction"})
 _HARD = frozenset({-9, -11, -7, -4, -8, 137, 139, 135, 132, 136})
 """Exit codes of ranks that a signal ended which no waiting rank sends to itself."""
 _OF_SUMMARY = 4
@@ -29,8 +29,7 @@ _OF_A_JOB = re.compile(r"python|pt_|torchrun|ray|accelerate|deepspeed|mpirun|ort
 _LONELY = 2
 """Ranks of a job that ends well which may lose a connection while they end."""
 _WAITING = frozenset(
-    {"unreachable", "rendezvous-timeout", "store-barrier", "heartbeat", "stalled", "ib-peer", "socket", "ib"}
-    | {"system-error", "warned", "mpi-unreachable"}
+    {"unreachable", "rendezvous-timeout", "stalled", "ib-peer", "socket", "ib", "system-error", "warned"}
 )
 """Kinds of symptoms between ranks, beside those of a rank that waited."""
 _OFTEN_SAID = 3

@@ -28,7 +28,7 @@ NOT_THERE = frozenset({"missing", "not-found"})
 """Kinds of failures of a program that misses a file: the one before may not have written it."""
 WHILE_IMPORTING = frozenset({"ModuleNotFoundError", "ImportError", "SyntaxError", "IndentationError", "TabError"})
 """Exceptions of a program that began no work: all ranks raise them, thus another failure is of a later run."""
-TO_END = frozenset({"sigterm", "interrupted", "hangup"})
+TO_END = frozenset({"sigterm", "interrupted"})
 """Kinds of signals after which a program ends itself."""
 _BY_SCHEDULER = frozenset({"time-limit", "preemption"})
 """Kinds of ends that only the scheduler brings: what they end after the training was complete is no failure."""

@@ -1,6 +1,5 @@
 """Whether a log that names no first cause has an error at its end that no check knows."""
 
-from gpudoctor.analysis.job_log.failing_rank import left_early
 from gpudoctor.analysis.job_log.first_cause import FirstCause, first_cause
 from gpudoctor.analysis.job_log.flight_verdict import STUCK_SECONDS, flight_verdict
 from gpudoctor.analysis.run.deaths import death
@@ -10,15 +9,13 @@ from gpudoctor.model.unavailable import optional
 
 
 def decided_elsewhere(patient: Patient) -> bool:
-    """Whether something beside the log's words names the cause: flight recorder, recording, rank that left."""
+    """Whether something beside the log's words names the cause: flight recorder, recording."""
     dumps = optional(lambda: patient.flight_records)
     if dumps is not None and flight_verdict(dumps, STUCK_SECONDS) is not None:
         return True
     recording = optional(lambda: patient.recorded_run)
     told = death(recording) if recording is not None and recording.ranks else None
-    if told is not None and told.kind:
-        return True  # a rank recorded its exception or signal
-    return left_early(patient.job_log) is not None  # FAIL004 names the rank
+    return told is not None and bool(told.kind)  # a rank recorded its exception or signal
 
 
 def unexplained_error(patient: Patient) -> tuple[UnknownError, FirstCause | None] | None:

@@ -99,8 +99,6 @@ class LogEvent:
     """Whether it counts because the command's exit code is known, and bears it out."""
     count: int = 1
     last_line: int = 0
-    reported: bool = False
-    """Whether it is of a scheduler's report above the output of its job: what comes behind was before."""
 
     @property
     def progress(self) -> int:

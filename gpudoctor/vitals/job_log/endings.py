@@ -7,7 +7,6 @@ import re
 import signal
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from itertools import pairwise
 
 from gpudoctor.model.log_message import Bearing
 from gpudoctor.model.records import frozen
@@ -68,24 +67,6 @@ def mentions(
                 behind[line.rank] += 1
             elif not overcome or behind[line.rank] <= _BEHIND_LOW:
                 yield match, line, number
-
-
-def pasted(
-    pieces: Sequence[tuple[bytes, int]], lines_of: Callable[[str], Sequence[PrefixedLine]], table: Messages
-) -> Mention | None:
-    """The first cause in a few lines that somebody pasted: without its type, or in a sentence about it."""
-    first = next((number for raw, number in pieces if raw.strip()), 0)
-    for (raw, number), (behind, _) in pairwise([*pieces, (b"", 0)]):
-        whole = text_of(raw)
-        if step_of(whole) is not None or says_done(whole) or OF_KERNEL.search(whole[:120]):
-            return None
-        if of_low_level(whole) or OF_LOW_LEVEL.search(whole[:300]) or GOES_ON.search(f"{whole}\n{text_of(behind)}"):
-            continue
-        for line in lines_of(whole):
-            match = _cause(table, line.text, general=number == first or _OF_TYPE.search(line.text) is not None)
-            if match is not None and line.text[:1] not in " \t" and not line.text.startswith("#"):
-                return match, line, number
-    return None
 
 
 def _cause(table: Messages, text: str, *, general: bool = False) -> Match | None:

@@ -27,6 +27,7 @@ _CGROUP_JOB = re.compile(r"/job_?(\d+)\b")
 _NAMED_JOB = re.compile(r"(?i)(?:slurm|job)[-_.]?(?:id[-_.]?)?(\d+)")
 _TEXT_JOB = re.compile(r"\b(?:StepId=|JOB |STEP )(\d+)")
 _TEXT_PID = re.compile(r"\bpid[:= ]+(\d+)")
+_BY_KERNEL = "oom-kernel"
 _MOST = 2_000
 """Messages of one kernel log that are kept, the last ones."""
 _NAMES = frozenset({"pid", "bus", "program", "device", "cgroup"})
@@ -41,13 +42,21 @@ def with_kernel_logs(log: JobLog, paths: Sequence[str], messages: Iterable[tuple
     if not paths:
         return log
     table = messages_table(tuple(messages))
-    rest = [event for event in log.events if event.path not in paths]
+    kernel = [event for path in paths for event in _events(path, table)]
+    claimed = {(event.path, event.line) for event in kernel}
+    killing = {event.path for event in kernel if event.kind == _BY_KERNEL}
+    rest = [
+        event
+        for event in log.events
+        # What else is said of a kill repeats the kernel's own words.
+        if (event.path, event.line) not in claimed and not (event.kind == _BY_KERNEL and event.path in killing)
+    ]
     alone = all(item.path in paths for item in log.files)
     told = [(item.text, item.rank) for item in rest] + [(item.text, item.rank) for item in log.last_words]
     named = {pid: rank for text, rank in told for pid in _TEXT_PID.findall(text)}
     before: list[LogEvent] = []
     behind: list[LogEvent] = []
-    for event in (event for path in paths for event in _events(path, table)):
+    for event in kernel:
         ours = not event.earlier if alone else _belongs(event, log, rest, paths)
         event = replace(event, rank=named.get(dict(event.values).get("pid", ""), event.rank))
         if ours is True and event.bearing is Bearing.CAUSE:
@@ -61,7 +70,7 @@ def with_kernel_logs(log: JobLog, paths: Sequence[str], messages: Iterable[tuple
 def _belongs(event: LogEvent, log: JobLog, events: Sequence[LogEvent], kernel: Sequence[str]) -> bool | None:
     """Whether a message of the kernel belongs to the death that a log tells of; None where nothing says so."""
     own = [item for item in log.files if item.path not in kernel]
-    fatal = [item for item in events if item.fatal]
+    fatal = [item for item in events if item.fatal and item.path not in kernel]
     names = [item.path.replace("\\", "/").rpartition("/")[2] for item in own]
     jobs = {found for name in names for found in _NAMED_JOB.findall(name)}
     jobs |= {found for item in events for found in _TEXT_JOB.findall(item.text)}

@@ -17,17 +17,7 @@ from gpudoctor.model.log_message import PLAIN, Bearing, LogMessage
 from gpudoctor.model.redaction import mask_text
 from gpudoctor.model.signs.job_log import JobLog, LogEvent, LogFile, UnknownError
 from gpudoctor.model.unavailable import Unread
-from gpudoctor.vitals.job_log.endings import (
-    Mention,
-    Tail,
-    calls_itself_error,
-    cut_traceback,
-    exits,
-    last_words,
-    mentions,
-    pasted,
-    unknown_error,
-)
+from gpudoctor.vitals.job_log.endings import Mention, Tail, cut_traceback, exits, last_words, mentions, unknown_error
 from gpudoctor.vitals.job_log.events import event_of
 from gpudoctor.vitals.job_log.lines import (
     HEADER,
@@ -45,16 +35,7 @@ from gpudoctor.vitals.job_log.lines import (
     text_of,
 )
 from gpudoctor.vitals.job_log.progress import moment_of, step_of, surely_done, whole_step
-from gpudoctor.vitals.job_log.tracebacks import (
-    GOES_ON,
-    LOST,
-    OF_THREAD,
-    Raised,
-    Tracebacks,
-    frame_of,
-    loose_exception,
-    printed_exception,
-)
+from gpudoctor.vitals.job_log.tracebacks import GOES_ON, LOST, OF_THREAD, Raised, Tracebacks, loose_exception
 from gpudoctor.vitals.job_log.wordings import WORLD, Match, Messages, Shape, bare, messages_table, skeleton
 
 _PARTS = re.compile(
@@ -88,13 +69,8 @@ _OF_USAGE = re.compile(rb"usage: |\[?-{1,2}[a-zA-Z]")
 _MOMENT = re.compile(rb"\d{6}|\d\d:\d\d:\d\d")
 _OF_THE_STEP = re.compile(r"slurmstepd(?:-\S{1,80})?: error: \*\*\* ")
 """How Slurm says that it ends a whole step or job."""
-_REPORTED, _REPORT_ABOVE = "The output (if any) is above this job summary.", "The output (if any) follows:"
-"""The end of LSF's report on a job, which stands behind the output, or above it."""
 _OF_PYTHON = ("FileNotFoundError", "PermissionError", "ImportError", "ModuleNotFoundError", "KeyboardInterrupt")
 """Exceptions that end nothing while the interpreter ends: its modules and files are closed already."""
-_OF_HYDRA = ("Error in call to target '", "Error locating target '")
-_UNCOMPILED, _OF_UNCOMPILED = ("SyntaxError", "IndentationError", "TabError"), 4
-"""Exceptions without a traceback, and the lines above them that show the place."""
 _ATTEMPT = re.compile(
     r"(?i)^(?!.*(?:fail|error|timed? ?out|connect|download))"
     r"(\W{0,80}(?:re)?(?:attempt|start|try)(?: no\.?| number)?\W{0,3})(\d{1,3})\b"
@@ -112,8 +88,6 @@ _AHEAD = 64
 """Lines behind the header of a traceback among which its first frame is sought."""
 _NEAR_FAILURE = 4
 """Lines behind an exception among which the program says that it goes on."""
-_PASTED = 40
-"""Lines of a text that somebody pasted: a log of a whole job has more."""
 _OF_A_QUEUE = ("_queue.Empty", "queue.Empty")
 """Raised by who waits for a message: in a chain, the other exception says what it means."""
 _LASTS, _SHORT, _NEAR_END = 3, 10, 12
@@ -163,10 +137,7 @@ def read_job_log(
         if reader.lines:
             files.append(reader.file())
             error = reader.unknown_error(found)
-            known = (reader.worded_as_exception(error) if error is not None else None) or reader.pasted(found)
-            if known is not None:
-                found.append(known)
-            elif error is not None:
+            if error is not None:
                 unknown.append(replace(error, line=error.line + before))
             for item in found:
                 item.line, item.last_line = item.line + before, item.last_line + before
@@ -281,7 +252,7 @@ class _Events:
         """A step was printed; whether any event waits for more. Step 0 shows nothing: a bar is printed again."""
         waiting = False
         for item in self.all[-_LAST:]:
-            if item.last_line < line and len(item.seen) < WENT_ON and not item.reported:
+            if item.last_line < line and len(item.seen) < WENT_ON:
                 waiting = True
                 if moment and moment != item.moment and (rank is None or item.rank in (None, rank)):
                     item.seen.add(moment)
@@ -315,7 +286,7 @@ class _Events:
             alike = alike_of(item)
             count = times[alike] if item.lasting else item.count
             item.at_end = item.last_line >= near and (count >= _LASTS or (lines <= _SHORT and item.count > 1))
-            item.followed = 0 if item.reported else self.ordinary - item.followed
+            item.followed = self.ordinary - item.followed
             item.low_behind, item.served = self.low - item.low_behind, self.served - item.served
             item.doubtful = item.doubtful or item in self._in_doubt
             item.habitual = self._survived[alike] > 0
@@ -374,7 +345,7 @@ class _FileReader:
         self._begun_again: set[bytes] = set()
         self._reopened = 0
         self._attempts: dict[str, int] = {}
-        self._reported = self._good_pod = False
+        self._good_pod = False
         self._raised: LogEvent | None = None
         self._ended = False
 
@@ -537,13 +508,6 @@ class _FileReader:
             restarted = restarted or (count == before + 1 if before is not None else ruled)
         if restarted:
             self._restart(number)
-        if self._reported and line.text.strip():
-            self._restart(number)
-            self.events.alive(number + 1)
-        if line.text.startswith(_REPORT_ABOVE):
-            for item in self.events.all[-_LAST:]:
-                item.reported = item.text.startswith("TERM_")
-        self._reported = line.text.startswith(_REPORTED) or (self._reported and not line.text.strip())
         if pod := _POD.match(line.text):
             self._good_pod = pod[1] == "Succeeded"
 
@@ -616,14 +580,9 @@ class _FileReader:
                 self._add(match, text, number, line)
                 return
         raised = None if self._tracebacks.waits_for(line) else loose_exception(text, line, number)
-        if raised is None and self._prefixes.line(self._around(-1)).text.startswith(_OF_HYDRA):
-            raised = printed_exception(text, line, number)
         match = self._table.in_line(text)
         if raised is not None:
             if match is None or match.known.message.bearing is not Bearing.HARMLESS:
-                if raised.type in _UNCOMPILED:
-                    above = (frame_of(self._around(offset)) for offset in range(-1, -_OF_UNCOMPILED - 1, -1))
-                    raised.frame = next(filter(None, above), None)
                 raised.level = "warning" if line.low or of_low_level(whole) else ""
                 self._tracebacks.take_loose(raised)
         elif match is not None:
@@ -794,22 +753,6 @@ class _FileReader:
     def _event_of_mention(self, item: Mention) -> LogEvent:
         match, line, number = item
         return self._event(match, line.text.strip(), number, line, doubtful=True)
-
-    def pasted(self, events: Sequence[LogEvent]) -> LogEvent | None:
-        """What the few lines of a whole file say of a failure, if nothing else in it is an event or a step."""
-        if self.lines > _PASTED or self._last_progress_line or self.events.failed or self._job.finished:
-            return None
-        if any(item.bearing not in (Bearing.HARMLESS, Bearing.HINT) for item in events):
-            return None
-        found = pasted(list(self._tail), lambda text: self._prefixes.lines(text)[0], self._table)
-        return self._event_of_mention(found) if found is not None else None
-
-    def worded_as_exception(self, error: UnknownError) -> LogEvent | None:
-        """The event of an error at the end whose words are those of an exception that some wording knows."""
-        match = self._table.in_exception(error.text) if not error.cut and calls_itself_error(error.text) else None
-        if match is None or match.plain or match.known.message.bearing not in (Bearing.CAUSE, Bearing.SYMPTOM):
-            return None
-        return self._event(match, error.text, error.line, error, doubtful=True)
 
     def tail(self, before: int) -> Tail:
         """Its last lines; `before`: lines of the file that were not read."""

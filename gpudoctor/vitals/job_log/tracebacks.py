@@ -51,11 +51,6 @@ _LOOSE = re.compile(
 )
 _OF_GO = re.compile(r"^.{0,60}\b\w+\.go:\d{1,5}\]? ")
 """What a service written in Go puts before its words, as the kubelet: its errors are not the job's."""
-_IN_QUOTES = re.compile(r"^([\"'`])(.{5,2000})\1[.!]?$")
-"""A line that a person pasted within quotes."""
-_STRESSED = re.compile(r"^(\*{1,3}|`)([A-Za-z_][\w.]{0,200}:)\1(?= )")
-"""The type of an exception in bold letters or as code of Markdown."""
-_ALONE = re.compile(r"^[A-Z]\w{0,80}(?:Error|Exception):$")
 _NOT_WORDS = re.compile(
     r"\[[^\][]{0,80}\]|\([^()]{0,80}\)|(?:(?<!\S)|(?<=[\])]))[^\s:./_=\])]*[:./_=]\S+|\b[A-Z]+\b|"
     r"(?i:\b(?:error|exception|critical|fatal|raised)\b)"
@@ -63,7 +58,6 @@ _NOT_WORDS = re.compile(
 """What stands before an exception and says nothing: names of loggers, levels, places."""
 _WORD = re.compile(r"[A-Za-z]{3}")
 _PRINTED = re.compile(rf"^({_NAME}{_KNOWN})\((['\"])(.*)\2,?\)$")
-_PYTEST = re.compile(rf"^([\w./\\-]{{1,300}}\.py):(\d{{1,8}}): ({_NAME}{_KNOWN})$")
 _LIBRARY = re.compile(
     r"/(?:site|dist)-packages/|/lib(?:64)?/python\d|^<(?!ipython|string)|/bin/(?:torchrun|accelerate|deepspeed)$"
 )
@@ -374,22 +368,12 @@ def _raised(text: str) -> tuple[str, str] | None:
 
 def loose_exception(text: str, line: PrefixedLine, number: int) -> Raised | None:
     """What a line has of an exception without its traceback; None for any other line."""
-    if tested := _PYTEST.match(text):
-        frame = LogFrame(path=tested[1], line=int(tested[2]), function="")
-        return Raised(tested[3], f"{tested[3]}: ", number, line, frame)
     bare = without_level(text)
-    if bare[:1] in "\"'`*":
-        if pasted := _IN_QUOTES.match(bare):
-            bare = pasted[2]
-        elif stressed := _STRESSED.match(bare):
-            bare = stressed[2] + bare[stressed.end() :]
     found = _RAISED.match(bare) or _DOTTED.match(bare)
     if found is not None:
         kind, message = found["type"], (found["message"] or "").strip()
         if kind.endswith("Warning") or not (message or "." in kind):
-            if not _ALONE.match(text):
-                return None
-            kind, message = text.rstrip(": "), ""  # its message comes next
+            return None
         quoted = _TAKES_ANOTHER.search(message) is not None
         return Raised(kind, f"{kind}: {message}", number, line, quoted=quoted)
     found = _LOOSE.search(text)

@@ -32,7 +32,7 @@ _NAMED = re.compile(
     r"(?i:traceback \(most recent call last\)|exception (?:ignored )?in|error in atexit|what\(\):|"
     r"\(most recent call first\)|thread \S+ \((?:idle|active)|^process \d{1,10}: |--- logging error|"
     r"^\W{0,80}(?:re)?(?:attempt|start|try)(?: no\.?| number)?\W{0,3}\d{1,3}\b|^status:\s{2,20}\w+\s*$|"
-    r"restart_count=|job summary\.$|^the output \(if any\))"
+    r"restart_count=)"
 )
 """What begins a traceback or a stack dump, the name of an exception, and the end of a run."""
 _DOTTED = re.compile(r"\.(?:[A-Z]\w*|[a-z]*error)(?:\(\w{1,80}\))?: ")
@@ -68,8 +68,7 @@ _CUES = {
     "named": (
         "error", "exception", "exit", "interrupt", "timeout", "fail", "fault", "iteration", "abort", "died", "refused",
         "unavailable", "missing", "found", "invalid", "unsupported", "violation", "rejected", "traceback", "what():",
-        "(most recent call first)", "(idle", "(active", "process ", "restart_count=", "job summary", "attempt", "start",
-        "the output (if any)",
+        "(most recent call first)", "(idle", "(active", "process ", "restart_count=", "attempt", "start",
         "status:", "kill", "cancel", "signal", "cannot", "unable", "terminat", "corrupt", "try",
         "argument", "assert", "mismatch", "timed", "could", "such", "bounds", "memory", "exception ",
     ),
