@@ -4,22 +4,19 @@ import ast
 import re
 from collections.abc import Iterator
 
-from gpudoctor.analysis.source.control_flow import bound_to, enclosing
-from gpudoctor.analysis.source.syntax import FunctionNode, nodes, segment
+from gpudoctor.analysis.source.syntax import nodes, segment
 from gpudoctor.analysis.source.syntax_edits import bare_call, insert_after, insert_before
 from gpudoctor.analysis.source.syntax_places import find, lines_at
 from gpudoctor.analysis.workload import scripts_given
 from gpudoctor.lang import say
-from gpudoctor.model import Applicability, Edit, Effort, Finding, ImportEdit, Patient, Remedy, TextEdit, answers
+from gpudoctor.model import Applicability, Edit, Effort, Finding, Patient, Remedy, TextEdit, answers
 from gpudoctor.model.evidence import SourceSpan
 from gpudoctor.model.signs.source import Call, Script
 from gpudoctor.text import capitalised
 from gpudoctor_checks.loop.clip_misplaced import ClipMisplacedDetail
 from gpudoctor_checks.loop.deprecated_api import DeprecatedApiDetail
 from gpudoctor_checks.loop.eval_mode_misuse import EvalModeMisuseDetail
-from gpudoctor_checks.loop.no_checkpoint import NoCheckpointDetail
 from gpudoctor_checks.loop.seedless import SeedlessDetail
-from gpudoctor_checks.loop.teacher_trained import TeacherTrainedDetail
 from gpudoctor_rules.remedies import after_imports, call_at, keyword_edit, remedy, script_of, source_places
 
 
@@ -58,7 +55,6 @@ def _zero_grad_edits(finding: Finding, patient: Patient, optimizer: str) -> tupl
 
 
 _MODE = "https://docs.pytorch.org/docs/stable/notes/autograd.html#evaluation-mode-nn-module-eval"
-_NO_GRAD = "https://docs.pytorch.org/docs/stable/generated/torch.no_grad.html"
 
 
 @answers("LOOP002")
@@ -76,16 +72,6 @@ def eval_mode_misuse(finding: Finding, patient: Patient) -> Iterator[Remedy]:
             edits=_train_edits(finding, patient),
             references=(_MODE,),
         )
-    elif detail.how == "graph":
-        yield remedy(
-            "LOOP002-no-grad",
-            "put torch.no_grad() around the evaluation",
-            "@torch.no_grad() above the function, or: with torch.no_grad(): around the loop",
-            applicability=Applicability.UNSAFE,  # a caller may use what the function returns in a backward pass
-            effort=Effort.ONE_LINE,
-            edits=_no_grad_edits(finding, patient),
-            references=(_NO_GRAD,),
-        )
 
 
 def _loop_at(finding: Finding, patient: Patient) -> tuple[Script, ast.stmt] | None:
@@ -95,26 +81,6 @@ def _loop_at(finding: Finding, patient: Patient) -> tuple[Script, ast.stmt] | No
         if found is not None and isinstance(found[1], ast.stmt):
             return found[0], found[1]
     return None
-
-
-def _no_grad_edits(finding: Finding, patient: Patient) -> tuple[Edit, ...]:
-    """The decorator on the function that evaluates and does nothing else."""
-    found = _loop_at(finding, patient)
-    if found is None or not finding.detail_of(EvalModeMisuseDetail).whole:
-        return ()
-    script, loop = found
-    kinds = FunctionNode
-    function = next((item for item in enclosing(script, loop) if isinstance(item, kinds)), None)
-    if not isinstance(function, ast.FunctionDef) or any(
-        isinstance(item, ast.Yield | ast.YieldFrom) for item in ast.walk(function)
-    ):
-        return ()
-    edit = insert_before(script, function, "@torch.no_grad()")
-    return (
-        (edit,)
-        if script.imports.get("torch") == "torch"
-        else (edit, ImportEdit(path=script.path, statement="import torch"))
-    )
 
 
 def _train_edits(finding: Finding, patient: Patient) -> tuple[Edit, ...]:
@@ -164,24 +130,12 @@ def clip_misplaced(finding: Finding, patient: Patient) -> Iterator[Remedy]:
     )
 
 
-def _statement_at(place: str, patient: Patient) -> tuple[Script, ast.stmt] | None:
-    found = find(patient.source, place) if place else None
-    if found is None:
-        return None
-    statement = bare_call(*found)
-    return None if statement is None else (found[0], statement)
-
-
 def _unscale_before_clip(finding: Finding, patient: Patient, unscale: str) -> tuple[Edit, ...]:
-    """The unscaling as a line before the clip, where no other stands."""
-    detail = finding.detail_of(ClipMisplacedDetail)
-    clip = _statement_at(detail.clip, patient)
-    if clip is None:
-        return ()
-    script, statement = clip
-    if detail.unscale:
-        return ()
-    return (insert_before(script, statement, unscale),)
+    """The unscaling as a line before the clip."""
+    place = finding.detail_of(ClipMisplacedDetail).clip
+    found = find(patient.source, place) if place else None
+    statement = bare_call(*found) if found is not None else None
+    return (insert_before(found[0], statement, unscale),) if found is not None and statement is not None else ()
 
 
 @answers("LOOP005")
@@ -262,84 +216,4 @@ def seedless(finding: Finding, patient: Patient) -> Iterator[Remedy]:
         effort=Effort.ONE_LINE,
         edits=after_imports(entry, "torch.manual_seed(0)") if entry is not None else (),
         references=("https://docs.pytorch.org/docs/stable/notes/randomness.html",),
-    )
-
-
-_TORCH = "https://docs.pytorch.org/tutorials/beginner/saving_loading_models.html"
-_TRAINER = "https://huggingface.co/docs/transformers/main_classes/trainer#checkpoints"
-_LIGHTNING = "https://lightning.ai/docs/pytorch/stable/common/checkpointing_basic.html"
-
-
-@answers("LOOP009")
-def no_checkpoint(finding: Finding, patient: Patient) -> Iterator[Remedy]:
-    """An interval that loses at most half an hour, or a tenth of a short limit."""
-    detail = finding.detail_of(NoCheckpointDetail)
-    limit = detail.seconds
-    minutes = max(5, round(min(1800.0, limit / 10 if limit else 1800.0) / 60))
-    if detail.engine:
-        yield _engine_saves(finding, patient)
-        return
-    model, optimizer = _names(patient, detail.script)
-    yield remedy(
-        "LOOP009-save",
-        say("save a checkpoint to resume from, every {minutes} minutes", minutes=minutes),
-        say("every {minutes} minutes, on rank 0:", minutes=minutes),
-        f'    state = {{"model": {model}.state_dict(), "optimizer": {optimizer}.state_dict(), '
-        '"step": step, "rng": torch.get_rng_state()}',
-        '    torch.save(state, "checkpoint.tmp"); os.replace("checkpoint.tmp", "checkpoint.pt")',
-        'at the start, when checkpoint.pt is there: load it and go on at state["step"] (--resume)',
-        references=(_TORCH,),
-    )
-
-
-def _engine_saves(finding: Finding, patient: Patient) -> Remedy:
-    """The engine's own saving, switched on again."""
-    detail = finding.detail_of(NoCheckpointDetail)
-    found = find(patient.source, detail.engine)
-    lightning = detail.lightning
-    new = (("enable_checkpointing", "True"),) if lightning else (("save_strategy", '"steps"'), ("save_steps", "500"))
-    edits: tuple[Edit, ...] = ()
-    if found is not None:
-        span = found[0].span(found[1])
-        edits = (keyword_edit(span, set=new),)
-    return remedy(
-        "LOOP009-engine",
-        ", ".join(f"{name}={value}" for name, value in new),
-        "set it in the call",
-        say("resume: trainer.fit(model, ckpt_path='last')")
-        if lightning
-        else say("resume: trainer.train(resume_from_checkpoint=True)"),
-        applicability=Applicability.UNSAFE,
-        effort=Effort.ONE_LINE,
-        edits=edits,
-        references=(_LIGHTNING if lightning else _TRAINER,),
-    )
-
-
-def _names(patient: Patient, path: str) -> tuple[str, str]:
-    """How the program calls its model and its optimizer."""
-    optimizer = next(
-        (
-            bound_to(script, call.node)
-            for script in patient.source.scripts
-            for call in script.calls
-            if script.path == path and call.name.startswith("torch.optim.") and call.method[:1].isupper()
-        ),
-        "",
-    )
-    return "model", optimizer or "optimizer"
-
-
-@answers("LOOP011")
-def teacher_trained(finding: Finding) -> Iterator[Remedy]:
-    """Switch gradients off around the forward."""
-    teacher = finding.detail_of(TeacherTrainedDetail).teacher
-    yield remedy(
-        "LOOP011-no-grad",
-        say("put torch.no_grad() around {teacher}", teacher=teacher),
-        "with torch.no_grad():",
-        f"    {finding.span.text if finding.span else teacher}",
-        # No edit: gradients may flow through a teacher, to its inputs or to its own parameters.
-        effort=Effort.ONE_LINE,
-        references=("https://docs.pytorch.org/tutorials/beginner/knowledge_distillation_tutorial.html",),
     )

@@ -14,7 +14,7 @@ from gpudoctor.lang import say
 from gpudoctor.model import Finding, Patient, Unavailable, answers
 from gpudoctor.model.evidence import Setting
 from gpudoctor.model.job_devices import lowest_capability
-from gpudoctor.model.remedy import Applicability, Edit, Effort, KeywordEdit, Remedy, TextEdit
+from gpudoctor.model.remedy import Applicability, Edit, Effort, Remedy, TextEdit
 from gpudoctor.model.signs.source import Loop, Script
 from gpudoctor.model.unavailable import optional
 from gpudoctor_checks.performance.attention_eager import AttentionEagerDetail
@@ -25,7 +25,6 @@ from gpudoctor_checks.performance.unexplained_time import UnexplainedTimeDetail
 from gpudoctor_rules.remedies import (
     after_imports,
     config_edit,
-    in_config,
     keyword_edit,
     published,
     remedy,
@@ -44,7 +43,7 @@ def mixed_precision_off(finding: Finding, patient: Patient) -> Iterator[Remedy]:
     card = lowest_capability(patient)
     bf16 = card is None or card >= _AMPERE
     program = _program(finding, patient)
-    title, steps, edits = _autocast(finding, patient, program, bf16)
+    title, steps, edits = _autocast(finding, program, bf16)
     large = bool(finding.detail_of(MixedPrecisionOffDetail).large)
     yield remedy(
         "PERF001-autocast",
@@ -74,9 +73,7 @@ def _tf32() -> Remedy:
     )
 
 
-def _autocast(
-    finding: Finding, patient: Patient, program: Program | None, bf16: bool
-) -> tuple[str, tuple[str, ...], tuple[Edit, ...]]:
+def _autocast(finding: Finding, program: Program | None, bf16: bool) -> tuple[str, tuple[str, ...], tuple[Edit, ...]]:
     detail = finding.detail_of(MixedPrecisionOffDetail)
     keyword, value = (detail.keyword or ""), (detail.value or "")
     span = finding.span
@@ -97,7 +94,8 @@ def _autocast(
             (),
         )
     if detail.kind == "config":
-        return _precision_in_config(finding, patient, bf16)
+        short = "bf16" if bf16 else "fp16"
+        return f"{short}: true", (say("Set {short} in the config.", short=short),), ()
     dtype = "torch.bfloat16" if bf16 else "torch.float16"
     context = f'torch.autocast("cuda", dtype={dtype})'
     steps = [say("Around the forward and the loss: with {context}:", context=context)]
@@ -114,39 +112,6 @@ def _autocast(
         else say("with {context}: around the forward", context=context)
     )
     return where, tuple(steps), edits
-
-
-def _precision_in_config(
-    finding: Finding, patient: Patient, bf16: bool
-) -> tuple[str, tuple[str, ...], tuple[Edit, ...]]:
-    """The value of the key that says float32."""
-    configs = optional(lambda: patient.configs)
-    settings = [item for item in finding.evidence if isinstance(item, Setting)]
-    short = "bf16" if bf16 else "fp16"
-    # Of two switches the one for this card is turned.
-    settings.sort(key=lambda item: short not in item.key)
-    for setting in settings[:1]:
-        name = setting.key.rpartition(".")[2]
-        word = "true" if setting.value == "false" and name != "mixed_precision" else short
-        if "precision" in name and word == short:
-            word = f"{short}-mixed" if bf16 else "16-mixed"
-            word = short if name == "mixed_precision" else word
-        for file in configs.files if configs is not None else ():
-            entry = file.entries.get(setting.key) if file.path == setting.path else None
-            if entry is None:
-                continue
-            if setting.key == "finetuning_type":
-                return (f"{short}: true", (say("{file}: add {short}: true", file=file.path, short=short),), ())
-            if name == "fp16" and bf16:
-                return "bf16: true", (say("{file}: bf16: true", file=file.path),), ()
-            where = {"file": file.path, "entry_line": entry.line, "key": setting.key, "word": word}
-            edit = file.edit(entry, in_config(file, word))
-            return (
-                f"{setting.key}: {word}",
-                (say("{file}:{entry_line}: {key}: {word}", **where),),
-                (edit,) if edit else (),
-            )
-    return f"{short}: true", (say("Set {short} in the config.", short=short),), ()
 
 
 def _program(finding: Finding, patient: Patient) -> Program | None:
@@ -248,14 +213,13 @@ _BY_CALL = 'torch.set_float32_matmul_precision("high")'
 @answers("PERF002")
 def tf32_off(finding: Finding, patient: Patient) -> Iterator[Remedy]:
     """Allow it where it is forbidden."""
-    detail = finding.detail_of(Tf32OffDetail)
     title, edits = _tf32_allowed(finding, patient)
     yield remedy(
         "PERF002-allow",
         title,
-        (say("Line {line}: {change}", line=detail.line, change=title) if detail.line else title),
+        title,
         applicability=Applicability.UNSAFE,
-        effort=Effort.ONE_LINE if detail.kind == "source" else Effort.SETTING,
+        effort=Effort.ONE_LINE,
         effect=published(1.0, 3.0),
         sets=(("tf32", "on"),),
         edits=edits,
@@ -268,17 +232,11 @@ def tf32_off(finding: Finding, patient: Patient) -> Iterator[Remedy]:
 
 
 def _tf32_allowed(finding: Finding, patient: Patient) -> tuple[str, tuple[Edit, ...]]:
-    detail = finding.detail_of(Tf32OffDetail)
-    kind, target = detail.kind, (detail.target or "")
-    if kind == "environment":
-        return "unset NVIDIA_TF32_OVERRIDE", ()
-    if kind == "config":
-        return f"{target}: true", config_edit(finding, patient, "true")
-    span = finding.span
-    script = script_of(patient, span) if kind == "source" else None
+    target, span = finding.detail_of(Tf32OffDetail).target, finding.span
+    script = script_of(patient, span) if target else None
     setting = next((item for item in settings_in(script) if script.span(item.node) == span), None) if script else None
     if setting is None or script is None:
-        return say("{target}: allow TF32", target=target) if target else _BY_CALL, ()
+        return _BY_CALL, ()
     if target == "tf32":
         call = next((node for node in enclosing(script, setting.node) if isinstance(node, ast.Call)), None)
         edits = (keyword_edit(script.span(call), set=(("tf32", "True"),)),) if call is not None else ()
@@ -362,42 +320,23 @@ def _after_the_model(script: Script, loop: Loop) -> tuple[str, tuple[Edit, ...]]
     return text, (insert_after(script, last, text),)
 
 
-_FUSED = frozenset({"Adam", "AdamW", "SGD", "Adagrad"})
-
-
-@answers("PERF005")
-def optimizer_unfused(finding: Finding, patient: Patient) -> Iterator[Remedy]:
-    """The fused form where torch has one, else the default."""
-    edits: list[KeywordEdit] = []
-    for place in source_places(finding):
-        script = script_of(patient, place)
-        for call in script.calls if script is not None else ():
-            if call.span.line == place.line and "foreach" in call.keywords:
-                change = (("fused", "True"),) if call.method in _FUSED else ()
-                edits.append(keyword_edit(call.span, set=change, remove=("foreach",)))
-    title = "fused=True" if any(edit.set for edit in edits) or not edits else say("Drop foreach=False")
-    yield remedy(
-        "PERF005-fused",
-        title,
-        say("Line {line}: {change}", line=finding.span.line if finding.span is not None else 0, change=title),
-        effort=Effort.ONE_LINE if edits else Effort.SMALL_EDIT,
-        # the optimizer's share of a step is a run's to measure
-        edits=edits,
-        references=("https://pytorch.org/docs/stable/optim.html#algorithms",),
-    )
-
-
 _SDPA = "https://pytorch.org/docs/stable/generated/torch.nn.functional.scaled_dot_product_attention.html"
 
 
 @answers("PERF006")
 def attention_eager(finding: Finding, patient: Patient) -> Iterator[Remedy]:
     """Attention through SDPA, which picks a fused kernel for the card."""
-    title, steps, edits = _sdpa(finding, patient)
+    edits: tuple[Edit, ...] = ()
+    if finding.span is None and finding.evidence and isinstance(finding.evidence[0], Setting):
+        edits = config_edit(finding, patient, "sdpa")
+    elif finding.span is not None and finding.detail_of(AttentionEagerDetail).literal:
+        edits = (keyword_edit(finding.span, set=(("attn_implementation", '"sdpa"'),)),)
+    title = 'attn_implementation="sdpa"'
     yield remedy(
         "PERF006-sdpa",
         title,
-        *steps,
+        say("{title} where the model is loaded", title=title),
+        say('With flash-attn installed: "flash_attention_2".'),
         applicability=Applicability.UNSAFE,
         effort=Effort.ONE_LINE if edits else Effort.SMALL_EDIT,
         effect=published(1.0, 2.0),
@@ -405,35 +344,6 @@ def attention_eager(finding: Finding, patient: Patient) -> Iterator[Remedy]:
         edits=edits,
         references=(_SDPA, "https://arxiv.org/abs/2307.08691"),
     )
-
-
-def _sdpa(finding: Finding, patient: Patient) -> tuple[str, tuple[str, ...], tuple[Edit, ...]]:
-    detail = finding.detail_of(AttentionEagerDetail)
-    kind, span = detail.kind, finding.span
-    if kind == "config":
-        return _attention_in_config(finding, patient)
-    line = span.line if span is not None else 0
-    edits: tuple[Edit, ...] = ()
-    if span is not None and detail.literal:
-        change = (("attn_implementation", '"sdpa"'),)
-        edits = (keyword_edit(span, set=change),)
-    title = 'attn_implementation="sdpa"'
-    where = (
-        say("Line {line}: {title}", line=line, title=title)
-        if span is not None
-        else say("{title} where the model is loaded", title=title)
-    )
-    return title, (where, say('With flash-attn installed: "flash_attention_2".')), edits
-
-
-def _attention_in_config(finding: Finding, patient: Patient) -> tuple[str, tuple[str, ...], tuple[Edit, ...]]:
-    detail = finding.detail_of(AttentionEagerDetail)
-    key = detail.key
-    name = key.rpartition(".")[2]
-    value = {"flash_attn": "auto", "eager_attention": "false"}.get(name, "sdpa")
-    title = f"{key}: {value}"
-    steps = (title,) if name != "eager_attention" else (title, say("sdp_attention: true, or flash_attention: true"))
-    return title, steps, config_edit(finding, patient, value)
 
 
 _LINE = "torch.backends.cudnn.benchmark = True"
@@ -458,43 +368,20 @@ def autotune_off(finding: Finding, patient: Patient) -> Iterator[Remedy]:
 
 
 def _autotune_edits(finding: Finding, patient: Patient) -> Iterator[Edit]:
-    """The line that switches it off changed, else one after the imports."""
+    """A line after the imports, where no other sets it."""
     scripts = optional(lambda: scripts_given(patient).scripts) or ()
-    off = [
-        (item, node)
-        for item in scripts
-        for node in nodes(item, ast.Assign)
-        if is_attribute(node.targets[0], "benchmark")
-    ]
-    if off:
-        yield from (replace_node(item, node.value, "True") for item, node in off)
+    if any(is_attribute(node.targets[0], "benchmark") for item in scripts for node in nodes(item, ast.Assign)):
         return
     script = next((item for item in scripts if item.path == finding.subject), None)
     yield from after_imports(script, _LINE) if script is not None else ()
 
 
 @answers("PERF014")
-def unexplained_time(finding: Finding, _: Patient) -> Iterator[Remedy]:
-    """By what is known of it: engine, one rank, a package, a Python loop, lines alone."""
+def unexplained_time(finding: Finding) -> Iterator[Remedy]:
+    """By what is known of it: a Python loop, or lines alone; rows have what is said of the rest."""
     detail = finding.detail_of(UnexplainedTimeDetail)
-    nature = detail.nature
-    if detail.engine_loop or nature == "one rank":
-        return
-    if nature == "foreign":
-        yield _foreign(finding)
-    else:
+    if not detail.engine_loop and not detail.nature:
         yield _look(finding)
-
-
-def _foreign(finding: Finding) -> Remedy:
-    package, span = finding.detail_of(UnexplainedTimeDetail).package, finding.span
-    place = f"{span.path}:{span.line}" if span is not None else say("the forward pass")
-    return remedy(
-        "PERF014-foreign",
-        say("call {package} once for each input, before the training, and keep what it gives", package=package),
-        say("what depends on the input alone ({place}): work it out when the data is read, and store it", place=place),
-        "what depends on the weights: write it with operations on tensors",
-    )
 
 
 def _look(finding: Finding) -> Remedy:

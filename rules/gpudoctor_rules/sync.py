@@ -8,7 +8,7 @@ from gpudoctor.analysis.source.syntax_places import lines_at
 from gpudoctor.analysis.source.trainer_periods import period_for
 from gpudoctor.analysis.workload import scripts_given
 from gpudoctor.lang import say
-from gpudoctor.model import Applicability, Edit, Effort, Finding, Patient, Remedy, SourceSpan, answers
+from gpudoctor.model import Applicability, Effort, Finding, Patient, Remedy, SourceSpan, answers
 from gpudoctor_checks.sync.allocator_flush_in_loop import AllocatorFlushInLoopDetail
 from gpudoctor_checks.sync.host_sync_in_loop import HostSyncInLoopDetail
 from gpudoctor_checks.sync.per_sample_metrics import PerSampleMetricsDetail
@@ -22,7 +22,6 @@ _READ_EVERY = 50
 def host_sync_in_loop(finding: Finding, patient: Patient) -> Iterator[Remedy]:
     """Read less often, and add up on the device meanwhile."""
     detail = finding.detail_of(HostSyncInLoopDetail)
-    reads = float(detail.reads or 1)
     places = source_places(finding)
     needed = [place for place in places if steers(scripts_given(patient), place)]
     if needed:
@@ -43,12 +42,10 @@ def host_sync_in_loop(finding: Finding, patient: Patient) -> Iterator[Remedy]:
             "https://pytorch.org/tutorials/recipes/recipes/tuning_guide.html#avoid-unnecessary-cpu-gpu-synchronization",
         ),
     )
-    if reads >= 2 and float(detail.waits or reads) >= 2:
+    if float(detail.waits or detail.reads) >= 2:
         yield remedy(
             "SYNC001-together",
-            say("Fetch the {count:.0f} values in one transfer", count=reads)
-            if reads < 3
-            else "Fetch them in one transfer",
+            "Fetch them in one transfer",
             "values = torch.stack([loss.detach(), accuracy, norm]).tolist()  # one wait",
             "Do branches on tensors on the device: torch.where(condition, a, b).",
             applicability=Applicability.SAFE,
@@ -71,8 +68,7 @@ def _on_the_device(places: list[SourceSpan]) -> Remedy:
 @answers("SYNC002")
 def allocator_flush_in_loop(finding: Finding, patient: Patient) -> Iterator[Remedy]:
     """Take the call out; where it fought fragmentation, there is a setting for that."""
-    call = finding.detail_of(AllocatorFlushInLoopDetail).call
-    edit = _deletion(patient, finding.span)
+    call, script = finding.detail_of(AllocatorFlushInLoopDetail).call, script_of(patient, finding.span)
     yield remedy(
         "SYNC002-remove",
         say("Remove {call}() from the loop", call=call),
@@ -80,43 +76,8 @@ def allocator_flush_in_loop(finding: Finding, patient: Patient) -> Iterator[Reme
         "Memory that is freed in Python goes back to the cache by itself and is reused.",
         applicability=Applicability.SAFE,
         effort=Effort.ONE_LINE,
-        edits=(edit,),
+        edits=(without(script, finding.span),) if script is not None and finding.span is not None else (),
     )
-
-
-@answers("SYNC003")
-def explicit_synchronize(finding: Finding, patient: Patient) -> Iterator[Remedy]:
-    """Take the call out; time steps with events."""
-    from gpudoctor_checks.sync.explicit_synchronize import ExplicitSynchronizeDetail
-
-    detail = finding.detail_of(ExplicitSynchronizeDetail)
-    places = source_places(finding)
-    found = [_deletion(patient, place) for place in places]
-    edits = tuple(edit for edit in found if edit is not None)
-    whole = bool(edits) and len(edits) == len(places)
-    timed = bool(detail.timed)
-    steps = [say("Delete {call}(): the next read of a tensor waits for what it needs.", call=detail.call)]
-    if timed:
-        steps += [
-            say("To time steps: start, end = (torch.cuda.Event(enable_timing=True) for _ in range(2));"),
-            say("start.record(); ...the step...; end.record(), and start.elapsed_time(end) some steps later."),
-        ]
-    yield remedy(
-        "SYNC003-remove",
-        "remove synchronize from the loop; time with CUDA events" if timed else "remove synchronize from the loop",
-        *steps,
-        # Streams and copies that do not block may need the wait; a clock beside it would time launches.
-        effort=Effort.SMALL_EDIT if timed else Effort.ONE_LINE,
-        override=(("every", "0"),),
-        edits=edits if whole else (),
-        references=("https://pytorch.org/docs/stable/generated/torch.cuda.Event.html",),
-    )
-
-
-def _deletion(patient: Patient, place: SourceSpan | None) -> Edit | None:
-    """The edit that takes out the call, when it is a statement of its own."""
-    script = script_of(patient, place)
-    return without(script, place) if script is not None and place is not None else None
 
 
 _METRICS_EVERY = 10

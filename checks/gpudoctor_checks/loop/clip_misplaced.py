@@ -13,8 +13,6 @@ from gpudoctor.analysis.source.syntax_places import line_at, place
 from gpudoctor.lang import say
 from gpudoctor.model import Check, Code, Cost, Detail, Finding, Patient, Reads, Severity
 from gpudoctor.model.records import frozen
-from gpudoctor.model.signs.source import Known
-from gpudoctor_checks.declared import measured
 
 _CLIPS = 3
 """Clips that must have been seen."""
@@ -35,18 +33,10 @@ class ClipMisplacedDetail(Detail):
 
     how: str
     """`late` or `scaled`."""
-    clip: str
+    clip: str = ""
     """Place of the clip."""
-    step: str
-    """Place of the optimizer's step."""
-    unscale: str
-    """Place of the unscaling; \"\" where there is none."""
-    scaler: str
-    optimizer: str
-
-
-_UNSEEN = ClipMisplacedDetail(how="scaled", clip="", step="", unscale="", scaler="scaler", optimizer="optimizer")
-"""Of a run whose source says nothing."""
+    scaler: str = "scaler"
+    optimizer: str = "optimizer"
 
 
 class ClipMisplaced(Check):
@@ -66,8 +56,7 @@ class ClipMisplaced(Check):
         was scaled and that nothing has unscaled.
     False alarms:
         A clip with an infinite bound (it measures the norm) is not a finding. Neither are loops stepped by a
-        closure or an engine, and a scaler known to be off. `accelerator.clip_grad_norm_` unscales by itself and
-        is not a finding.
+        closure or an engine. `accelerator.clip_grad_norm_` unscales by itself and is not a finding.
     Remedies:
         Clip between the last `backward()` and `step()`; with a scaler, call `scaler.unscale_(optimizer)` first.
     References:
@@ -101,7 +90,7 @@ class ClipMisplaced(Check):
             evidence=(*spots(patient, of_run.place_of(seen)), number("clips_of_scaled_gradients", scaled)),
             severity=Severity.ERROR,
             cost=Cost(breaks=_BREAKS["scaled"]),
-            detail=None if suspected else _UNSEEN,
+            detail=None if suspected else ClipMisplacedDetail(how="scaled"),
         )
 
     def _by_source(self, patient: Patient) -> Iterator[Finding]:
@@ -123,7 +112,6 @@ class ClipMisplaced(Check):
             return None
         if before.kind is Kind.STEP and after.kind is Kind.BACKWARD:
             return self._found(
-                one,
                 clip,
                 before,
                 say(
@@ -136,7 +124,6 @@ class ClipMisplaced(Check):
             )
         if before.kind is Kind.BACKWARD and after.kind is Kind.STEP and _scaled(one, after, clip):
             return self._found(
-                one,
                 clip,
                 after,
                 say(
@@ -149,24 +136,13 @@ class ClipMisplaced(Check):
             )
         return None
 
-    def _found(self, one: StepOrder, clip: StepOp, step: StepOp, message: str, *, how: str) -> Finding:
-        order = [item.kind.value for item in one.moments if one.together(item, clip)]
-        unscaled = [item for item in one.of(Kind.UNSCALE) if one.together(item, clip)]
+    def _found(self, clip: StepOp, step: StepOp, message: str, *, how: str) -> Finding:
         return self.finding(
             message,
-            evidence=(
-                clip.event.span,
-                step.event.span,
-                measured("order_in_one_pass", ", ".join(order[:12]), "", one.loop),
-            ),
+            evidence=(clip.event.span, step.event.span),
             cost=Cost(breaks=_BREAKS[how]),
             detail=ClipMisplacedDetail(
-                how=how,
-                clip=place(clip.event.span),
-                step=place(step.event.span),
-                unscale=place(unscaled[0].event.span) if unscaled else "",
-                scaler=step.scaler,
-                optimizer=step.subject,
+                how=how, clip=place(clip.event.span), scaler=step.scaler, optimizer=step.subject
             ),
         )
 
@@ -178,9 +154,7 @@ def _measures(clip: StepOp) -> bool:
     if call.name.startswith("accelerate.") or "accelerator" in call.receiver:
         return True
     given = [*clip.node.args[1:2], *(item.value for item in clip.node.keywords if item.arg == "max_norm")]
-    texts = [value.text for value in call.positional[1:2]]
-    texts += [str(v.value) for v in call.positional[1:2] if isinstance(v, Known)]
-    return any(_NO_LIMIT.search(text) for text in texts) or any(_NO_LIMIT.search(ast.unparse(item)) for item in given)
+    return any(_NO_LIMIT.search(ast.unparse(item)) for item in given)
 
 
 def _scaled(one: StepOrder, step: StepOp, clip: StepOp) -> bool:
@@ -191,19 +165,5 @@ def _scaled(one: StepOrder, step: StepOp, clip: StepOp) -> bool:
     call = backward.node if backward is not None else None
     if call is None or not (".scale(" in ast.unparse(call) or any(True for _ in one.loop.calls(".scale"))):
         return False
-    if _switched_off(one, step.scaler):
-        return False
     unscale = one.before(clip, Kind.UNSCALE, Kind.STEP)
     return unscale is None or unscale.kind is not Kind.UNSCALE
-
-
-def _switched_off(one: StepOrder, scaler: str) -> bool:
-    """Whether the scaler is made with `enabled=False`."""
-    last = scaler.rsplit(".", 1)[-1]
-    for script in one.scripts.values():
-        for call in script.calls_to(".GradScaler", ".ShardedGradScaler"):
-            value = call.argument("enabled")
-            line = script.text.splitlines()[call.span.line - 1]
-            if last in line and isinstance(value, Known) and not value.value:
-                return True
-    return False

@@ -10,7 +10,7 @@ from gpudoctor.analysis.source.syntax_places import lines_at, resolved_calls
 from gpudoctor.analysis.source.target_versions import asks_for, is_dated, meant_version, told_version
 from gpudoctor.analysis.source.trainer_periods import HF_CONFIGS
 from gpudoctor.lang import say, template
-from gpudoctor.model import Check, Code, Cost, Detail, Finding, Patient, Reads, Severity, Unavailable
+from gpudoctor.model import Check, Code, Cost, Detail, Finding, Patient, Reads, Severity
 from gpudoctor.model.evidence import SourceSpan
 from gpudoctor.model.records import frozen
 from gpudoctor.model.signs.source import Call, GuardKind, Known, Script, Source
@@ -51,7 +51,6 @@ class DeprecatedApi(Check):
         - `torch.cuda.amp.autocast`, `torch.cuda.memory_cached`, `torch.symeig`
         - `verbose=` of learning-rate schedulers, `torch._six`, `size_average=`
         - `torch.stft` without `return_complex`
-        - `torch.distributed.launch` in a job script
         - Of transformers its own `AdamW` and `optim="adamw_hf"`.
         - Of Lightning `gpus=`, `resume_from_checkpoint=` and other former arguments of its Trainer.
 
@@ -91,15 +90,6 @@ class DeprecatedApi(Check):
         for script in patient.source.scripts:
             for use in _uses(patient.source, script):
                 yield from self._finding(patient, use, script.path)
-        try:
-            launches = patient.job.launches
-        except Unavailable:
-            return
-        for row in facts("launchers"):
-            for launch in launches:
-                if row.name in launch.text and launch.path and launch.line:
-                    span = SourceSpan(path=launch.path, line=launch.line, text=launch.text)
-                    yield from self._finding(patient, _Use(row=row, what=row.name, spans=(span,)), launch.path)
 
     def _finding(self, patient: Patient, use: _Use, path: str) -> Iterator[Finding]:
         row, package, what = use.row, use.row.package, use.what

@@ -3,7 +3,7 @@
 import ast
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from gpudoctor.analysis import of_run
 from gpudoctor.analysis.observation import confirmed, suspicions
@@ -22,16 +22,12 @@ from gpudoctor.analysis.source.train_eval_mode import (
 )
 from gpudoctor.lang import say
 from gpudoctor.model import Check, Code, Cost, Detail, Finding, Patient, Reads, Severity, Threshold, Trait
-from gpudoctor.model.signs.source import Event, Loop, LoopRole, Script, Source
+from gpudoctor.model.signs.source import Loop, LoopRole, Script, Source
 from gpudoctor.text import chained
 
 _ENGINES = ("lightning.", "transformers.", "trl.", "fastai.", "ignite.", "composer.", "torchmetrics.")
 _EVALUATES = re.compile(r"eval|valid|test|(^|_)val(_|$)|estimate_loss|infer|predict", re.IGNORECASE)
 _DATA = re.compile(r"loader|(^|\W|_)(dl|data|batches|dataset|data_?iter|split)(\W|$)|batches\b", re.IGNORECASE)
-_SLICES = re.compile(
-    r"t?range\(0, [\w.]*(data|source|corpus|tokens|valid|test|val)\w*(\.size\(|\.shape\[)", re.IGNORECASE
-)
-_TESTS = re.compile(r"(^|_)(evaluate|evaluation|eval|validate|validation|valid|test)(_|$)", re.IGNORECASE)
 _GRADIENTS = frozenset({"backward", "grad", "requires_grad_", "jacobian", "vjp", "retain_grad", "zero_grad"})
 
 
@@ -62,8 +58,6 @@ class EvalModeMisuseDetail(Detail):
     """Place of the loop."""
     inside: bool | None = None
     """The evaluation is inside of the training loop."""
-    whole: bool | None = None
-    """The loop is all that its function does."""
 
 
 class EvalModeMisuse(Check):
@@ -81,7 +75,7 @@ class EvalModeMisuse(Check):
         batch norm is frozen after the first evaluation. The model trains worse, without any message.
     How it knows:
         It reads what one pass of each loop runs, through functions. Decorators, `with` blocks and calling
-        functions count too. A data set in one tensor may be read in slices (`range(0, x.size(0), n)`).
+        functions count too.
     False alarms:
         Lightning and Trainer switch both themselves and are not reported. Loops that need gradients of the
         input are not findings, nor is another model's eval (a teacher, an average), nor a network that switches
@@ -123,14 +117,6 @@ class EvalModeMisuse(Check):
             source="convention: a graph costs a part of an evaluation, and a part of a tenth is a few percent",
             meaning="If evaluation takes a smaller share of a recorded run, a graph that it builds is a note.",
         ),
-        Threshold(
-            name="graph_part",
-            default=0.4,
-            unit="1",
-            source="measured on a CPU, share of a forward pass: convolutions 7 %, a transformer or a "
-            "small MLP 30 %, a GRU 42 %",
-            meaning="A graph that nothing uses costs at most this part of an evaluation.",
-        ),
     )
 
     def examine(self, patient: Patient) -> Iterator[Finding]:
@@ -146,20 +132,7 @@ class EvalModeMisuse(Check):
             if how and how not in seen and steps >= self.limit("forwards"):
                 seen.add(how)
                 yield self._measured(patient, run, reading, how, suspected)
-        yield from (
-            self._priced(run, item) for item in suspected if item.detail_of(EvalModeMisuseDetail).how not in seen
-        )
-
-    def _priced(self, run: Run, suspected: Finding) -> Finding:
-        """A suspicion of a graph, where the run saw an evaluation too short to count its passes."""
-        if suspected.detail_of(EvalModeMisuseDetail).how != "graph" or not run.share("evaluation"):
-            return suspected
-        return replace(suspected, severity=self._worth(run), cost=Cost(step_share=self._graph_costs(run)))
-
-    def _graph_costs(self, run: Run) -> float | None:
-        """What a graph takes at most of a recorded run; None where no evaluation was seen."""
-        share = run.share("evaluation")
-        return run.worth(share * self.limit("graph_part")) if share else None
+        yield from (item for item in suspected if item.detail_of(EvalModeMisuseDetail).how not in seen)
 
     def _measured(
         self, patient: Patient, run: Run, reading: "of_run.Record", how: str, suspected: list[Finding]
@@ -197,7 +170,7 @@ class EvalModeMisuse(Check):
             words[how],
             evidence=(*spans, run.measured("forward_passes", steps, "{steps}")),
             severity=self._worth(run) if how == "graph" else Severity.WARNING,
-            cost=Cost(step_share=self._graph_costs(run) if how == "graph" else None, breaks=_SPOILS.get(how)),
+            cost=Cost(breaks=_SPOILS.get(how)),
             detail=EvalModeMisuseDetail(how=how),
         )
 
@@ -228,7 +201,7 @@ class EvalModeMisuse(Check):
         """The finding for a loop that evaluates and builds graphs."""
         if loop.role is not LoopRole.EVALUATION or not loop.confident or not _over_data(loop):
             return
-        runs = [event for event in forwards(loop) if event.span.path == script.path and not _told_of(event, loop)]
+        runs = [event for event in forwards(loop) if event.span.path == script.path]
         node = loop_node(script, loop)
         if not runs or node is None or node in said or _engine_hook(script, loop) or _needs_gradients(loop):
             return
@@ -254,9 +227,7 @@ class EvalModeMisuse(Check):
             evidence=(run.span, loop.span),
             # A graph for a few batches takes no time.
             severity=Severity.NOTE if passes is not None and passes < self.limit("batches") else Severity.WARNING,
-            detail=EvalModeMisuseDetail(
-                how="graph", model="" if run.via else model, loop=place(script.span(node)), whole=_whole(script, loop)
-            ),
+            detail=EvalModeMisuseDetail(how="graph"),
         )
 
     def _training(self, source: Source, left: LeftInEvalMode) -> Finding:
@@ -290,12 +261,7 @@ class EvalModeMisuse(Check):
 
 def _over_data(loop: Loop) -> bool:
     """Whether the loop goes through a data set, and is no generation or chunk of a step."""
-    if loop.iterable_type == "torch.utils.data.DataLoader" or _DATA.search(loop.iterates):
-        return True
-    # A data set that is one long tensor goes by in slices: `range(0, corpus.size(0) - 1, length)`.
-    if not _TESTS.search(loop.function.rpartition(".")[2]):
-        return False
-    return _SLICES.match(loop.iterates.removeprefix("enumerate(")) is not None
+    return loop.iterable_type == "torch.utils.data.DataLoader" or _DATA.search(loop.iterates) is not None
 
 
 def _engine_hook(script: Script, loop: Loop) -> bool:
@@ -312,21 +278,6 @@ def _needs_gradients(loop: Loop) -> bool:
         if isinstance(node, ast.Assign) and any("requires_grad" in ast.unparse(item) for item in node.targets):
             return True
     return False
-
-
-def _told_of(event: Event, loop: Loop) -> bool:
-    """Whether a loop inside this one evaluates too and is told of: one defect is one finding."""
-    return any(
-        inner is not loop and inner.role is LoopRole.EVALUATION and inner.confident and _over_data(inner)
-        for inner in event.inner
-    )
-
-
-def _whole(script: Script, loop: Loop) -> bool:
-    """Whether the loop's function does nothing but evaluate, so that a decorator fits."""
-    return bool(loop.function) and not any(
-        call.function == loop.function and call.method in {*_GRADIENTS, "step"} for call in script.calls
-    )
 
 
 def _effects(affected: Sequence[str], effects: Mapping[str, str]) -> str:

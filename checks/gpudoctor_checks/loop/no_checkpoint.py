@@ -4,15 +4,12 @@ from collections.abc import Iterator
 
 from gpudoctor.analysis.source.checkpoints import Saved, Saving, launched, saving
 from gpudoctor.analysis.source.entry_points import Program
-from gpudoctor.analysis.source.syntax_places import place
 from gpudoctor.analysis.workload import optional
 from gpudoctor.lang import say
 from gpudoctor.model import Check, Code, Detail, Finding, Patient, Reads, Severity, Threshold
 from gpudoctor.model.evidence import Evidence, Measurement, Provenance
 from gpudoctor.model.records import frozen
-from gpudoctor.model.signs.configs import Configs
 from gpudoctor.model.signs.job import Job
-from gpudoctor.model.signs.source import Known
 from gpudoctor.text import capitalised, duration
 from gpudoctor_checks.loop.time_limits import limit_setting
 
@@ -21,20 +18,17 @@ from gpudoctor_checks.loop.time_limits import limit_setting
 class NoCheckpointDetail(Detail):
     """What the rule reads."""
 
-    seconds: float
-    """What the job may take; 0 where nobody says."""
+    minutes: int
+    """Between two saves: at most half an hour, or a tenth of a short limit."""
     engine: str
-    """Place of the engine's call that switches saving off."""
-    lightning: bool
-    script: str
-    """Path of the training loop."""
+    """`lightning` or `transformers`, whose call switches saving off; else \"\"."""
 
 
 class NoCheckpoint(Check):
     """A long run saves no checkpoint while it trains, or none that it can resume from.
 
     What it finds:
-        A long run (by the scheduler's time limit or preemption, or by declared steps) that cannot resume:
+        A long run (by the scheduler's time limit or preemption) that cannot resume:
         - it saves no checkpoint
         - it saves only after training
         - it saves only the model's weights, without optimizer, scheduler or step
@@ -46,8 +40,7 @@ class NoCheckpoint(Check):
     How it knows:
         It searches the program's modules for every way of saving: `torch.save`, `save_pretrained`,
         `save_state`, checkpoint callbacks and managers. Functions with such names count too. It reads where
-        they are, and what they save. The length comes from the job script and the
-        configs. Options have their defaults.
+        they are, and what they save. The length comes from the job script.
     False alarms:
         Runs of undeclared length are not findings. Trainer and Lightning save by themselves.
     Remedies:
@@ -70,13 +63,6 @@ class NoCheckpoint(Check):
             source="the optimisation summary saves at least once an hour",
             meaning="gpudoctor ignores jobs with a shorter time limit.",
         ),
-        Threshold(
-            name="steps",
-            default=10_000,
-            unit="{step}",
-            source="at 0.4 s a step, an hour",
-            meaning="gpudoctor ignores runs that declare fewer steps.",
-        ),
     )
 
     def examine(self, patient: Patient) -> Iterator[Finding]:
@@ -84,39 +70,27 @@ class NoCheckpoint(Check):
         configs = optional(lambda: patient.configs)
         if configs is not None and (configs.canonical("save_period") or configs.canonical("save_epochs")):
             return  # somebody saves by it
-        for program in launched(patient.source, job):
-            length = self._length(program, job, configs)
+        length = self._length(job)
+        for program in launched(patient.source, job) if length is not None else ():
             if length is not None and (saved := saving(program)).how is not Saving.RESUMABLE:
-                yield from self._found(program, saved, length, job.time_limit if job is not None else None)
+                yield self._found(program, saved, length, (job.time_limit if job is not None else None) or 18000.0)
 
-    def _length(self, program: Program, job: Job | None, configs: Configs | None) -> tuple[str, Evidence] | None:
-        """What says that the run is long, in words, the strongest first."""
+    def _length(self, job: Job | None) -> tuple[str, Evidence] | None:
+        """What says that the run is long, in words."""
         if job is not None and job.time_limit is not None and job.time_limit >= self.limit("time_limit"):
             words = say("the scheduler ends the job after {time_limit}", time_limit=duration(job.time_limit))
             return words, limit_setting(job)
         if job is not None and job.preemptible:
             return say("the scheduler may stop the job at any time"), limit_setting(job)
-        for file in configs.files if configs is not None else ():
-            for meaning in file.meaning("max_steps"):
-                if (meaning.number or 0) >= self.limit("steps"):
-                    words = say("the config declares {meaning_number:,} steps", meaning_number=meaning.number)
-                    return words, meaning.setting
-        for _, call in program.calls:
-            told = call.keywords.get("max_steps")
-            steps = told.value if isinstance(told, Known) and isinstance(told.value, int) else 0
-            if steps >= self.limit("steps"):
-                return say("the run is declared with {steps:,} steps", steps=steps), call.span
         return None
 
-    def _found(
-        self, program: Program, saved: Saved, length: tuple[str, Evidence], seconds: float | None
-    ) -> Iterator[Finding]:
+    def _found(self, program: Program, saved: Saved, length: tuple[str, Evidence], seconds: float) -> Finding:
         what = {
             Saving.NOTHING: say("the program never saves a checkpoint"),
             Saving.AT_THE_END: say("the program saves only when training ends"),
             Saving.WEIGHTS: say("the program saves only the model's weights: no optimizer and no step to resume from"),
         }[saved.how]
-        script, loop = next(iter(program.loops))
+        _, loop = next(iter(program.loops))
         places: tuple[Evidence, ...] = tuple(call.span for _, call in saved.calls[:2]) or (loop.span,)
         counted = Measurement(
             name="calls_that_save",
@@ -124,15 +98,13 @@ class NoCheckpoint(Check):
             unit="{call}",
             provenance=Provenance.DECLARED,
         )
-        engine = place(saved.calls[0][1].span) if loop.engine is not None and saved.calls else ""
-        yield self.finding(
+        engine = (loop.engine or "").partition(".")[0] if saved.calls else ""
+        return self.finding(
             say("{length}, and {what}.", length=capitalised(length[0]), what=what),
             evidence=tuple(dict.fromkeys((*places, length[1], counted))),
             subject=program.entry.path,
             detail=NoCheckpointDetail(
-                seconds=seconds or 0.0,
-                engine=engine,
-                lightning=bool(loop.engine and loop.engine.startswith("lightning.")),
-                script=script.path,
+                minutes=max(5, round(min(1800.0, seconds / 10) / 60)),
+                engine=engine if engine in ("", "lightning") else "transformers",
             ),
         )

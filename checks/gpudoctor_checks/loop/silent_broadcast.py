@@ -62,8 +62,7 @@ class SilentBroadcast(Check):
         recording = patient.recorded_run
         for process in recording.ranks:
             for record in of_run.numerics(process, "broadcast")[-1:]:
-                # Earlier versions also told of targets that were crossed before, with a fourth word.
-                shapes = sorted((s for s in record.get("shapes") or () if len(s) == 3), key=lambda s: -int(s[2]))
+                shapes = sorted(record.get("shapes") or (), key=lambda shape: -int(shape[2]))
                 losses = sum(int(item[2]) for item in shapes)
                 if losses >= self.limit("losses"):
                     spans = list(dict.fromkeys(spots(patient, *of_run.loss_lines(patient), of_run.place_of(record))))

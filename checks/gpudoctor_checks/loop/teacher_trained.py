@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from gpudoctor.analysis import of_run
 from gpudoctor.analysis.observation import confirmed, suspicions
-from gpudoctor.analysis.run.steady_run import Run, judged, spots
+from gpudoctor.analysis.run.steady_run import judged, spots
 from gpudoctor.analysis.source.control_flow import steady
 from gpudoctor.analysis.source.optimizers import optimizers
 from gpudoctor.analysis.source.syntax import without_comments
@@ -40,8 +40,7 @@ class TeacherTrained(Check):
     How it knows:
         By the name `teacher` of what is called in the loop. By `no_grad` blocks and decorators, `requires_grad`
         switches and freezing helpers. From a recording: a second model that runs with gradients but is in no
-        optimizer. It is a note if forward and backward passes take little of the time. From the source alone
-        it is always a note.
+        optimizer. From the source alone it is a note.
     False alarms:
         A teacher that an optimizer trains is not a finding (mutual learning, or a rebuilt head that is
         optimized). A model that is not called a teacher and keeps its first weights was forgotten: NUM008
@@ -64,13 +63,6 @@ class TeacherTrained(Check):
             source="convention: correctness counts in events",
             meaning="Fewer forward passes of a teacher with gradients in a recording are not judged.",
         ),
-        Threshold(
-            name="passes",
-            default=0.2,
-            unit="1",
-            source="convention: half of the passes is the teacher's, a tenth of a step is worth a warning",
-            meaning="If forward and backward passes take less of a recorded run, it is a note.",
-        ),
     )
 
     def examine(self, patient: Patient) -> Iterator[Finding]:
@@ -90,22 +82,15 @@ class TeacherTrained(Check):
             self,
             suspected,
             say(
-                "{last} built a graph in {steps} training steps{use}: it keeps activations that are never used.",
+                "{last} built a graph in {steps} training steps, and no optimizer has its parameters: it keeps "
+                "activations that are never used.",
                 last=last.get("model") or say("A second model"),
                 steps=steps,
-                use=say(", gradients were computed through it, but no optimizer has its parameters")
-                if last.get("reached")
-                else say(" that no backward pass used"),
             ),
             evidence=(*spots(patient, where), run.measured("forward_passes", steps, "{steps}")),
-            severity=self._worth(run),
+            severity=Severity.WARNING,
             detail=TeacherTrainedDetail(str(last.get("model") or "")),
         )
-
-    def _worth(self, run: Run) -> Severity:
-        """A graph for nothing wastes a part of the passes: little where these take little of the time."""
-        passes = run.share("forward") + run.share("backward")
-        return Severity.WARNING if passes >= self.limit("passes") else Severity.NOTE
 
     def _suspected(self, patient: Patient) -> Iterator[Finding]:
         """What is called teacher and runs with gradients, where nothing freezes or trains it."""

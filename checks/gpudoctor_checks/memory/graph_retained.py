@@ -44,9 +44,9 @@ class GraphRetained(Check):
         step.
     Why it hurts:
         The kept tensor keeps its graph. After `backward()` the saved activations of that graph are gone, but
-        its nodes and the tensor stay. Each step adds a chain that is never freed. Host and GPU memory grow
-        until the epoch ends or the process dies. A value without any `backward()` (an auxiliary loss that is
-        only logged) keeps all activations of its step alive. A few steps are enough to run out.
+        its nodes and the tensor stay. Host and GPU memory grow until the epoch ends or the process dies. A
+        value without any `backward()` keeps all activations of its step alive: a few steps are enough to run
+        out.
     How it knows:
         It reads what one pass of the loop executes, through local functions. Values computed by the model have a
         graph; `.item()`, `.detach()`, `float()` and numpy cut it. In a recording the memory's growth confirms or
@@ -84,25 +84,11 @@ class GraphRetained(Check):
             meaning="Less growth per step in a recorded run refutes the source's suspicion.",
         ),
         Threshold(
-            name="steps",
-            default=200,
-            unit="{steps}",
-            source="convention: growth that 200 steps do not show is not worth an edit",
-            meaning="A recorded run of this many steps without growth refutes the source's suspicion.",
-        ),
-        Threshold(
             name="gained",
             default=0.9,
             unit="1",
             source="lists emptied at episode ends gain half an element a step where episodes grow (measured)",
             meaning="A container that grows by fewer elements per step is not a finding by itself.",
-        ),
-        Threshold(
-            name="day",
-            default=86400,
-            unit="s",
-            source="convention: out of memory within the run or a day is an error",
-            meaning="If the machine is full within this time, a growing container is an error.",
         ),
     )
 
@@ -127,8 +113,6 @@ class GraphRetained(Check):
             return
         if found.per_step < self.limit("per_step") or (source is not None and _emptied(source, thing.name)):
             return
-        limit = of_run.memory_limit(run.recording) if column == "rss" else None
-        soon = limit is not None and found.seconds_to(limit) <= self.limit("day")
         yield self._grew(
             run,
             found,
@@ -137,25 +121,17 @@ class GraphRetained(Check):
                 holder=thing.name,
                 objects=thing.words,
             ),
-            much=soon or found.bytes >= self.limit("grown"),
             spans=spots(patient, thing.place),
             detail=GraphRetainedDetail(target=thing.name),
         )
 
     def _measured(self, run: Run, suspected: list[Finding]) -> Iterator[Finding]:
         """The memory that really grew; the suspicion says why."""
-        process = run.lead.process
-        found = of_run.rise(process, _column(process))
+        found = of_run.rise(run.lead.process, _column(run.lead.process))
         if found is None:
             yield from suspected
-            return
-        if found.per_step < self.limit("per_step"):
-            if run.lead.steps < self.limit("steps"):
-                yield from suspected
-            return
-        much = found.bytes >= self.limit("grown")
-        for finding in suspected:
-            yield self._grew(run, found, finding.message, much=much, suspected=[finding])
+        elif found.per_step >= self.limit("per_step"):
+            yield from (self._grew(run, found, item.message, suspected=[item]) for item in suspected)
 
     def _grew(
         self,
@@ -163,13 +139,12 @@ class GraphRetained(Check):
         found: "of_run.MemoryGrowth",
         message: str,
         *,
-        much: bool,
         suspected: Sequence[Finding] = (),
         spans: Sequence[SourceSpan] = (),
         detail: GraphRetainedDetail | None = None,
     ) -> Finding:
-        """The finding with the memory that grew; `much`: it is an error."""
-        on_device = _column(run.lead.process) == "allocated"
+        """The finding with the memory that grew."""
+        on_device, much = _column(run.lead.process) == "allocated", found.bytes >= self.limit("grown")
         grew = (
             template("{message} The device's memory grew by {bytes} in {steps} steps, {per_step} a step.")
             if on_device
@@ -263,14 +238,7 @@ def _resets(event: Event) -> Iterator[str]:
             for part in target.elts if isinstance(target, ast.Tuple | ast.List) else [target]:
                 name = ast.unparse(part)
                 if not _grows(node.value, name):
-                    # `losses` for `losses[:]`
-                    sliced = isinstance(part, ast.Subscript) and isinstance(part.slice, ast.Slice)
-                    yield name.rpartition("[")[0] if sliced else name
-    elif isinstance(node, ast.AnnAssign) and node.value is not None:
-        yield ast.unparse(node.target)
-    elif isinstance(node, ast.Delete):
-        for target in node.targets:
-            yield ast.unparse(target.value) if isinstance(target, ast.Subscript) else ast.unparse(target)
+                    yield name.removesuffix("[:]")
     elif event.call is not None and event.call.method in EMPTIES and event.call.receiver:
         yield event.call.receiver
 

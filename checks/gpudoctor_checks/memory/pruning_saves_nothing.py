@@ -1,35 +1,21 @@
 """MEM011 pruning-saves-nothing."""
 
 from collections.abc import Iterator
-from dataclasses import replace
 
 from gpudoctor.analysis.source.control_flow import switched_off
 from gpudoctor.analysis.source.syntax import without_comments
 from gpudoctor.lang import say
 from gpudoctor.model import Check, Code, Finding, Patient, Reads, Severity
-from gpudoctor.model.signs.source import GuardKind, Script, Source
+from gpudoctor.model.signs.source import Script, Source
 
 _UNSTRUCTURED = frozenset(
     {
         "torch.nn.utils.prune.l1_unstructured",
         "torch.nn.utils.prune.random_unstructured",
         "torch.nn.utils.prune.global_unstructured",
-        "torch.nn.utils.prune.custom_from_mask",
-        "torch.nn.utils.prune.L1Unstructured.apply",
-        "torch.nn.utils.prune.RandomUnstructured.apply",
     }
 )
-_REAL = (
-    "to_sparse",
-    "SparseSemiStructured",
-    "semi_sparse",
-    "sparsify",
-    "WeightNormSparsifier",
-    "torch_pruning",
-    "deepsparse",
-    "sparseml",
-    "prune.is_pruned",
-)
+_REAL = ("to_sparse", "SparseSemiStructured", "semi_sparse", "torch_pruning", "sparseml", "prune.is_pruned")
 """Words of scripts that turn zeros into something smaller, or only look."""
 
 
@@ -72,13 +58,7 @@ class PruningSavesNothing(Check):
         code = without_comments(script)
         if any(word in code for word in _REAL):
             return
-        calls = []
-        for call in script.calls_to(*_UNSTRUCTURED):
-            # A test of a layer's kind chooses layers, no more.
-            plain = [item for item in call.guards if item.kind is GuardKind.OTHER and "isinstance(" in item.text]
-            others = tuple(item for item in call.guards if item not in plain)
-            if not switched_off(source, replace(call, guards=others)):
-                calls.append(call)
+        calls = [call for call in script.calls_to(*_UNSTRUCTURED) if not switched_off(source, call)]
         if not calls:
             return
         first = calls[0]

@@ -10,17 +10,13 @@ from gpudoctor.model.unavailable import Unavailable
 from gpudoctor.text import count, percent, rate
 from gpudoctor_checks.node.node_findings import on_accused
 
-_HALF = (0.42, 0.58)
-"""Share of the peers' rate that one of two equal rails or ports reaches, with the spread of a test."""
-
 
 class NetworkSlow(Check):
     """A node, or the path between two nodes, is slower than the others, or fails.
 
     What it finds:
-        A node that is slow with every partner. At half of its peers' rate one of
-        its two rails or ports may be down. A path between two nodes that are fast with others. A rack
-        or subnet whose nodes are all slow. A test that fails or does not end counts as well.
+        A node that is slow with every partner. A path between two nodes that are fast with others. A rack or
+        subnet whose nodes are all slow. A test that fails or does not end counts as well.
     Why it hurts:
         Each step ends with the slowest path: one bad link slows all ranks of the job, or stops them.
     How it knows:
@@ -60,13 +56,8 @@ class NetworkSlow(Check):
                 item,
                 severity=Severity.ERROR if failed else Severity.WARNING,
                 breaks=say("the job cannot communicate there") if failed else "",
-                cause="few" if not proven else "half" if _half(item) else "",
+                cause="" if proven else "few",
             )
-
-
-def _half(item: Accusation) -> bool:
-    """Whether a node reached about half of its peers' rate."""
-    return item.accused is Accused.NODE and item.share is not None and _HALF[0] <= item.share <= _HALF[1]
 
 
 def _message(names: str, item: Accusation, failed: bool) -> str:
@@ -78,12 +69,11 @@ def _message(names: str, item: Accusation, failed: bool) -> str:
         return say("{where} was slow in {tests}.", where=where, tests=tests)
     far = say(" with nodes of other racks") if item.far_only else ""
     return say(
-        "{where} reached {own}{far} in {tests}, its peers {peers}: {share} slower.{direction}",
+        "{where} reached {own}{far} in {tests}, its peers {peers}: {share} slower.",
         where=where,
         own=rate(item.own, "B/s"),
         far=far,
         tests=tests,
         peers=rate(item.peers, "B/s"),
         share=percent(1 - item.share),
-        direction=say(" That is about half: one of two rails or ports may be down.") if _half(item) else "",
     )

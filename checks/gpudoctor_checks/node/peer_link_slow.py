@@ -5,11 +5,9 @@ from typing import TypeVar
 
 from gpudoctor.analysis.preflight.named_nodes import measurements_of
 from gpudoctor.analysis.preflight.peers import PeerComparison, outliers
-from gpudoctor.analysis.preflight.references import ReferenceKind, references_for
 from gpudoctor.analysis.preflight.slow_units import peer_thresholds
 from gpudoctor.lang import say
-from gpudoctor.model import Check, Code, Confidence, Finding, Measurement, Patient, Reads, Severity
-from gpudoctor.model.evidence import Provenance
+from gpudoctor.model import Check, Code, Finding, Measurement, Patient, Reads, Severity
 from gpudoctor.model.signs.preflight import LinkTest, Preflight, Quantity, Stage
 from gpudoctor.model.unavailable import Unavailable
 from gpudoctor.text import count, percent, rate
@@ -23,12 +21,12 @@ class PeerLinkSlow(Check):
 
     What it finds:
         A pair of cards whose copies are slower than those of other pairs. A node whose all-reduce is slower
-        than that of equal nodes or than published figures. A test inside a node that fails.
+        than that of equal nodes. A test inside a node that fails.
     Why it hurts:
         Tensor and sharded data parallelism move every layer over these links.
     How it knows:
         `gpudoctor preflight` copies between all pairs of cards of a node, then runs an all-reduce over all of
-        them. A bus bandwidth is compared only with figures of the same card, number of cards and algorithm.
+        them. A bus bandwidth is compared only with the same card, number of cards and algorithm.
     False alarms:
         Pairs that the topology joins differently (NVLink, PCIe, across sockets) differ by design. Pairs are
         compared with the same pair on other nodes, and within a node only where most pairs are equal.
@@ -42,7 +40,7 @@ class PeerLinkSlow(Check):
     code = Code("NODE005")
     name = "peer-link-slow"
     reads = frozenset({Reads.PREFLIGHT})
-    thresholds = peer_thresholds(slower=0.15, against_reference=0.2)
+    thresholds = peer_thresholds(slower=0.15, against_reference=None)
 
     def examine(self, patient: Patient) -> Iterator[Finding]:
         found = patient.preflight
@@ -85,38 +83,6 @@ class PeerLinkSlow(Check):
                     yield self._slow(
                         preflight, item, say("all-reduce{named} inside", named=_named(algorithm)), item.key
                     )
-        for test in tests:
-            if test.nodes[0] not in seen:
-                yield from self._against_reference(preflight, test)
-
-    def _against_reference(self, preflight: Preflight, test: LinkTest) -> Iterator[Finding]:
-        for figure in test.figures:
-            if figure.quantity is not Quantity.BUS_BANDWIDTH:
-                continue
-            for row in references_for(self._card(preflight, test), figure, cards=len(test.units)):
-                least = row.value if row.kind is ReferenceKind.FLOOR else (1 - self.limit("reference")) * row.value
-                if figure.value >= least:
-                    continue
-                node, cards = preflight.name(test.nodes[0]), count(len(test.units), "card")
-                yield on_nodes(
-                    self,
-                    preflight,
-                    say(
-                        "The all-reduce{named} of {cards} inside {node} reaches {figure}. Elsewhere it reaches {row}.",
-                        named=_named(figure.algorithm),
-                        cards=cards,
-                        node=node,
-                        figure=rate(figure.value, "B/s"),
-                        row=rate(row.value, "B/s"),
-                    ),
-                    test.nodes,
-                    Measurement("bus_bandwidth", figure.value, "B/s"),
-                    Measurement("payload", figure.payload, "B"),
-                    Measurement(f"reference, {row.source}", row.value, "B/s", provenance=Provenance.DECLARED),
-                    subject=node,
-                    confidence=Confidence.PROBABLE,
-                )
-                return
 
     def _pairs(self, preflight: Preflight, tests: list[LinkTest]) -> Iterator[Finding]:
         """The same two cards on each node; on a node alone, all its pairs where most are equal."""

@@ -1,7 +1,6 @@
 """NODE017 slower-than-before."""
 
 from collections.abc import Iterator
-from statistics import median
 
 from gpudoctor.analysis.preflight.named_nodes import unit_name
 from gpudoctor.analysis.preflight.peers import LOWER_IS_BETTER
@@ -77,23 +76,19 @@ class SlowerThanBefore(Check):
         unit, figure, old, share = max(items, key=lambda item: item[3])
         each = len({(item[0].node, item[0].local) for item in items})
         everyone = each == same and same > 1
-        if each == 1:
-            who, words = unit_name(preflight, unit), say("lost {share}", share=percent(share))
-        else:
-            who = say("{everyone}{units}", everyone=say("all ") if everyone else "", units=count(each, "unit"))
-            words = say("lost {items} in the middle", items=percent(median(item[3] for item in items)))
         what = say("{dtype} {quantity}", dtype=figure.dtype, quantity=figure.quantity.value.replace("_", " ")).strip()
+        more = say(" {units} lost speed.", units=capitalised(count(each, "unit"))) if each > 1 else ""
         return on_nodes(
             self,
             preflight,
             say(
-                "{who} {words} of {what} since the baseline, at most {old} to {figure} ({unit_name}).",
-                who=capitalised(who),
-                words=words,
+                "{unit} lost {share} of {what} since the baseline, from {old} to {figure}.{more}",
+                unit=capitalised(unit_name(preflight, unit)),
+                share=percent(share),
                 what=what,
                 old=quantity(old.value, old.unit),
                 figure=quantity(figure.value, figure.unit),
-                unit_name=unit_name(preflight, unit),
+                more=more,
             ),
             () if everyone else {item[0].node for item in items},
             *(
@@ -102,7 +97,7 @@ class SlowerThanBefore(Check):
                 )
                 for one, now, past, _ in items[:8]
             ),
-            subject=who,
+            subject=unit_name(preflight, unit),
             confidence=Confidence.CONFIRMED if unit.device == "cuda" else Confidence.PROBABLE,
             cause="everyone" if everyone else "",
         )

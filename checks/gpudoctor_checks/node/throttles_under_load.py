@@ -8,7 +8,7 @@ from gpudoctor.model import OWN_CHOICE, Check, Code, Finding, Patient, Reads, Th
 from gpudoctor.model.evidence import Measurement
 from gpudoctor.model.signs.preflight import Quantity
 from gpudoctor.model.unavailable import Unavailable
-from gpudoctor.text import capitalised, duration, percent, quantity
+from gpudoctor.text import capitalised, percent, quantity
 from gpudoctor_checks.node.node_findings import on_nodes
 
 
@@ -56,17 +56,14 @@ class ThrottlesUnderLoad(Check):
             if lost <= self.limit("share"):
                 continue
             name = unit_name(found, unit)
-            seconds = sum(run.seconds for run in found.stages if run.stage.value == "burn")
-            during = say(" in {seconds} of load", seconds=duration(seconds)) if seconds else ""
             yield on_nodes(
                 self,
                 found,
                 say(
-                    "{name} falls from {first} to {last}{during}: {lost} slower.",
+                    "{name} falls from {first} to {last}: {lost} slower.",
                     name=capitalised(name),
                     first=quantity(first.value, "FLOP/s"),
                     last=quantity(last.value, "FLOP/s"),
-                    during=during,
                     lost=percent(lost),
                 ),
                 [unit.node],

@@ -38,9 +38,8 @@ class DeadParameters(Check):
         them.
     False alarms:
         Rarely chosen experts, embeddings of rare words and parts that train in turn sometimes have gradients.
-        They are not reported. Below a fifth of the elements it is a note. It stays an error if the first fifth
-        of all tensors or more has none. Then the graph is cut behind the first layers. A call under no_grad()
-        is a warning, because training a head on a frozen body has the same code.
+        They are not reported. Below a fifth of the elements it is a note. A call under no_grad() is a warning,
+        because training a head on a frozen body has the same code.
     Remedies:
         Remove the detach, use the branch, or freeze it and remove it from the optimizer.
     References:
@@ -73,60 +72,42 @@ class DeadParameters(Check):
         idle = [item for item in of_run.numerics(run.lead.process, "idle") if item.get("alone")]
         if idle and idle[-1].get("steps"):
             raise Unavailable("no parameter had a gradient in any step")  # the optimizer steps nothing: NUM008
-        lives = _last_of_each_model(run.lead.process)
-        if not lives or not lives[-1].get("parameters"):
-            return
-        last = lives[-1]
-        # Each fold of a cross-validation makes its model anew, and looks at it for a short time.
-        alike = [item for item in lives if set(item.get("parameters")) == set(last.get("parameters"))]
-        looked = sum(int(item.get("steps")) for item in alike)
-        if looked < self.limit("steps"):
+        readings = of_run.numerics(run.lead.process, "dead")
+        last = readings[-1] if readings else None
+        if last is None or not last.get("parameters") or int(last.get("steps") or 0) < self.limit("steps"):
             return
         if last.get("shards") and not _dead_everywhere(last, run.recording):
             return
         if of_run.swapped(run.lead.process, self.limit("steps")):
             return  # NUM008's: the optimizer was made over another model
         share = float(last.get("share") or 0.0)
-        front, of = int(last.get("count") or 0) if last.get("front") else 0, int(last.get("of") or 0)
-        cut_off = 1 < front < of and front >= self.limit("share_error") * of
-        much = share >= self.limit("share_error") or cut_off
+        much = share >= self.limit("share_error")
         dead = [str(name) for name in last.get("parameters")]
         called = _called_without(run.lead.process, dead)
-        found = [of_run.place_of(item) for item in called]
-        spans = list(dict.fromkeys(spot(patient, place) for place in found if place is not None))
+        places = [place for item in called if (place := of_run.place_of(item)) is not None]
+        spans = list(dict.fromkeys(spot(patient, place) for place in places))
         told = list(library_findings(self, patient)) if not called else []
-        heard = [item for finding in told for item in finding.evidence]
-        none = set(map(str, last.get("none") or ()))
-        how = say("got no gradient at all") if none >= set(dead) else say("got no gradient but zeros")
-        kinds = list(dict.fromkeys(str(item.get("name")) for item in called))
-        modules = joined(kinds) if kinds else ""
+        zeros = not set(dead) <= set(map(str, last.get("none") or ()))
+        how = say("got no gradient but zeros") if zeros else say("got no gradient at all")
+        modules = joined(list(dict.fromkeys(str(item.get("name")) for item in called))) if called else ""
         losses = of_run.loss_curve(run.lead.process).values
         no_loss = bool(losses) and not any(losses)
-        verb = say("is") if len(kinds) == 1 else say("are")
         why = (
-            say(
-                " {modules} {verb} only called without gradients{at}, but an optimizer has {its} parameters.",
-                modules=modules,
-                verb=verb,
-                at=of_run.at(spans),
-                its=say("its") if len(kinds) == 1 else say("their"),
-            )
+            say(" An optimizer has {modules}, called only without gradients{at}.", modules=modules, at=of_run.at(spans))
             if called
             else concatenated(" ", ["", *(item.message for item in told)])
         )
-        first = say(", the first {front} of {of} tensors", front=front, of=of) if cut_off else ""
         meant = bool(called)
         yield self.finding(
             say(
-                "{parameters} {how} in {steps} steps: {share} of the trainable elements{first}.{why}",
+                "{parameters} {how} in {steps} steps: {share} of the trainable elements.{why}",
                 parameters=of_run.names(last),
                 how=how,
-                steps=looked,
+                steps=int(last.get("steps") or 0),
                 share=percent(share),
-                first=first,
                 why=why,
             ),
-            evidence=(*heard, *spans, run.measured("dead_share", share)),
+            evidence=(*(part for item in told for part in item.evidence), *spans, run.measured("dead_share", share)),
             confidence=Confidence.CONFIRMED,
             # Whoever trains a head on a frozen encoder writes the same: that is how it may be meant.
             severity=Severity.NOTE if not much else Severity.WARNING if meant else Severity.ERROR,
@@ -137,19 +118,6 @@ class DeadParameters(Check):
             effect_of=None if meant else Code("NUM012" if no_loss else "NUM010"),
             detail=DeadParametersDetail(layer=dead[0].rpartition(".")[0] or dead[0], module=modules),
         )
-
-
-def _last_of_each_model(process: "of_run.Process") -> "list[of_run.Record]":
-    """The last reading of each of several models in turn: with a new one its count begins again."""
-    found: list[of_run.Record] = []
-    for item in of_run.numerics(process, "dead"):
-        if not item.get("steps"):
-            continue
-        if found and int(item.get("steps")) >= int(found[-1].get("steps")):
-            found[-1] = item
-        else:
-            found.append(item)
-    return found
 
 
 def _dead_everywhere(last: "of_run.Record", recording: "of_run.Recording") -> bool:

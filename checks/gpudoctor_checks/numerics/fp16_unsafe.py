@@ -8,16 +8,15 @@ from gpudoctor.analysis.memo import once
 from gpudoctor.analysis.observation import suspicions
 from gpudoctor.analysis.run.steady_run import Run, judged
 from gpudoctor.analysis.source.control_flow import bound_to, steady, switched_off
-from gpudoctor.analysis.source.declared_settings import Setup, from_keyword
-from gpudoctor.analysis.source.pretrained_models import family, trained_models
-from gpudoctor.analysis.source.syntax import assigned_values, nodes
+from gpudoctor.analysis.source.declared_settings import Setup
+from gpudoctor.analysis.source.pretrained_models import family
+from gpudoctor.analysis.source.syntax import nodes
 from gpudoctor.analysis.source.syntax_places import line_at
-from gpudoctor.analysis.source.training_arguments import argument_calls, training_arguments
+from gpudoctor.analysis.source.training_arguments import training_arguments
 from gpudoctor.lang import say
 from gpudoctor.model import Check, Code, Confidence, Cost, Detail, Finding, Patient, Reads, Severity, Threshold, Whose
-from gpudoctor.model.evidence import Evidence, Setting, SourceSpan
+from gpudoctor.model.evidence import Setting, SourceSpan
 from gpudoctor.model.records import frozen
-from gpudoctor.model.signs.configs import ConfigFile, ConfigKind
 from gpudoctor.model.signs.source import Call, Event, Known, Loop, Script, Source, Unknown
 from gpudoctor.text import percent
 
@@ -45,8 +44,6 @@ class Fp16Unsafe(Check):
 
     What it finds:
         - Fp16 autocast without a GradScaler.
-        - A model loaded in fp16 (`torch_dtype=torch.float16`) and trained by transformers' Trainer as it is.
-        - Lightning's `16-true`.
         - Fp16 with T5, Gemma and other models whose activations leave its range. A note: fp16 with models that
           were trained in bf16.
     Why it hurts:
@@ -126,15 +123,9 @@ class Fp16Unsafe(Check):
         )
 
     def _declared(self, patient: Patient) -> Iterator[Finding]:
-        source, configs = patient.source_and_configs
-        yield from self._in_loops(source)
-        yield from self._trainer(source)
+        yield from self._in_loops(patient.source_and_configs[0])
         for setup in training_arguments(patient):
             yield from self._model(setup)
-        for file in configs.files:
-            yield from self._pure(file)
-
-    # source: loops of one's own
 
     def _in_loops(self, source: Source) -> Iterator[Finding]:
         roots = {name.split(".", 1)[0] for script in source.scripts for name in script.imports.values()}
@@ -159,7 +150,7 @@ class Fp16Unsafe(Check):
         for script in source.scripts:
             for call in script.calls_to("torch.autocast", "torch.cuda.amp.autocast"):
                 used = id(call.node) in nodes or bound_to(script, call.node) in names - {""}
-                if used and _is_half(script, call) and not switched_off(source, call):
+                if used and _is_half(call) and not switched_off(source, call):
                     yield self._found(
                         say(
                             "fp16 autocast in a training loop ({place}) without a GradScaler.",
@@ -170,40 +161,12 @@ class Fp16Unsafe(Check):
                     )
                     return
 
-    # source: the Trainer
-
-    def _trainer(self, source: Source) -> Iterator[Finding]:
-        calls = list(argument_calls(source))
-        others = {"fp16", "bf16", "optim", "deepspeed", "fsdp", "accelerator_config"}
-        if len(calls) != 1 or calls[0][1].open_ended or others & calls[0][1].keywords.keys():
-            return
-        call = calls[0][1]
-        for owner, load in trained_models(source):
-            dtype = from_keyword(owner, load, "torch_dtype") or from_keyword(owner, load, "dtype")
-            if dtype is not None and dtype.word in HALF and dtype.sure and isinstance(dtype.place, SourceSpan):
-                yield self._found(
-                    say(
-                        "The model is loaded in {dtype} and trained without fp16=True or "
-                        "bf16=True: weights, gradients and Adam's moments stay in fp16.",
-                        dtype=dtype.word,
-                    ),
-                    (dtype.place, call.span),
-                    cure="load",
-                )
-
-    # configs and arguments
-
     def _model(self, setup: Setup) -> Iterator[Finding]:
         """fp16 with a model that it overflows, or that was trained in bf16."""
-        fp16 = setup.on("fp16")
-        model = setup.get("model_name_or_path", "base_model")
+        fp16, model = setup.on("fp16"), setup.get("model_name_or_path", "base_model")
         if fp16 is None or setup.on("bf16") is not None:
             return
-        name, place = "", None
-        if model is not None and isinstance(model.value, str):
-            name, place = model.value, model.place
-        elif setup.script is not None:
-            name, place = _loaded(setup.script)
+        name, place = (str(model.value), model.place) if model is not None else _loaded(setup.script)
         known = family(name) if name else None
         if known is None or not known.fp16 or place is None:
             return
@@ -216,23 +179,6 @@ class Fp16Unsafe(Check):
             cure="bf16",
         )
 
-    def _pure(self, file: ConfigFile) -> Iterator[Finding]:
-        """Precisions that keep the weights themselves in fp16."""
-        for item in file.meaning("precision"):
-            value = str(item.value)
-            lightning = file.kind is ConfigKind.LIGHTNING and value == "16-true"
-            tune = file.kind is ConfigKind.TORCHTUNE and value in {"fp16", "float16"}
-            if lightning or (tune and "inference" not in file.path and "generat" not in file.path):
-                yield self._found(
-                    say(
-                        "{key}={value} keeps weights and optimizer in fp16, without a scaler.",
-                        key=item.entry.key,
-                        value=value,
-                    ),
-                    (item.setting,),
-                    cure="precision",
-                )
-
     def _found(
         self,
         message: str,
@@ -241,10 +187,9 @@ class Fp16Unsafe(Check):
         severity: Severity = Severity.WARNING,
         cure: str,
     ) -> Finding:
-        evidence: tuple[Evidence, ...] = tuple(dict.fromkeys(places))
         return self.finding(
             message,
-            evidence=evidence,
+            evidence=tuple(dict.fromkeys(places)),
             severity=severity,
             subject=f"{places[0].path}:{places[0].line}",
             detail=Fp16UnsafeDetail(cure=cure),
@@ -263,33 +208,21 @@ def _has_scaler(source: Source) -> bool:
     return False
 
 
-def _is_half(script: Script, call: Call) -> bool:
+def _is_half(call: Call) -> bool:
     """Whether an autocast is known to run in fp16, on a GPU, when it runs."""
     plain = call.name == "torch.autocast"
-    enabled = call.argument("enabled", 2 if plain else 0)
-    if isinstance(enabled, Unknown) or (isinstance(enabled, Known) and not enabled.value):
-        return False
     device = call.argument("device_type", 0) if plain else None
-    if isinstance(device, Known) and device.value != "cuda":
+    if "enabled" in call.keywords or (plain and not (isinstance(device, Known) and device.value == "cuda")):
         return False
     dtype = call.argument("dtype", 1)
-    if dtype is None:
-        # the default is fp16 on CUDA, bf16 on the CPU
-        return (not plain or isinstance(device, Known)) and "set_autocast" not in script.text
-    return isinstance(dtype, Unknown) and _word(script, dtype.text) in HALF
+    # the default is fp16 on CUDA
+    return dtype is None or (isinstance(dtype, Unknown) and dtype.text.rpartition(".")[2] in HALF)
 
 
-def _word(script: Script, text: str) -> str:
-    """The dtype that an expression names, through one assignment."""
-    if "." not in text and text.isidentifier():
-        bound = assigned_values(nodes(script, ast.Assign), text)
-        text = ast.unparse(bound[0]) if len(bound) == 1 else ""
-    return text.rpartition(".")[2] if text.replace(".", "_").isidentifier() else ""
-
-
-def _loaded(script: Script) -> tuple[str, SourceSpan | None]:
+def _loaded(script: Script | None) -> tuple[str, SourceSpan | None]:
     """The only pretrained model that a script names, with its place."""
-    models = [call for call in script.calls if call.method == "from_pretrained" and "Model" in call.name]
+    calls = script.calls if script is not None else ()
+    models = [call for call in calls if call.method == "from_pretrained" and "Model" in call.name]
     named = [(call.argument("", 0), call.span) for call in models]
     loads = {str(value.value): span for value, span in named if isinstance(value, Known)}
     return next(iter(loads.items())) if len(loads) == 1 else ("", None)

@@ -1,6 +1,5 @@
 """NUM009: a learning rate outside of the band in which its optimizer and method learn."""
 
-import ast
 import re
 from collections.abc import Iterator
 from math import isfinite
@@ -8,22 +7,16 @@ from math import isfinite
 from gpudoctor.analysis import of_run
 from gpudoctor.analysis.observation import confirmed
 from gpudoctor.analysis.run.steady_run import LEAST_STEPS, Run, demanded, spots
-from gpudoctor.analysis.source.syntax import nodes
 from gpudoctor.analysis.workload import optional
 from gpudoctor.lang import say, template
 from gpudoctor.model import Check, Code, Cost, Detail, Finding, Patient, Reads, Severity, SourceSpan, Threshold
 from gpudoctor.model.records import frozen
-from gpudoctor.model.signs.source import Script, Source
+from gpudoctor.model.signs.source import Source
 
 REINFORCED = re.compile(
     r"\b(DPO|ORPO|KTO|CPO|PPO|GRPO|RLOO|Reward|PRM|GKD|XPO|BCO|NashMD|OnlineDPO)\w*(?:Trainer|Config)\b"
 )
 """Trainers of preference and reinforcement learning, whose rates are ten times smaller."""
-
-
-_PREFERRED = re.compile(r"(?:^|_|\b)(?:chosen|preferred|accepted|winner)(?:$|_|\b)")
-_REFUSED = re.compile(r"(?:^|_|\b)(?:reject(?:ed)?|dispreferred|loser)(?:$|_|\b)")
-"""What a training on preferences compares: the two answers to one prompt."""
 
 
 _NOTHING = say("the model learns nothing")
@@ -35,7 +28,7 @@ class LearningRateOutOfBandDetail(Detail):
     """What the rule reads."""
 
     cure: str
-    """`adam`, `sgd`, `low` or `spent`."""
+    """`adam`, `low` or `spent`."""
 
 
 class LearningRateOutOfBand(Check):
@@ -89,13 +82,6 @@ class LearningRateOutOfBand(Check):
             meaning="A rate of this or more is a warning; between the two it is a note.",
         ),
         Threshold(
-            name="sgd_high",
-            default=3.0,
-            unit="1",
-            source="super-convergence (arXiv 1708.07120) trains with at most 3",
-            meaning="In a run, a rate above this with SGD is a finding if the loss has not fallen.",
-        ),
-        Threshold(
             name="low",
             default=1e-7,
             unit="1",
@@ -115,13 +101,6 @@ class LearningRateOutOfBand(Check):
             unit="1",
             source="computed: a cosine or a square that ends at zero is below 1e-7 for 1 % of its steps",
             meaning="A rate that is too low for this last part of a run's steps is a warning.",
-        ),
-        Threshold(
-            name="spent_steps",
-            default=30,
-            unit="{steps}",
-            source="convention: the fewest steps from which a recording is judged",
-            meaning="It must also be too low for this many steps.",
         ),
     )
 
@@ -145,10 +124,7 @@ class LearningRateOutOfBand(Check):
             if (
                 spent is not None
                 and not (told and spent.rate >= 0)
-                and (
-                    spent.rate < 0
-                    or spent.steps >= max(self.limit("spent_steps"), self.limit("spent_share") * spent.all)
-                )
+                and (spent.rate < 0 or spent.steps >= max(LEAST_STEPS, self.limit("spent_share") * spent.all))
             ):
                 yield self._fell(run, name, used, low, spent, spans)
             return
@@ -156,7 +132,7 @@ class LearningRateOutOfBand(Check):
         verdict = (
             say("below {low:g}: nothing is learned", low=low)
             if cure == "low"
-            else say("the usual maximum is {limit:g}", limit=self.limit(f"{cure}_high"))
+            else say("the usual maximum is {limit:g}", limit=self.limit("adam_high"))
         )
         far = cure != "adam" or used >= self.limit("adam_far")
         yield confirmed(
@@ -171,10 +147,6 @@ class LearningRateOutOfBand(Check):
 
     def _cure(self, run: Run, name: str, used: float, low: float) -> str:
         """What the one optimizer's rate is out of, as `LearningRateOutOfBandDetail.cure` says it; "" for its band."""
-        loss = of_run.loss_curve(run.lead.process)  # the first update may have ruined all but the first loss
-        worse = len(loss) > 0 and loss.late >= loss.values[0]
-        if name == "SGD" and used > self.limit("sgd_high") and worse:
-            return "sgd"
         if ("adam" in name.lower() or name == "RMSprop") and used > self.limit("adam_high"):
             return "adam"
         return "low" if 0 < used < low or (used == 0 and run.lead.steps >= LEAST_STEPS) else ""
@@ -254,19 +226,5 @@ def _schedules(patient: Patient) -> list[SourceSpan]:
 
 
 def _compares(source: Source | None) -> bool:
-    """Whether a program trains on preferences or rewards: by its trainer, or as it compares two answers."""
-    scripts = source.scripts if source is not None else ()
-    return any(
-        REINFORCED.search(script.text) or (_names_any(script, _PREFERRED) and _names_any(script, _REFUSED))
-        for script in scripts
-    )
-
-
-def _names_any(script: Script, pattern: re.Pattern[str]) -> bool:
-    """Whether a variable or a key of a script has such a name."""
-    return any(pattern.search(node.id) for node in nodes(script, ast.Name)) or any(
-        isinstance(node.slice, ast.Constant)
-        and isinstance(node.slice.value, str)
-        and pattern.search(node.slice.value) is not None
-        for node in nodes(script, ast.Subscript)
-    )
+    """Whether a program trains on preferences or rewards, by its trainer."""
+    return any(REINFORCED.search(script.text) for script in (source.scripts if source is not None else ()))

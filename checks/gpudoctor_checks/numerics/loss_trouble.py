@@ -36,7 +36,7 @@ class LossTrouble(Check):
         judges only losses that are always positive. If the source steps an environment (reinforcement
         learning), the targets follow the returns, and the check is silent. A warm restart in progress resembles
         divergence. Small batches of hard and easy samples make an improving loss jump: if it has halved, jumps
-        are a note.
+        are not a finding.
     Remedies:
         Lower the rate, add warm-up or clipping. For a plateau, train on one batch repeatedly: a model that
         cannot learn it has a bug.
@@ -77,7 +77,7 @@ class LossTrouble(Check):
             default=0.5,
             unit="1",
             source="convention: a loss that has halved shows learning; small batches differ by as much",
-            meaning="Spikes of a loss that ends below this part of its start are a note.",
+            meaning="Spikes of a loss that ends below this part of its start are not a finding.",
         ),
         Threshold(
             name="stalled_steps",
@@ -112,26 +112,19 @@ class LossTrouble(Check):
                     late=figure(curve.late),
                 ),
             )
-        elif len(jumps) >= self.limit("spikes"):
-            better = curve.late < self.limit("better") * curve.early
-            all_the_same = (
-                say(" It still improves: from {early} to {late}.", early=figure(curve.early), late=figure(curve.late))
-                if better
-                else ""
-            )
+        elif len(jumps) >= self.limit("spikes") and curve.late >= self.limit("better") * curve.early:
             yield self._found(
                 patient,
                 run,
                 curve,
                 "spiking",
-                Severity.NOTE if better else Severity.WARNING,
+                Severity.WARNING,
                 say(
                     "The loss jumps to more than {limit:g} times its running median {count} times, "
-                    "first at step {step}.{more}",
+                    "first at step {step}.",
                     limit=self.limit("spike"),
                     count=len(jumps),
                     step=jumps[0],
-                    more=all_the_same,
                 ),
             )
         elif of_run.stalls(curve, int(self.limit("stalled_steps"))):

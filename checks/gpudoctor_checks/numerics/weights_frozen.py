@@ -106,9 +106,7 @@ class WeightsFrozen(Check):
         ]
         still = readings[-1] if readings else None
         others = of_run.unheld(process)
-        if still is not None and not still.get("parameters"):
-            return  # everything moves
-        if still is None and not others:
+        if not others if still is None else not still.get("parameters"):
             return
         named = list(map(str, still.get("parameters"))) if still is not None else sorted(others)
         share = float(still.get("share") or 0.0) if still is not None else 1.0

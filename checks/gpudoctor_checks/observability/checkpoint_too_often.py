@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from gpudoctor.analysis import of_run
 from gpudoctor.analysis.observation import Observation, suspicions
 from gpudoctor.analysis.run.steady_run import judged_by_share, watched
-from gpudoctor.analysis.source.call_frequency import TrainingCall, calls_in_training, full_batch, often, option_of
+from gpudoctor.analysis.source.call_frequency import TrainingCall, calls_in_training, full_batch, often
 from gpudoctor.lang import say
 from gpudoctor.model import OWN_CHOICE, Check, Code, Detail, Finding, Patient, Reads, Severity, Threshold
 from gpudoctor.model.records import frozen
@@ -31,8 +31,6 @@ class CheckpointTooOftenDetail(Detail):
     """Steps: a shorter period would be found again."""
     engine_loop: str | None = None
     """The framework whose own loop it is."""
-    option: str | None = None
-    """The option of the command line that the period comes from."""
 
 
 class CheckpointTooOften(Check):
@@ -44,8 +42,7 @@ class CheckpointTooOften(Check):
         passes.
     Why it hurts:
         A save copies the weights to the host, which waits for the GPU. The training makes no progress while
-        they are written. With Adam's state that is 12 to 16 bytes per parameter. For a model of a billion
-        parameters that is some 16 GB, half a minute on a fast disk.
+        they are written. For a model of a billion parameters that is some 16 GB, half a minute on a fast disk.
     How it knows:
         From the source: which calls a pass reaches, through functions, and under which conditions. It
         understands `if step % 500 == 0` with N from constants and options. The source does not show the cost:
@@ -123,7 +120,7 @@ class CheckpointTooOften(Check):
             yield from map(self._found, found)
 
     def _found(self, found: TrainingCall) -> Finding:
-        loop, event, call, period = found.loop, found.event, found.call, found.period
+        event, call, period = found.event, found.call, found.period
         name = f"{call.receiver}.{call.method}" if call.name.startswith("?") else call.name
         return self.finding(
             say(
@@ -131,12 +128,12 @@ class CheckpointTooOften(Check):
                 "the norm is a period of {limit:.0f} steps or more.",
                 call=name,
                 often=often(period),
-                line=loop.span.line,
+                line=found.loop.span.line,
                 limit=self.limit("save_period"),
             ),
-            evidence=(event.span, *event.via, measured("steps_between_saves", period, "{steps}", loop)),
+            evidence=(event.span, *event.via, measured("steps_between_saves", period, "{steps}", found.loop)),
             severity=Severity.NOTE,
-            detail=CheckpointTooOftenDetail(period=period, option=option_of(event), norm=self.limit("save_period")),
+            detail=CheckpointTooOftenDetail(period=period, norm=self.limit("save_period")),
         )
 
 

@@ -23,67 +23,40 @@ class _Facility:
 
     what: str
     """What it does, for the message."""
-    heavy: bool = True
+    heavy: bool = False
     """Known to cost at least 5 % of a step in practice; else a note."""
     flag: tuple[str, int] | None = None
     """The argument that switches it, keyword and position; absent means on."""
     lasting: bool = False
     """Stays on after the call; else it acts in the block or at the call."""
+    window: str = ""
+    """Pattern of its windows in a recording."""
 
 
 ANOMALY = say("anomaly mode records a stack trace for each operation of the forward pass and tests every gradient")
-UNDERFLOW = say("hooks on every module copy the range of its inputs, outputs and weights to the host")
 
 FACILITIES = {
-    "torch.autograd.set_detect_anomaly": _Facility(what=ANOMALY, flag=("mode", 0), lasting=True),
-    "torch.autograd.detect_anomaly": _Facility(what=ANOMALY),
-    "torch.autograd.gradcheck": _Facility(
-        what=say("gradcheck runs two forward passes in double for each input element")
+    "torch.autograd.set_detect_anomaly": _Facility(
+        what=ANOMALY, heavy=True, flag=("mode", 0), lasting=True, window="anomaly"
     ),
-    "torch.autograd.profiler.emit_nvtx": _Facility(what=say("every operation is wrapped in a marker"), heavy=False),
-    "torch.cuda.memory._record_memory_history": _Facility(
+    "torch.autograd.detect_anomaly": _Facility(what=ANOMALY, heavy=True),
+    "torch.autograd.gradcheck": _Facility(
+        what=say("gradcheck runs two forward passes in double for each input element"), heavy=True
+    ),
+    "torch.autograd.profiler.emit_nvtx": _Facility(
+        what=say("every operation is wrapped in a marker"), window="emit-nvtx|^nvtx"
+    ),
+    "torch.cuda._record_memory_history": _Facility(
         what=say("the allocator records a stack trace for each allocation"),
-        heavy=False,
         flag=("enabled", 0),
         lasting=True,
+        window="memory-history",
     ),
-    "torch.cuda.set_sync_debug_mode": _Facility(
-        what=say("every synchronising call prints a warning with its stack"),
-        heavy=False,
-        flag=("debug_mode", 0),
-        lasting=True,
-    ),
-    "transformers.debug_utils.DebugUnderflowOverflow": _Facility(what=UNDERFLOW, lasting=True),
 }
 """Resolved names. Anomaly mode and gradcheck: the PyTorch tuning guide says to switch them off; measured on a
 small transformer on a CPU (torch 2.13), anomaly mode made a step 2 to 4 times as long."""
 
-ALIASES = {
-    "torch.autograd.anomaly_mode.set_detect_anomaly": "torch.autograd.set_detect_anomaly",
-    "torch.autograd.anomaly_mode.detect_anomaly": "torch.autograd.detect_anomaly",
-    "torch.autograd.gradcheck.gradcheck": "torch.autograd.gradcheck",
-    "torch.cuda._memory_viz._record_memory_history": "torch.cuda.memory._record_memory_history",
-    "torch.cuda._record_memory_history": "torch.cuda.memory._record_memory_history",
-}
-
-
-ENGINES: tuple[tuple[str, str, str | bool, str], ...] = (
-    (r"(pytorch_)?lightning\..*\bTrainer$", "detect_anomaly", True, ANOMALY),
-    (r"(transformers\..*\b(Seq2Seq)?TrainingArguments|trl\..*\bSFTConfig)$", "debug", "underflow_overflow", UNDERFLOW),
-)
-"""Pattern of the class, keyword, value and what it does, of engines that switch a facility on by an argument."""
-
-
-WINDOWS = {
-    "anomaly": ("torch.autograd.set_detect_anomaly", ANOMALY, True),
-    "emit-nvtx|^nvtx": ("torch.autograd.profiler.emit_nvtx", say("every operation is wrapped in a marker"), False),
-    "memory-history": (
-        "torch.cuda.memory._record_memory_history",
-        say("the allocator records a stack trace for each allocation"),
-        False,
-    ),
-}
-"""Windows of a recording: pattern of the name, the call, what it does, whether it is known to cost 5 %."""
+_LIGHTNING = re.compile(r"(pytorch_)?lightning\..*\bTrainer$")
 
 
 @frozen
@@ -92,8 +65,6 @@ class DebugModeOnDetail(Detail):
 
     facility: str
     """Full name."""
-    keyword: str
-    """The keyword that switches it on; \"\" for a call of its own."""
 
 
 class DebugModeOn(Check):
@@ -103,18 +74,16 @@ class DebugModeOn(Check):
         A debugging tool that is on in or around the training loop:
         - `torch.autograd.set_detect_anomaly(True)`, `detect_anomaly()`, gradcheck, `emit_nvtx`
         - `_record_memory_history` that is never switched off
-        - sync-debug mode
-        - Lightning's `detect_anomaly=True`, transformers' `debug="underflow_overflow"`
+        - Lightning's `detect_anomaly=True`
     Why it hurts:
         Anomaly mode records a Python stack trace for each operation of the forward pass. It tests each gradient
-        for NaN, which reads a value back from the GPU. Small models step 2 to 4 times slower. The others record
-        a stack or a marker for each operation or allocation.
+        for NaN, which reads a value back from the GPU. Small models step 2 to 4 times slower.
     How it knows:
         It reads the call, its argument, and the conditions around it and on the way to it. It also reads
         whether a training loop runs inside its block or after it.
     False alarms:
         A short debugging session on purpose. A tool behind a switch that is off by default, or in a branch for
-        failures, is not a finding. Neither is one that the loop switches off again, or one in a program that
+        failures, is not a finding. Neither is one that the program switches off again, or one in a program that
         does not train.
     Remedies:
         Remove it, or put it behind a switch that is off. When a NaN appears, replay that step under anomaly
@@ -162,13 +131,12 @@ class DebugModeOn(Check):
             return
         yield from self._measured(patient, run, suspected)
         if run.lead.process.of("window"):  # a recorder that knows windows would have seen these
-            suspected = [item for item in suspected if not any(_speaks_of(item, pattern) for pattern in WINDOWS)]
+            suspected = [item for item in suspected if not any(_speaks_of(item, one) for one in FACILITIES.values())]
         yield from suspected
 
     def _measured(self, patient: Patient, run: Run, suspected: list[Finding]) -> Iterator[Finding]:
-
-        for pattern, (name, what, heavy) in WINDOWS.items():
-            on = of_run.coverage(run.lead, pattern)
+        for name, facility in FACILITIES.items():
+            on = of_run.coverage(run.lead, facility.window) if facility.window else None
             if on is None or on.share < self.limit("steps_covered"):
                 continue
             spans = spots(patient, on.place)
@@ -180,14 +148,14 @@ class DebugModeOn(Check):
                     "{tool} is on in {share} of the steps: {effect}{slowdown}{where}.",
                     tool=on.what,
                     share=percent(on.share),
-                    effect=what,
+                    effect=facility.what,
                     slowdown=price,
                     where=of_run.at(spans),
                 ),
                 name="step_share",
-                severity=Severity.WARNING if heavy else Severity.NOTE,
-                suspected=[item for item in suspected if _speaks_of(item, pattern)],
-                detail=DebugModeOnDetail(facility=name, keyword=""),
+                severity=Severity.WARNING if facility.heavy else Severity.NOTE,
+                suspected=[item for item in suspected if _speaks_of(item, facility)],
+                detail=DebugModeOnDetail(facility=name),
                 numbers=(run.measured("steps_covered", on.share),),
                 priced=bool(on.cost),
             )
@@ -198,10 +166,13 @@ class DebugModeOn(Check):
         events = _events(source)
         for script in source.scripts:
             for call in script.calls:
-                facility = FACILITIES.get(_name(call))
+                facility = FACILITIES.get(call.name)
                 if facility is not None and _on(facility, call) and self._lasts(source, script, call, facility, events):
-                    yield self._found(call, facility.what, heavy=facility.heavy, argument=facility.flag)
-                yield from self._engine(source, call)
+                    yield self._found(call, facility)
+                anomaly = call.keywords.get("detect_anomaly")
+                given = isinstance(anomaly, Known) and anomaly.value is True
+                if given and _LIGHTNING.match(call.name) and not switched_off(source, call):
+                    yield self._found(call, FACILITIES["torch.autograd.detect_anomaly"], keyword="detect_anomaly")
 
     def _lasts(
         self, source: Source, script: Script, call: Call, facility: _Facility, events: dict[ast.AST, list[Event]]
@@ -216,43 +187,32 @@ class DebugModeOn(Check):
         if here is not None:
             periods = [period for event in here if (period := step_period(event)) is not None]
             return any(period < self.limit("debug_period") for period in periods)
-        return facility.lasting and not blocks and not _ended(source, call, events)
+        others = (other for item in source.scripts for other in item.calls_to(call.name))
+        return facility.lasting and not blocks and all(_on(facility, other) for other in others)
 
     def _long(self, script: Script, loop: Loop) -> bool:
         passes = bound(script, loop)
         return passes is None or passes > self.limit("measurement_steps")
 
-    def _engine(self, source: Source, call: Call) -> Iterator[Finding]:
-        for pattern, keyword, wanted, what in ENGINES:
-            value = call.keywords.get(keyword)
-            if isinstance(value, Known) and re.match(pattern, call.name) and not switched_off(source, call):
-                named = isinstance(value.value, str | tuple) and str(wanted) in value.value
-                if named or value.value is wanted:
-                    yield self._found(call, what, heavy=True, argument=(keyword, 0))
-
-    def _found(self, call: Call, what: str, *, heavy: bool, argument: tuple[str, int] | None) -> Finding:
+    def _found(self, call: Call, facility: _Facility, keyword: str = "") -> Finding:
         span = call.span
-        shown = f"{call.method}({argument[0]}=...)" if argument and argument[0] in call.keywords else call.method
         return self.finding(
-            say("{shown} is on through the training: {what}.", shown=shown, what=what),
+            say("{shown} is on through the training: {what}.", shown=keyword or call.method, what=facility.what),
             evidence=(
                 span,
                 Measurement(
                     "debug_facility", call.name, "", Provenance.DECLARED, f"grep -n '{call.method}' {span.path}"
                 ),
             ),
-            severity=Severity.WARNING if heavy else Severity.NOTE,
-            detail=DebugModeOnDetail(facility=_name(call), keyword=argument[0] if argument else ""),
+            severity=Severity.WARNING if facility.heavy else Severity.NOTE,
+            detail=DebugModeOnDetail(facility=f"{call.name}.{keyword}" if keyword else call.name),
         )
 
 
-def _speaks_of(finding: Finding, pattern: str) -> bool:
+def _speaks_of(finding: Finding, facility: _Facility) -> bool:
     """Whether a suspicion is about a facility that a recording would show."""
-    return re.search(pattern, str(finding.detail_of(DebugModeOnDetail).facility).replace("_", "-")) is not None
-
-
-def _name(call: Call) -> str:
-    return ALIASES.get(call.name, call.name)
+    named = finding.detail_of(DebugModeOnDetail).facility.replace("_", "-")
+    return bool(facility.window) and re.search(facility.window, named) is not None
 
 
 def _events(source: Source) -> dict[ast.AST, list[Event]]:
@@ -270,19 +230,4 @@ def _on(facility: _Facility, call: Call) -> bool:
     enabled = call.keywords.get("enabled") if facility.flag is None else call.argument(*facility.flag)
     if enabled is None:
         return True
-    return isinstance(enabled, Known) and enabled.value not in {None, False, "default", "none"}
-
-
-def _ended(source: Source, call: Call, events: dict[ast.AST, list[Event]]) -> bool:
-    """Whether something switches the facility off again before or during the training."""
-    name = _name(call)
-    facility = FACILITIES[name]
-    for script in source.scripts:
-        for other in script.calls:
-            if other.node is call.node or _name(other) != name or _on(facility, other):
-                continue
-            between = ast.Pass(lineno=call.span.line, end_lineno=other.span.line, col_offset=0, end_col_offset=0)
-            behind = other.function == call.function and call.span.line <= other.span.line
-            if other.node in events or (behind and trains_within(source, script, between) is None):
-                return True
-    return False
+    return isinstance(enabled, Known) and enabled.value not in {None, False, "none"}

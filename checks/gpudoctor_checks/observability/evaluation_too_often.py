@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from gpudoctor.analysis import of_run
 from gpudoctor.analysis.observation import Observation, suspicions
 from gpudoctor.analysis.run.steady_run import hot_lines, judged_by_share, watched
-from gpudoctor.analysis.source.call_frequency import full_batch, known_period, often, option_of
+from gpudoctor.analysis.source.call_frequency import full_batch, known_period, often
 from gpudoctor.lang import say
 from gpudoctor.model import Check, Code, Detail, Finding, Patient, Reads, Severity, Threshold, Trait, Whose
 from gpudoctor.model.evidence import SourceSpan
@@ -28,12 +28,6 @@ class EvaluationTooOftenDetail(Detail):
     """Steps: a shorter period would be found again."""
     engine_loop: str | None = None
     """The framework whose own loop it is."""
-    option: str | None = None
-    """The option of the command line that the period comes from."""
-    event_line: int | None = None
-    """Of the call in the loop."""
-    event_column: int | None = None
-    event_path: str | None = None
 
 
 class EvaluationTooOften(Check):
@@ -135,9 +129,9 @@ class EvaluationTooOften(Check):
                 named = _EVALUATES.search(own.function.rpartition(".")[2]) or _EVALUATES.search(own.iterates)
                 if place not in said and own.confident and named:
                     said.add(place)
-                    yield self._found(loop, own, event, period, span)
+                    yield self._found(loop, own, period, span)
 
-    def _found(self, loop: Loop, own: Loop, event: Event, period: float, span: SourceSpan) -> Finding:
+    def _found(self, loop: Loop, own: Loop, period: float, span: SourceSpan) -> Finding:
         return self.finding(
             say(
                 "The model is evaluated {often}{where}; the norm is a period of {limit:.0f} steps or more.",
@@ -147,12 +141,5 @@ class EvaluationTooOften(Check):
             ),
             evidence=(*dict.fromkeys((span, own.span)), measured("steps_between_evaluations", period, "{steps}", loop)),
             severity=Severity.NOTE,
-            detail=EvaluationTooOftenDetail(
-                period=period,
-                option=option_of(event),
-                event_line=event.span.line,
-                event_column=event.span.column,
-                event_path=event.span.path,
-                norm=self.limit("eval_period"),
-            ),
+            detail=EvaluationTooOftenDetail(period=period, norm=self.limit("eval_period")),
         )

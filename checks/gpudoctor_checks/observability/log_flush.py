@@ -1,6 +1,5 @@
 """OBS007: a log is flushed, synced to disk or opened anew on every training step."""
 
-import ast
 import re
 from collections.abc import Iterator
 
@@ -14,10 +13,9 @@ from gpudoctor.model.records import frozen
 from gpudoctor.model.signs.source import Call, Known, Source
 from gpudoctor.text import count
 
-_SYNCS = frozenset({"os.fsync", "os.fdatasync", "os.sync"})
-_OPENS = frozenset({"open", "builtins.open", "io.open", "codecs.open"})
+_SYNCS = frozenset({"os.fsync", "os.fdatasync"})
+_OPENS = frozenset({"open", "builtins.open"})
 _FILE = re.compile(r"(?:^|[._])(?:f|fp|fh|file|log|logs|out|output|csv|writer|tb|tensorboard|logger|handler|sw)\w*$")
-_PRINTS = frozenset({"print", "builtins.print"})
 
 
 @frozen
@@ -25,9 +23,7 @@ class LogFlushDetail(Detail):
     """What the rule reads."""
 
     kind: str
-    """`sync`, `flush`, `print` or `open`."""
-    calls: int
-    """In the source; 0 where only a run was seen."""
+    """`sync`, `flush` or `open`."""
 
 
 class LogFlush(Check):
@@ -38,18 +34,17 @@ class LogFlush(Check):
         - `flush()` of a SummaryWriter or a file
         - `os.fsync`
         - a log file opened for appending and closed again
-        - `print(..., flush=True)`
     Why it hurts:
         A buffer exists so that many lines cost one write. Each step waits for a system call (flush), for a
         writer thread (`SummaryWriter.flush`) or for the disk itself (`fsync`). That is a millisecond on a local
-        drive, and 10 to 100 ms on a network file system. There, opening a file also queries the server.
+        drive, and 10 to 100 ms on a network file system.
     How it knows:
         From the source: which calls a pass reaches, functions followed, and under which conditions. It is a
         note, since only a run shows the cost; `fsync` in each step is a warning.
     False alarms:
         Flushes once an epoch, every ten steps or less often, on failure or in evaluation are not reported.
-        Neither are those of standard output and of `print` with `end=`, which may draw a progress line. A crash
-        loses the lines that are still in the buffer: at most the last few.
+        Neither are those of standard output. A crash loses the lines that are still in the buffer: at most the
+        last few.
     Remedies:
         Remove the flush and let the buffer work (`SummaryWriter(flush_secs=...)`); open the file once.
     References:
@@ -111,7 +106,7 @@ class LogFlush(Check):
             name="flush_share",
             severity=severity,
             suspected=suspected,
-            detail=LogFlushDetail(kind="sync" if seen.sites else "flush", calls=0),
+            detail=LogFlushDetail(kind="sync" if seen.sites else "flush"),
         )
 
     def _in_source(self, source: Source) -> Iterator[Finding]:
@@ -121,7 +116,7 @@ class LogFlush(Check):
         return map(self._from_source, flushes)
 
     def _from_source(self, found: list[TrainingCall]) -> Finding:
-        order = ("sync", "open", "flush", "print")
+        order = ("sync", "open", "flush")
         found = sorted(found, key=lambda item: (order.index(_kind(item.call)), item.period))
         first, loop = found[0], found[0].loop
         kind = _kind(first.call)
@@ -129,7 +124,6 @@ class LogFlush(Check):
             "sync": say("{call}() waits for the disk", call=first.call.name),
             "open": say("a file is opened for appending and closed again"),
             "flush": say("{receiver}.flush() empties its buffer", receiver=first.call.receiver),
-            "print": "print(flush=True) empties the buffer of standard output",
         }
         more = say(", and {calls}", calls=count(len(found) - 1, "more such call")) if len(found) > 1 else ""
         return self.finding(
@@ -143,25 +137,16 @@ class LogFlush(Check):
             evidence=tuple(item.event.span for item in found[:6]),
             severity=Severity.WARNING if kind == "sync" else Severity.NOTE,
             subject=f"{first.script.path}:{loop.span.line}",
-            detail=LogFlushDetail(kind=kind, calls=len(found)),
+            detail=LogFlushDetail(kind=kind),
         )
 
 
 def _kind(call: Call) -> str:
-    """How a call empties a buffer: `sync`, `flush`, `open` or `print`; "" if it does not."""
+    """How a call empties a buffer: `sync`, `flush` or `open`; "" if it does not."""
     if call.name in _SYNCS:
         return "sync"
     if call.method == "flush" and not call.node.args:
         known = call.name.endswith("SummaryWriter.flush")
         return "flush" if known or _FILE.search(call.receiver.lower()) else ""
-    if call.name in _OPENS:
-        mode = call.argument("mode", 1)
-        return "open" if isinstance(mode, Known) and str(mode.value).startswith("a") else ""
-    if call.name in _PRINTS:
-        flush = call.keywords.get("flush")
-        plain = isinstance(flush, Known) and flush.value is True and flush.origin == "literal"
-        return "print" if plain and "end" not in call.keywords else ""
-    if call.method == "open" and not call.receiver.startswith(("Image", "PIL")):  # Path.open("a")
-        first = call.node.args[0] if call.node.args else None
-        return "open" if isinstance(first, ast.Constant) and str(first.value).startswith("a") else ""
-    return ""
+    mode = call.argument("mode", 1) if call.name in _OPENS else None
+    return "open" if isinstance(mode, Known) and str(mode.value).startswith("a") else ""

@@ -48,8 +48,6 @@ class LoggingTooOftenDetail(Detail):
     """The framework whose own loop it is."""
     calls: int | None = None
     """In the source."""
-    loop_line: int | None = None
-    """Of the training loop."""
 
 
 class LoggingTooOften(Check):
@@ -209,9 +207,7 @@ class LoggingTooOften(Check):
                 measured("steps_between_writes", period, "{step}", loop),
             ),
             severity=Severity.WARNING if heavy else Severity.NOTE,
-            detail=LoggingTooOftenDetail(
-                period=period, calls=len(writes), loop_line=loop.span.line, norm=self.limit("log_period")
-            ),
+            detail=LoggingTooOftenDetail(period=period, calls=len(writes), norm=self.limit("log_period")),
         )
 
 

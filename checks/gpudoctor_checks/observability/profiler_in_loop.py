@@ -28,12 +28,6 @@ _COUNTERS = {
     "calflops": {"calculate_flops", "calculate_flops_hf"},
     "deepspeed": {"FlopsProfiler", "get_model_profile"},
     "torchinfo": {"summary"},
-    "torchsummary": {"summary"},
-    "torchsummaryX": {"summary"},
-    "torchstat": {"stat"},
-    "torchprofile": {"profile_macs"},
-    "pthflops": {"count_ops"},
-    "flopth": {"flopth"},
 }
 """Package and last part of the name of FLOPs counters: each runs the model once more, hooked or traced."""
 
@@ -50,10 +44,10 @@ class ProfilerInLoopDetail(Detail):
     """`profiler` or `flops`; None where only a process was seen."""
     how: str | None = None
     """`step`, `around` or `config`."""
-    period: float | None = None
-    """Steps between two measurements."""
-    new_value: str | None = None
-    """The value that the config's key is to have."""
+    key: str = ""
+    """Of a config."""
+    new_value: str = ""
+    """The value that it is to have."""
 
 
 class ProfilerInLoop(Check):
@@ -66,9 +60,8 @@ class ProfilerInLoop(Check):
         `flops_profile_freq`, `profile_freq` under 500, DeepSpeed's `flops_profiler.enabled`.
     Why it hurts:
         A profiler records every operator with its shapes and stack. On a small model the step is several times
-        longer. The events stay in host memory until the profiler closes, so a long run ends in out-of-memory. A
-        FLOPs counter runs a second forward pass under hooks or a tracer, often on the CPU. Its number does not
-        change from step to step.
+        longer. The events stay in host memory until the profiler closes. A FLOPs counter runs a second forward
+        pass, and its number does not change from step to step.
     How it knows:
         It reads which calls a pass of the training loop reaches and under which conditions. In configs it reads
         the keys. That is a note: only a run shows the cost.
@@ -163,35 +156,27 @@ class ProfilerInLoop(Check):
         # Steps with it against steps without tell what it costs beside its own time, whatever the device does.
         longer = (on.cost if on is not None else None) or 0.0
         share, worth = (part + (1 - part) * longer for part in (own, run.worth(own)))
-        tool = _named(calls.sites) or (say("A FLOPs counter") if counts else say("A profiler"))
         whose = Whose.STEPS if longer else Whose.HOST
         yield of_run.seen_in_run(run, min(0.99, share), spans, whose=whose, worth=min(0.99, worth)).finding(
             self,
-            self._words(tool, own, on, spans),
+            self._words(
+                _named(calls.sites) or (say("A FLOPs counter") if counts else say("A profiler")), own, on, spans
+            ),
             name="profiler_share",
             severity=severity,
             suspected=suspected,
-            detail=ProfilerInLoopDetail(kind="flops" if counts else "profiler", how="step", period=1),
+            detail=ProfilerInLoopDetail(kind="flops" if counts else "profiler", how="step"),
             numbers=(run.measured("steps_covered", covered),),
             priced=share >= self.limit("share_noted"),
         )
 
     def _words(self, tool: str, own: float, on: "of_run.Coverage | None", spans: list[SourceSpan]) -> str:
-        """What it costs: its own work, how much longer it makes the steps, or that nobody knows."""
-        covered = say("was on in {on_share} of the steps", on_share=percent(on.share if on is not None else 0.0))
-        slower = on.slower if on is not None else None
-        longer = on is not None and on.much_slower
+        """What it costs: its own work, or how much longer it makes the steps."""
+        words = say("was on in {on_share} of the steps", on_share=percent(on.share if on is not None else 0.0))
         if own >= self.limit("share_noted"):
-            words = say("takes {own} of the time for its own work", own=percent(own)) + (
-                say(", and {covered}", covered=covered) if on else ""
-            )
-            words += say(", which were {slower:.2g} times as long as the others", slower=slower) if longer else ""
-        elif longer:
-            words = say("{covered}, and made them {slower:.2g} times as long", covered=covered, slower=slower)
-        elif slower is None:
-            words = say("{covered}; too few steps ran without it to show what it costs", covered=covered)
-        else:
-            words = covered
+            words = say("takes {own} of the time for its own work", own=percent(own))
+        elif on is not None and on.much_slower:
+            words = say("{covered}, and made them {slower:.2g} times as long", covered=words, slower=on.slower)
         return say("{tool} {words}{at}.", tool=tool, words=words, at=of_run.at(spans))
 
     def _declared_anywhere(self, patient: Patient) -> Iterator[Finding]:
@@ -218,22 +203,22 @@ class ProfilerInLoop(Check):
                         often=often(period),
                         limit=limit,
                     )
-                    yield self._declared(said, message, kind=name, period=period, value=f"{limit:.0f}")
+                    yield self._declared(said, message, kind=name, value=f"{limit:.0f}")
         for said in file.meaning("flops_profiler"):
             if said.value is True:
                 message = say(
                     "DeepSpeed's flops_profiler is on: it profiles one step and turns wall_clock_breakdown on "
                     "for all steps. Its timers wait for the GPU in each forward, backward and step."
                 )
-                yield self._declared(said, message, kind="flops_switch", period=1, value="false")
+                yield self._declared(said, message, kind="flops_switch", value="false")
 
-    def _declared(self, said: CanonicalValue, message: str, *, kind: str, period: int, value: str) -> Finding:
+    def _declared(self, said: CanonicalValue, message: str, *, kind: str, value: str) -> Finding:
         return self.finding(
             message,
             evidence=(said.setting,),
             severity=Severity.NOTE,
             subject=f"{said.file.path}:{said.entry.line} {said.entry.key}",
-            detail=ProfilerInLoopDetail(kind=kind.partition("_")[0], how="config", period=period, new_value=value),
+            detail=ProfilerInLoopDetail(kind=kind.partition("_")[0], how="config", key=said.entry.key, new_value=value),
         )
 
     def _from_source(self, source: Source) -> Iterator[Finding]:
@@ -251,7 +236,7 @@ class ProfilerInLoop(Check):
                         often=often(item.period),
                         limit=limit,
                     )
-                    yield self._found(message, item.event.span, kind, how="step", period=item.period)
+                    yield self._found(message, item.event.span, kind, how="step")
         for script in source.scripts:
             for call in script.calls:
                 if call.node in inside or switched_off(source, call):
@@ -266,18 +251,15 @@ class ProfilerInLoop(Check):
                             call=call.name,
                             where=where,
                         )
-                        yield self._found(message, call.span, "profiler", how="around", period=1)
+                        yield self._found(message, call.span, "profiler", how="around")
 
     def _long(self, script: Script, loop: Loop) -> bool:
         passes = bound(script, loop)
         return passes is None or passes > self.limit("measurement_steps")
 
-    def _found(self, message: str, span: SourceSpan, kind: str, *, how: str, period: float) -> Finding:
+    def _found(self, message: str, span: SourceSpan, kind: str, *, how: str) -> Finding:
         return self.finding(
-            message,
-            evidence=(span,),
-            severity=Severity.NOTE,
-            detail=ProfilerInLoopDetail(kind=kind, how=how, period=period),
+            message, evidence=(span,), severity=Severity.NOTE, detail=ProfilerInLoopDetail(kind=kind, how=how)
         )
 
 

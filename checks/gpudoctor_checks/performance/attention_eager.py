@@ -11,7 +11,7 @@ from gpudoctor.analysis.source.entry_points import Program, training_programs
 from gpudoctor.lang import say
 from gpudoctor.model import Check, Code, Detail, Finding, Patient, Reads, Severity, Threshold
 from gpudoctor.model.records import frozen
-from gpudoctor.model.signs.configs import ConfigFile, ConfigKind, Configs, Entry
+from gpudoctor.model.signs.configs import Configs
 from gpudoctor.model.signs.source import Known
 from gpudoctor.text import percent
 
@@ -26,22 +26,15 @@ _WANTS_SCORES = re.compile(r"output_attentions|need_weights=True|return_attn|att
 class AttentionEagerDetail(Detail):
     """What the rule reads."""
 
-    kind: str
-    """`keyword` or `config`."""
-    literal: bool | None = None
+    literal: bool = False
     """The keyword's value is written in the call."""
-    key: str = ""
-    """Of a config."""
-    path: str = ""
-    """Of a config."""
 
 
 class AttentionEager(Check):
     """Attention writes its whole score matrix to memory, which a fused kernel avoids.
 
     What it finds:
-        `attn_implementation="eager"` in source or configs (LLaMA-Factory's `flash_attn: disabled`, axolotl's
-        `eager_attention`).
+        `attn_implementation="eager"` in source or configs .
     Why it hurts:
         The scores of a head are sequence length squared. Without fusion they are stored and read back several
         times, and kept for the backward pass. SDPA's fused kernels keep them on the chip. From a thousand
@@ -90,7 +83,7 @@ class AttentionEager(Check):
             ),
             evidence=(run.measured("eager_attention_looks", seen),),
             severity=Severity.WARNING,
-            detail=None if found else AttentionEagerDetail(kind="keyword", literal=False),
+            detail=None if found else AttentionEagerDetail(),
         )
 
     def _read(self, patient: Patient) -> Iterator[Finding]:
@@ -116,24 +109,22 @@ class AttentionEager(Check):
                 say('Line {line} asks for eager attention (attn_implementation="eager").', line=call.span.line),
                 evidence=(call.span, next(program.loops)[1].span),
                 severity=Severity.NOTE,
-                detail=AttentionEagerDetail(kind="keyword", literal=value.origin == "literal"),
+                detail=AttentionEagerDetail(literal=value.origin == "literal"),
             )
 
     def _from_configs(self, configs: Configs) -> Iterator[Finding]:
         for file in configs.files:
             if not file.kind.trains or _NEEDS_EAGER.search(file.text):
                 continue
-            for entry in _eager(file):
+            for entry in file.find("attn_implementation", "_attn_implementation"):
+                if entry.value != "eager":
+                    continue
                 yield self.finding(
-                    say(
-                        "{key} is {value}: attention writes its scores to memory.",
-                        key=entry.key,
-                        value=str(entry.value).lower(),
-                    ),
+                    say("{key} is {value}: attention writes its scores to memory.", key=entry.key, value=entry.value),
                     evidence=(file.setting(entry),),
                     severity=Severity.NOTE,
                     subject=f"{file.path}:{entry.line}",
-                    detail=AttentionEagerDetail(kind="config", key=entry.key, path=file.path),
+                    detail=AttentionEagerDetail(),
                 )
 
 
@@ -145,13 +136,3 @@ def _seen_eager(run: Run) -> float:
         return 0.0
 
     return of_run.share_below(process, _EAGER)
-
-
-def _eager(file: ConfigFile) -> Iterator[Entry]:
-    for entry in file.find("attn_implementation", "_attn_implementation"):
-        if entry.value == "eager":
-            yield entry
-    if file.kind is ConfigKind.LLAMA_FACTORY and file.value("flash_attn") in ("disabled", "off", False):
-        yield file.entries["flash_attn"]
-    if file.kind is ConfigKind.AXOLOTL and file.value("eager_attention") is True:
-        yield file.entries["eager_attention"]

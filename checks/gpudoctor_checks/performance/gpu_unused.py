@@ -1,17 +1,15 @@
 """PERF009 gpu-unused."""
 
-import ast
 from collections.abc import Iterator
 
 from gpudoctor.analysis import of_run
 from gpudoctor.analysis.observation import confirmed, suspicions
 from gpudoctor.analysis.run.steady_run import judged, processes, recorded, spots
-from gpudoctor.analysis.source.device_tensors import Target, device_of, training_target
+from gpudoctor.analysis.source.device_tensors import Target, training_target
 from gpudoctor.analysis.source.device_transfers import moves_anything
-from gpudoctor.analysis.source.syntax import nodes
 from gpudoctor.lang import say
 from gpudoctor.model import Check, Code, Finding, Patient, Reads, Severity, Threshold
-from gpudoctor.model.evidence import Measurement, SourceSpan
+from gpudoctor.model.evidence import Measurement
 from gpudoctor.model.signs.gpu import Gpu
 from gpudoctor.model.signs.source import Source
 from gpudoctor.text import count
@@ -94,22 +92,23 @@ class GpuUnused(Check):
 
     def _on_cpu(self, source: Source, target: Target, gpus: tuple[Gpu, ...]) -> Iterator[Finding]:
         script, loop = next(source.training_loops)
-        place = _cpu_place(source) if target is Target.CPU else None
-        if place is None:
-            said = say("the program never names a device, so everything stays on the CPU")
-        else:
-            said = say("the device is the CPU (line {place_line})", place_line=place.line)
+        named = say("the device is the CPU")
+        unnamed = say("the program never names a device, so everything stays on the CPU")
         yield self.finding(
-            say("{gpus} here, and {reason}.", gpus=_count(gpus), reason=said),
-            evidence=(*((place,) if place else ()), loop.span, _gpus(gpus)),
+            say("{gpus} here, and {reason}.", gpus=_here(gpus), reason=named if target is Target.CPU else unnamed),
+            evidence=(loop.span, _gpus(gpus)),
             subject=script.path,
         )
 
     def _never_used(self, source: Source, patient: Patient) -> Iterator[Finding]:
         """A device variable that nothing is moved to."""
-        if moves_anything(source) or _device_keyword(source):
+        placed = ("device", "device_map", "map_location", "devices")
+        calls = [call for script in source.scripts for call in script.calls]
+        if moves_anything(source) or any(
+            name in call.keywords and call.name != "torch.device" for call in calls for name in placed
+        ):
             return
-        chosen = next((call for script in source.scripts for call in script.calls if call.name == "torch.device"), None)
+        chosen = next((call for call in calls if call.name == "torch.device"), None)
         if chosen is None:
             return
         gpus = patient.gpus
@@ -118,43 +117,12 @@ class GpuUnused(Check):
             say(
                 "{gpus} here and line {line} chooses a device, but neither the model nor a batch "
                 "is ever moved to it. The training runs on the CPU.",
-                gpus=_count(gpus),
+                gpus=_here(gpus),
                 line=chosen.span.line,
             ),
             evidence=(chosen.span, loop.span, _gpus(gpus)),
             subject=chosen.span.path,
         )
-
-
-def _device_keyword(source: Source) -> bool:
-    """Whether tensors or models are made on a device, or a file is loaded onto one."""
-    return any(
-        keyword.arg in ("device", "device_map", "map_location", "devices") and call.name != "torch.device"
-        for script in source.scripts
-        for call in script.calls
-        for keyword in call.node.keywords
-    )
-
-
-def _cpu_place(source: Source) -> SourceSpan | None:
-    for script in source.scripts:
-        for call in script.calls:
-            if call.name == "torch.device" or call.method == "to":
-                value = call.node.args[0] if call.node.args else None
-                if value is not None and device_of(script, value) == "cpu":
-                    return call.span
-        for node in nodes(script, ast.Assign):
-            if isinstance(node.value, ast.Constant) and node.value.value == "cpu":
-                return script.span(node)
-    return None
-
-
-def _count(gpus: tuple[Gpu, ...]) -> str:
-    return (
-        say("1 GPU ({gpu}) is", gpu=gpus[0].name)
-        if len(gpus) == 1
-        else say("{gpus} GPUs ({gpu}) are", gpus=len(gpus), gpu=gpus[0].name)
-    )
 
 
 def _gpus(gpus: tuple[Gpu, ...]) -> Measurement:
@@ -166,3 +134,11 @@ def _refuted(patient: Patient) -> bool:
     recording = recorded(patient)
     seen = [of_run.on_gpu(process) for process in processes(patient)]
     return recording is not None and (True in seen or (False in seen and not of_run.gpus_here(recording)))
+
+
+def _here(gpus: tuple[Gpu, ...]) -> str:
+    return (
+        say("1 GPU ({gpu}) is", gpu=gpus[0].name)
+        if len(gpus) == 1
+        else say("{gpus} GPUs ({gpu}) are", gpus=len(gpus), gpu=gpus[0].name)
+    )

@@ -34,9 +34,6 @@ _CLASSIFIER = re.compile(
     r"torchvision\.models\.(?!detection|segmentation|video|optical_flow|vit|swin|maxvit)(\w+\.)*\w+$"
 )
 """torchvision's convolutional networks for one label an image."""
-_LARGE_MODELS = frozenset(
-    {ConfigKind.LLAMA_FACTORY, ConfigKind.AXOLOTL, ConfigKind.TORCHTUNE, ConfigKind.DEEPSPEED, ConfigKind.HUGGINGFACE}
-)
 _TINY = re.compile(r"tiny|dummy", re.IGNORECASE)
 _KEEPS_STORED = (5,)
 """The transformers whose default dtype is that of the checkpoint."""
@@ -264,15 +261,11 @@ class MixedPrecisionOff(Check):
             if not _decides(file, entries):
                 continue
             names = [meaning.value for meaning in file.meaning("model") if isinstance(meaning.value, str)]
-            large = file.kind in _LARGE_MODELS and bool(names) and not any(map(_TINY.search, names))
+            large = bool(names) and not any(map(_TINY.search, names))
             evidence: tuple[Evidence, ...] = tuple(file.setting(entry) for entry in entries)
             words = chained(
                 dict.fromkeys(say("{key} is {value}", key=entry.key, value=_plain(entry)) for entry in entries[:2])
             )
-            if not evidence:
-                entry = file.get("finetuning_type") or next(iter(file.entries.values()))
-                evidence = (file.setting(entry),)
-                words = say("Full fine-tuning with neither bf16 nor fp16 casts the weights to float32")
             yield self.finding(
                 say("{settings}: the training computes in float32.", settings=words),
                 evidence=evidence,
@@ -299,11 +292,8 @@ def _may_decide(patient: Patient, programs: Sequence[Program], file: ConfigFile)
 def _decides(file: ConfigFile, entries: list[Entry]) -> bool:
     """Whether what the file writes settles float32 for its tool."""
     lasts = {entry.parts[-2] if entry.last == "enabled" and len(entry.parts) > 1 else entry.last for entry in entries}
-    if file.kind is ConfigKind.LLAMA_FACTORY:
-        # Without bf16 or fp16, LoRA computes in the checkpoint's dtype; other methods cast to float32.
-        return file.value("finetuning_type") == "full" and file.value("stage") is not None
-    if file.kind is ConfigKind.AXOLOTL:
-        return "bf16" in lasts  # its default is auto
+    if file.kind in (ConfigKind.LLAMA_FACTORY, ConfigKind.AXOLOTL):
+        return False  # their defaults follow the checkpoint and the card
     if file.kind is ConfigKind.HUGGINGFACE:
         trl = any(file.has(key) for key in _TRL_KEYS)
         return "bf16" in lasts if trl else bool(lasts & {"bf16", "fp16"})

@@ -8,7 +8,7 @@ from operator import sub
 from gpudoctor.analysis import of_run
 from gpudoctor.analysis.run.steady_run import demanded, spot
 from gpudoctor.lang import say
-from gpudoctor.model import Check, Code, Detail, Finding, Patient, Reads, Severity, Threshold, Whose
+from gpudoctor.model import Check, Code, Detail, Finding, Patient, Reads, Threshold, Whose
 from gpudoctor.model.records import frozen
 from gpudoctor.text import duration
 
@@ -20,7 +20,6 @@ _STILL = 0.3
 _PASSES = ("forward", "backward", "optimizer")
 _OWNED = ("evaluation", "checkpoint")
 """What a step holds now and then: no part of its usual time."""
-_EPISODES = say(", which gathers experience: longer episodes and more decisions are not a fault")
 
 
 @frozen
@@ -55,8 +54,6 @@ class StepTimeDriftDetail(Detail):
 
     part: str
     """The part of the step that grows: `logging`, `other`, ..."""
-    episodes: bool = False
-    """It is the episodes that get longer."""
 
 
 class StepTimeDrift(Check):
@@ -70,12 +67,11 @@ class StepTimeDrift(Check):
     How it knows:
         From a recording: Theil-Sen slope over the step times with a Mann-Kendall test (p under 0.001). The
         second half of the run must show it as well as the whole. The finding names the part of the step that
-        rises, even if busy passes hide its own rise. It also names the lines with more samples in the second
-        half than in the first.
+        rises, and the lines with more samples in the second half than in the first.
     False alarms:
         Lengths that rise with a curriculum, and the first seconds of a cold machine. A rise that stops is not
-        reported, nor is one under 100 steps. CPU time of other processes is excluded. If the program steps an
-        environment, longer episodes are the likely reason, and the rise is a note.
+        reported, nor is one under 100 steps. CPU time of other processes is excluded. A program that steps an
+        environment is not judged: its episodes get longer.
     Remedies:
         By what grows: append instead of rewriting, keep a bounded window, detach what you keep, cool the card.
     References:
@@ -108,6 +104,8 @@ class StepTimeDrift(Check):
 
     def examine(self, patient: Patient) -> Iterator[Finding]:
         run = demanded(patient, self.limit("least_steps"))
+        if of_run.gathers(patient):
+            return  # in reinforcement learning the episodes get longer
         found = _drift(run.lead, run.recording)
         if found is None:
             return
@@ -118,27 +116,23 @@ class StepTimeDrift(Check):
         if severity is None:
             return
         growing = _growing_lines(run.lead)
-        acts = found.part == "forward" and of_run.gathers(patient)  # as it explores less, the agent decides more
-        longer = acts or any(of_run.plays(patient, place.path, place.line) for place in growing)
         spans = [spot(patient, place) for place in growing]
         spans += of_run.callers(patient, spans[:1])
         yield of_run.seen_in_run(run, found.lost, spans, whose=Whose.STEPS).finding(
             self,
             say(
                 "A step takes {late} at the end of the run and took {early} at its start ({steps} steps). "
-                "The part that grows is {part}{where}{episodes}.",
+                "The part that grows is {part}{where}.",
                 late=duration(found.last),
                 early=duration(found.first),
                 steps=found.steps,
                 part=found.part,
                 where=of_run.at(spans),
-                episodes=_EPISODES if longer else "",
             ),
             name="drift_share",
-            severity=Severity.NOTE if longer else severity,
-            detail=StepTimeDriftDetail(found.part, longer),
+            severity=severity,
+            detail=StepTimeDriftDetail(found.part),
             numbers=(run.measured("step_time_rise", rise),),
-            priced=not longer,
         )
 
 
@@ -155,15 +149,10 @@ def _drift(state: "of_run.Steady", recording: "of_run.Recording") -> Drift | Non
     found = of_run.trend(indices, usual)
     if found is None or found.slope <= 0 or found.first <= 0:
         return None
-    part, own = _part(indices, columns)
-    if part in _PASSES and (of_run.crowd(recording) is not None or not _rises(found)):
+    part = _part(indices, columns)
+    if not _rises(found) or (part in _PASSES and of_run.crowd(recording) is not None):
         return None
-    last = found.last
-    if not _rises(found):  # the passes of a step on a busy machine hide what rises beside them
-        if own is None or not _rises(own):
-            return None
-        last = found.first + own.growth
-    return Drift(first=found.first, last=last, steps=state.steps, seconds=state.seconds, part=part)
+    return Drift(first=found.first, last=found.last, steps=state.steps, seconds=state.seconds, part=part)
 
 
 def _rises(found: "of_run.Trend") -> bool:
@@ -185,13 +174,12 @@ def _without(columns: Mapping[str, "array[float]"], names: Sequence[str]) -> "ar
     return array("d", map(sub, columns["duration"], taken))
 
 
-def _part(indices: list[float], columns: Mapping[str, "array[float]"]) -> "tuple[str, of_run.Trend | None]":
-    """The part of the step whose own trend rises most, and that trend."""
+def _part(indices: list[float], columns: Mapping[str, "array[float]"]) -> str:
+    """The part of the step whose own trend rises most."""
     rest = _without(columns, of_run.PHASES)
     parts = {name: rest if name == "other" else columns[name] for name in of_run.PARTS}
     found = {name: of_run.trend(indices, values) if any(values) else None for name, values in parts.items()}
-    most = max(found, key=lambda name: one.growth if (one := found[name]) is not None else 0.0)
-    return most, found[most]
+    return max(found, key=lambda name: one.growth if (one := found[name]) is not None else 0.0)
 
 
 def _growing_lines(state: "of_run.Steady") -> "list[of_run.LinePlace]":

@@ -10,11 +10,10 @@ from gpudoctor.analysis.source.entry_points import Program, training_programs
 from gpudoctor.analysis.source.precision import Precision, config_precision, told_precision
 from gpudoctor.analysis.source.tf32 import tf32_settings
 from gpudoctor.lang import say
-from gpudoctor.model import Check, Code, Confidence, Detail, Finding, Patient, Reads, Severity, Threshold, Unavailable
-from gpudoctor.model.evidence import Evidence, SourceSpan
+from gpudoctor.model import Check, Code, Detail, Finding, Patient, Reads, Severity, Threshold
+from gpudoctor.model.evidence import SourceSpan
 from gpudoctor.model.job_devices import lowest_capability
 from gpudoctor.model.records import frozen
-from gpudoctor.model.signs.configs import Configs
 from gpudoctor.text import percent
 
 
@@ -22,14 +21,8 @@ from gpudoctor.text import percent
 class Tf32OffDetail(Detail):
     """What the rule reads."""
 
-    kind: str | None = None
-    """`source`, `environment` or `config`; None where only a run was seen."""
-    target: str | None = None
-    """What is set: a flag of torch, a variable, a key."""
-    line: int | None = None
-    """Of the setting."""
-    path: str | None = None
-    """Of the setting."""
+    target: str = ""
+    """The flag of torch that is set; \"\" where only a run was seen."""
 
 
 class Tf32Off(Check):
@@ -39,15 +32,14 @@ class Tf32Off(Check):
         TF32 that is switched off in a program on CUDA that trains in float32:
         - `allow_tf32 = False` for matrix products or cuDNN
         - `set_float32_matmul_precision("highest")`, `fp32_precision = "ieee"`
-        - `tf32=False` in TrainingArguments or a config
-        - NVIDIA_TF32_OVERRIDE=0
+        - `tf32=False` in TrainingArguments
     Why it hurts:
         Ampere cards and newer multiply float32 on their tensor cores if TF32 is allowed. TF32 has 10 bits of
         mantissa, float32's range, and up to 8 times the rate. Switched off, the other cores do it all. For
         cuDNN it is even on by default.
     How it knows:
-        From the source, the configs and the environment. With a GPU here its compute capability must be 8.0 or
-        more. TF32 that the program does not mention is not a finding: it is a remedy of PERF001.
+        From the source. With a GPU here its compute capability must be 8.0 or more. TF32 that the program does
+        not mention is not a finding: it is a remedy of PERF001.
     False alarms:
         Some science and some tests need every bit of float32: TF32 is then off on purpose. With mixed precision
         on, the check is silent: few products are left in float32.
@@ -59,7 +51,7 @@ class Tf32Off(Check):
 
     code = Code("PERF002")
     name = "tf32-off"
-    reads = frozenset({Reads.SOURCE, Reads.CONFIG, Reads.ENVIRONMENT, Reads.RECORDING})
+    reads = frozenset({Reads.SOURCE, Reads.CONFIG, Reads.RECORDING})
     severity = Severity.WARNING
     thresholds = (
         Threshold(
@@ -115,14 +107,12 @@ class Tf32Off(Check):
             return
         source, configs = patient.source_and_configs
         lowered = config_precision(configs).lowered
-        yield from self._from_configs(configs, lowered)
         seen: set[SourceSpan] = set()
         for program in training_programs(source):
             told = told_precision(program)
             low = lowered or told.stored or told.precision in (Precision.LOWERED, Precision.UNKNOWN)
             if not low and program.target in (Target.CUDA, Target.MAYBE):
                 yield from self._from_source(program, seen)
-                yield from self._from_environment(patient, program)
 
     def _from_source(self, program: Program, seen: set[SourceSpan]) -> Iterator[Finding]:
         settings = tf32_settings(program)
@@ -140,35 +130,5 @@ class Tf32Off(Check):
                     ),
                     evidence=(span, next(program.loops)[1].span),
                     severity=Severity.NOTE,
-                    detail=Tf32OffDetail(kind="source", target=setting.target, line=span.line, path=span.path),
+                    detail=Tf32OffDetail(target=setting.target),
                 )
-
-    def _from_environment(self, patient: Patient, program: Program) -> Iterator[Finding]:
-        try:
-            setting = patient.environment.evidence("NVIDIA_TF32_OVERRIDE")
-            value = patient.environment.get("NVIDIA_TF32_OVERRIDE")
-        except Unavailable:
-            return
-        if value is not None and value.strip() == "0":
-            yield self.finding(
-                "NVIDIA_TF32_OVERRIDE=0 forbids TF32 in every library, and the training computes in float32.",
-                evidence=(setting, next(program.loops)[1].span),
-                confidence=Confidence.PROBABLE,
-                subject="NVIDIA_TF32_OVERRIDE",
-                detail=Tf32OffDetail(kind="environment", target="NVIDIA_TF32_OVERRIDE"),
-            )
-
-    def _from_configs(self, configs: Configs, lowered: bool) -> Iterator[Finding]:
-        for file in configs.files if not lowered else ():
-            for entry in file.find("tf32", "allow_tf32", "use_tf32", "enable_tf32"):
-                if entry.value is False and file.kind.trains:
-                    evidence: tuple[Evidence, ...] = (file.setting(entry),)
-                    yield self.finding(
-                        say(
-                            "{key} is false: products that stay in float32 do not use the tensor cores.", key=entry.key
-                        ),
-                        evidence=evidence,
-                        severity=Severity.NOTE,
-                        subject=f"{file.path}:{entry.line}",
-                        detail=Tf32OffDetail(kind="config", target=entry.key, path=file.path),
-                    )

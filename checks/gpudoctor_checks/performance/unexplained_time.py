@@ -8,10 +8,9 @@ from gpudoctor.analysis.run.steady_run import Run, demanded, spot, watched
 from gpudoctor.lang import say
 from gpudoctor.model import OWN_CHOICE, Check, Code, Detail, Finding, Patient, Reads, Severity, Threshold, Trait
 from gpudoctor.model.records import frozen
-from gpudoctor.text import duration, joined, percent
-from gpudoctor_checks.performance.non_tensor_time import foreign
+from gpudoctor.text import duration, percent
 
-_ONE_RANK, _FOREIGN = say("one rank"), "foreign"
+_ONE_RANK = say("one rank")
 """Kinds of time that have remedies of their own."""
 _NO_LINE = say("; no stack sample caught it, so its line is unknown")
 _PLACES = 3
@@ -31,8 +30,6 @@ class UnexplainedTimeDetail(Detail):
     """The framework whose own loop it is."""
     loop: str = ""
     """Place of the Python loop."""
-    package: str = ""
-    """The package that computes without tensors."""
 
 
 class UnexplainedTime(Check):
@@ -40,8 +37,7 @@ class UnexplainedTime(Check):
 
     What it finds:
         Lines of the training script outside all known phases that use 15 % or more of a recorded run. Known
-        phases are data, forward, backward, optimizer, logging, saving, evaluation and the like. In a forward
-        pass: packages without tensors (networkx, scipy, PIL, pandas, Python's json) that use 5 % of the run.
+        phases are data, forward, backward, optimizer, logging, saving, evaluation and the like.
     Why it hurts:
         Python code in the step delays the device like any other work. It is often forgotten: a statistic, a
         schedule computed again, a loop over all parameters, a copy of a list.
@@ -73,13 +69,6 @@ class UnexplainedTime(Check):
             source="TraceML's RESIDUAL_HEAVY: 10 and 20 %",
             source_warned=OWN_CHOICE,
         ),
-        *Threshold.note_and_warning(
-            "Packages without tensors that take this share of a run in a forward pass are",
-            noted=0.05,
-            warned=0.15,
-            source="convention: work that is known not to be on tensors counts from a smaller share on",
-            name="foreign",
-        ),
         Threshold(
             name="seconds_noted",
             default=0.0005,
@@ -94,7 +83,6 @@ class UnexplainedTime(Check):
             yield from self._live(window)
             return
         run = demanded(patient)
-        yield from self._foreign(patient, run)
         # All of what is left where the sampler saw nothing.
         seen = of_run.owned(patient, run)
         left = (
@@ -157,29 +145,6 @@ class UnexplainedTime(Check):
             name="unexplained_share",
             severity=severity,
             detail=UnexplainedTimeDetail(),
-        )
-
-    def _foreign(self, patient: Patient, run: Run) -> Iterator[Finding]:
-        """What runs in a forward pass and is not computation on tensors."""
-        found = foreign(run.lead)
-        if found is None:
-            return
-        severity = self.level(found.share, "foreign_noted", "foreign_warned")
-        if severity is None:
-            return
-        spans = [spot(patient, item.place) for item in found.lines[:_PLACES]]
-        yield of_run.seen_in_run(run, found.share, spans).finding(
-            self,
-            say(
-                "{cost}, goes into {packages} in the forward pass{where}. That is not work on "
-                "tensors, so the device cannot do it.",
-                cost=_time(run, found.share),
-                packages=joined(found.packages[:2]),
-                where=of_run.at(spans),
-            ),
-            name="foreign_share",
-            severity=severity,
-            detail=UnexplainedTimeDetail(nature=_FOREIGN, package=found.packages[0]),
         )
 
 

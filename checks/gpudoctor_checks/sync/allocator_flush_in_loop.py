@@ -13,21 +13,9 @@ from gpudoctor.model.signs.source import Source
 from gpudoctor.text import duration
 
 _FLUSHES = frozenset(
-    {
-        "torch.cuda.empty_cache",
-        "torch.cuda.memory.empty_cache",
-        "torch.accelerator.empty_cache",
-        "torch.accelerator.memory.empty_cache",
-        "torch.mps.empty_cache",
-        "torch.xpu.empty_cache",
-        "torch.cuda.ipc_collect",
-        "gc.collect",
-        "accelerate.utils.release_memory",
-        "accelerate.utils.clear_device_cache",
-        "accelerate.Accelerator.free_memory",
-        "accelerate.Accelerator.clear",
-    }
-)
+    {"torch.cuda.empty_cache", "torch.cuda.memory.empty_cache", "torch.accelerator.empty_cache", "gc.collect",
+     "accelerate.utils.release_memory", "accelerate.Accelerator.free_memory"}
+)  # fmt: skip
 
 
 @frozen
@@ -36,8 +24,6 @@ class AllocatorFlushInLoopDetail(Detail):
 
     call: str
     """Full name."""
-    period: float | None = None
-    """Steps between two calls."""
 
 
 class AllocatorFlushInLoop(Check):
@@ -149,5 +135,5 @@ class AllocatorFlushInLoop(Check):
             ),
             evidence=(span, found.loop.span),
             severity=Severity.WARNING if found.period <= self.limit("period_warned") else Severity.NOTE,
-            detail=AllocatorFlushInLoopDetail(call=name, period=found.period),
+            detail=AllocatorFlushInLoopDetail(call=name),
         )

@@ -39,18 +39,7 @@ def read_word(event: Event, loop: Loop, tensors: DeviceTensors) -> str | None:
         written = [*call.node.args[1:2], *(item.value for item in call.node.keywords)]
         if any(tensors.holds(item, event) for item in written):
             return say("{method}() {shown}", method=call.method, shown=SHOWN)
-    elif any(_shown(item, event, tensors) for item in call.node.args if isinstance(item, ast.JoinedStr)):
-        return say("a format {shown}", shown=SHOWN)
     return None
-
-
-def shown_values(event: Event, tensors: DeviceTensors) -> int:
-    """How many tensors a call formats."""
-    call = event.call
-    if call is None:
-        return 1
-    shown = [*call.node.args, *(keyword.value for keyword in call.node.keywords)]
-    return max(1, sum(_shown(item, event, tensors) for item in shown))
 
 
 def _first(test: ast.expr) -> ast.expr:
@@ -67,10 +56,6 @@ def _shown(value: ast.expr, event: Event, tensors: DeviceTensors) -> int:
         parts = [part.value for part in value.values if isinstance(part, ast.FormattedValue)]
     elif is_method_call(value, "format"):
         parts = value.args
-    elif isinstance(value, ast.BinOp) and isinstance(value.op, ast.Mod) and isinstance(value.left, ast.Constant):
-        parts = value.right.elts if isinstance(value.right, ast.Tuple) else [value.right]
-    elif isinstance(value, ast.Dict):
-        parts = value.values
     else:
         return int(tensors.holds(value, event))
     return sum(_shown(part, event, tensors) for part in parts)

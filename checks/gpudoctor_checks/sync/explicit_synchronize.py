@@ -12,17 +12,8 @@ from gpudoctor.model.records import frozen
 from gpudoctor.model.signs.source import Call, Source
 from gpudoctor.text import count
 
-_DEVICE = frozenset(
-    {
-        "torch.cuda.synchronize",
-        "torch.accelerator.synchronize",
-        "torch.mps.synchronize",
-        "torch.xpu.synchronize",
-        "torch.npu.synchronize",
-    }
-)
-_STREAMS = ("torch.cuda.current_stream(", "torch.cuda.default_stream(", "torch.accelerator.current_stream(")
-_CLOCKS = frozenset({"time.time", "time.perf_counter", "time.monotonic", "time.time_ns", "time.perf_counter_ns"})
+_DEVICE = frozenset({"torch.cuda.synchronize", "torch.accelerator.synchronize", "torch.mps.synchronize"})
+_STREAM = "torch.cuda.current_stream("
 
 
 @frozen
@@ -31,10 +22,6 @@ class ExplicitSynchronizeDetail(Detail):
 
     call: str
     """As written."""
-    waits: float | None = None
-    """A step."""
-    timed: bool | None = None
-    """A clock is read beside it."""
 
 
 class ExplicitSynchronize(Check):
@@ -45,8 +32,7 @@ class ExplicitSynchronize(Check):
         `current_stream().synchronize()`) on each pass of a training loop, or every few passes.
     Why it hurts:
         PyTorch queues CUDA work and runs ahead, so that the next step's kernels are ready when this step's end.
-        A synchronize drains that queue, and the GPU idles until the host has launched new work. Each time costs
-        from tens of microseconds to milliseconds, most in steps made of many small kernels.
+        A synchronize drains that queue, and the GPU idles until the host has launched new work.
     How it knows:
         From the source: the call is in the body of a training loop, or in a function that it calls. The
         conditions around it show how often it runs. Only a run shows the cost, so one or two per step are a
@@ -122,32 +108,29 @@ class ExplicitSynchronize(Check):
 
     def _from_source(self, waits: list[TrainingCall]) -> Finding:
         total = sum((2.0 if wait.event.inner else 1.0) / wait.period for wait in waits)
-        first, script, loop = waits[0], waits[0].script, waits[0].loop
-        timed = any(event.call is not None and event.call.name in _CLOCKS for event in loop.events)
+        first, loop = waits[0], waits[0].loop
         spans = list(dict.fromkeys(wait.event.span for wait in waits))
         more = say(" and at {more_places}", more_places=count(len(spans) - 1, "more place")) if len(spans) > 1 else ""
-        times = say(" {waits} times", waits=len(waits)) if len(waits) > len(spans) == 1 else ""
         place = f"{first.event.span.path.rpartition('/')[2]}:{first.event.span.line}"
         return self.finding(
             say(
-                "{shown}() makes the host wait for the GPU{times} {often} ({place}){more}.",
+                "{shown}() makes the host wait for the GPU {often} ({place}){more}.",
                 shown=_shown(first.call),
-                times=times,
                 often=often(first.period),
                 place=place,
                 more=more,
             ),
             evidence=tuple(spans[:8]),
             severity=Severity.WARNING if total >= self.limit("waits_per_step") else Severity.NOTE,
-            subject=f"{script.path}:{loop.span.line}",
-            detail=ExplicitSynchronizeDetail(waits=round(total, 2), timed=timed, call=_shown(first.call)),
+            subject=f"{first.script.path}:{loop.span.line}",
+            detail=ExplicitSynchronizeDetail(call=_shown(first.call)),
         )
 
 
 def _synchronizes(call: Call) -> bool:
     if "bench" in call.function.lower():
         return False
-    return call.name in _DEVICE or (call.method == "synchronize" and call.receiver.startswith(_STREAMS))
+    return call.name in _DEVICE or (call.method == "synchronize" and call.receiver.startswith(_STREAM))
 
 
 def _shown(call: Call) -> str:

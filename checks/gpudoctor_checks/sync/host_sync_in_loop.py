@@ -20,7 +20,7 @@ from gpudoctor.model.records import frozen, replace
 from gpudoctor.model.signs.source import Event, Known, Loop, Script, Source
 from gpudoctor.text import capitalised, percent
 from gpudoctor_checks.sync.device_queue import Queue
-from gpudoctor_checks.sync.device_reads import SHOWN, read_word, shown_values
+from gpudoctor_checks.sync.device_reads import read_word
 
 _SYNCHRONIZES = frozenset({"torch.cuda.synchronize", "torch.accelerator.synchronize"})
 _MANY = re.compile(r"param|dict|modules\(|batch|sample|target|pred|output|\blen\(|\.(size\(0\)|shape\[0\])", re.I)
@@ -277,7 +277,6 @@ def _reads(script: Script, loop: Loop) -> list[_Read]:
             seen.add((key, event.via))
             each = queue.refills(event, loop)
             waits = rate if each else rate / max(1, _passes(event, loop) or 1)
-            rate *= shown_values(event, tensors) if word.endswith(SHOWN) else 1
             found.append(
                 _Read(
                     span=event.span,

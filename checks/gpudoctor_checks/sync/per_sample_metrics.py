@@ -22,8 +22,6 @@ class PerSampleMetricsDetail(Detail):
 
     period: float | None = None
     """Steps between two metrics."""
-    per_sample: bool | None = None
-    """Sample by sample, in a Python loop."""
     norm: float | None = None
     """Steps: a shorter period would be found again."""
 
@@ -76,7 +74,6 @@ class PerSampleMetrics(Check):
         severity = seen.level(self)
         if severity is None:
             return
-        lines = PerSampleMetricsDetail(period=1, per_sample=True)
         yield seen.finding(
             self,
             say(
@@ -88,8 +85,7 @@ class PerSampleMetrics(Check):
             name="metrics_share",
             severity=severity,
             suspected=suspicions(lambda: self._suspected(patient), seen),
-            # A watched process shows calls of metric libraries.
-            detail=lines if seen.recording is not None else PerSampleMetricsDetail(),
+            detail=PerSampleMetricsDetail(period=1),
         )
 
     def _seen(self, patient: Patient) -> Observation | None:
@@ -125,9 +121,7 @@ class PerSampleMetrics(Check):
             ),
             evidence=tuple(spans[:8]),
             subject=f"{script.path}:{loop.span.line}",
-            detail=PerSampleMetricsDetail(
-                period=first.period, per_sample="Python loop" in words[0], norm=self.limit("metric_period")
-            ),
+            detail=PerSampleMetricsDetail(period=first.period, norm=self.limit("metric_period")),
         )
 
 

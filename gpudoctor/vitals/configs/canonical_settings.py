@@ -51,7 +51,6 @@ _PERIODS: Final = {
     "logging_period": ("log",),
     "profile_period": ("profil",),
     "flops_period": ("flops", "profil"),
-    "watch_period": ("watch", "histogram"),
     "evaluation_period": ("eval", "valid"),
     "save_period": ("save", "checkpoint"),
 }

@@ -32,11 +32,6 @@ def test_sick_orders():
     assert scaled[0].detail.how == "scaled"
 
 
-def test_healthy_with_a_scaler_that_is_off():
-    body = ("scaler.scale(loss).backward()", CLIP, "scaler.step(optimizer)")
-    assert look(*body, scaler="scaler = torch.amp.GradScaler('cuda', enabled=False)") == []
-
-
 @pytest.mark.parametrize(("scaled", "said"), [(40, 1), (0, 0)])
 def test_clips_that_a_run_saw_before_the_unscaling(scaled, said):
     clips = record("clips", clips=40, scaled=scaled, limit=1.0, scale=65536.0, path="/job/train.py", line=6)

@@ -2,7 +2,6 @@ import pytest
 from scripts import PATIENTS, script_patient
 
 from gpudoctor.model import Severity
-from gpudoctor.model.signs.job import Job, Launch, Profile
 from gpudoctor.model.signs.packages import TorchBuild
 from gpudoctor.testing import examine, make_packages
 from gpudoctor.vitals.project import read_project_versions
@@ -31,16 +30,6 @@ def test_sick_removed_argument_depends_on_the_installed_torch(version, severity)
     finding = found("sick_removed.py", version)[what]
     assert finding.severity is severity
     assert (finding.cost.breaks is not None) == (severity is Severity.ERROR)
-
-
-def test_sick_launcher_in_a_job_script():
-    launch = Launch(
-        launcher="python", script="train.py", module="torch.distributed.launch", arguments=(), ranks_per_node=4,
-        nodes=None, path="job.sh", line=7, text="python -m torch.distributed.launch --nproc_per_node=4 train.py",
-    )  # fmt: skip
-    job = Job(profile=Profile.NONE, launches=(launch,))
-    [finding] = examine(DeprecatedApi, script_patient(FOLDER / "healthy_current.py", job=job))
-    assert (finding.span.path, finding.span.line) == ("job.sh", 7)
 
 
 def test_healthy_before_its_deprecation():

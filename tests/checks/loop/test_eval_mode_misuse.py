@@ -50,47 +50,6 @@ def test_a_graph_for_a_few_batches_is_a_note(head, severity):
     assert (finding.detail.how, finding.severity) == ("graph", severity)
 
 
-SLICED = """
-    import torch
-    net = torch.nn.LSTM(8, 8, dropout=0.1)
-    optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
-    train_tokens, val_tokens = torch.randn(9000, 4, 8), torch.randn(900, 4, 8)
-    def {name}(source):
-        net.eval()
-        total, many = 0.0, 8
-        for at in {over}:
-            out, _ = net(source[at : at + 35])
-            total += out.mean().item()
-        return total
-    def fit():
-        net.train()
-        for at in range(0, train_tokens.size(0) - 1, 35):
-            optimizer.zero_grad()
-            net(train_tokens[at : at + 35])[0].mean().backward()
-            optimizer.step()
-    for epoch in range(9):
-        fit()
-        {call}
-"""
-
-
-@pytest.mark.parametrize(
-    ("over", "name", "call", "found"),
-    [
-        ("range(0, source.size(0) - 1, 35)", "evaluate", "evaluate(val_tokens)", ["graph"]),
-        ("range(0, source.shape[0], 35)", "test_epoch", "test_epoch(val_tokens)", ["graph"]),
-        ("range(0, source.size(0), 35)", "evaluate", "with torch.no_grad(): evaluate(val_tokens)", []),
-        ("enumerate(range(0, source.size(0), 35))", "evaluate", "evaluate(val_tokens)", ["graph"]),
-        ("range(0, many, 35)", "evaluate", "evaluate(val_tokens)", []),
-        ("range(0, 100, 35)", "evaluate", "evaluate(val_tokens)", []),
-        ("range(0, source.size(0), 35)", "forward_slices", "forward_slices(val_tokens)", []),
-    ],
-)
-def test_a_data_set_that_goes_by_in_slices(over, name, call, found):
-    text = SLICED.format(over=over, name=name, call=call)
-    assert [item.detail.how for item in examine(EvalModeMisuse, script_patient(text))] == found
-
-
 SALIENCY = """
 import torch
 from torch import nn

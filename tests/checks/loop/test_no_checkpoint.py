@@ -1,5 +1,4 @@
 import pytest
-from configs import configs
 from scripts import script_patient, sick_scripts
 
 from gpudoctor.model import Severity
@@ -9,30 +8,14 @@ from gpudoctor_checks.loop.no_checkpoint import NoCheckpoint
 
 PREEMPTED = Job(profile=Profile.SLURM, preemptible=True, script_path="job.sbatch", script_text="#SBATCH --requeue\n")
 
-CONFIG = """
-training:
-  max_steps: 100000
-  batch_size: 8
-  learning_rate: 1e-4
-data:
-  num_workers: 3
-"""
-
 
 def sick(name):
     return next(path for path in sick_scripts("LOOP009") if path.stem == name)
 
 
-@pytest.mark.parametrize("name", ["sick_nothing", "sick_weights_only"])
+@pytest.mark.parametrize("name", ["sick_nothing", "sick_weights_only", "sick_trainer_off"])
 def test_sick_when_preemptible(name):
     [finding] = examine(NoCheckpoint, script_patient(sick(name), job=PREEMPTED))
-    assert finding.severity is Severity.NOTE
-
-
-def test_sick_by_declared_steps():
-    [finding] = examine(NoCheckpoint, script_patient(sick("sick_nothing"), configs=configs(CONFIG)))
-    assert finding.severity is Severity.NOTE
-    [finding] = examine(NoCheckpoint, script_patient(sick("sick_trainer_off")))
     assert finding.severity is Severity.NOTE
 
 

@@ -4,7 +4,7 @@ from scripts import script_patient, sick_scripts
 from gpudoctor.model import Applicability
 from gpudoctor.testing import examine, prescribe
 from gpudoctor_checks.memory.graph_retained import GraphRetained
-from gpudoctor_rules.memory import graph_retained
+from gpudoctor_rules.advice import advice
 
 LOOP = """
     import torch
@@ -89,6 +89,6 @@ def test_no_edit_cuts_a_graph_that_a_backward_pass_may_need(name):
     findings = examine(GraphRetained, patient)
     assert bool(findings) is (name != "step_losses"), "a new list for each step keeps nothing"
     for finding in findings:
-        [remedy] = prescribe(graph_retained, finding, patient)
+        [remedy] = prescribe(advice("memory"), finding, patient)
         assert (remedy.edits, remedy.applicability) == ((), Applicability.DISPLAY_ONLY)
         assert ".detach()" in remedy.title and "backward" in remedy.steps[-1]

@@ -81,7 +81,6 @@ E, W = Severity.ERROR, Severity.WARNING
     ("check", "found", "severity", "message", "remedies"),
     [
         (NetworkSlow, pairs(slow_with(3, 12)), W, "node03 reached 12 GB/s", "leave-out node"),
-        (NetworkSlow, pairs(slow_with(3, 23)), W, "That is about half: one of two rails or ports may be down.", "leave-out rail"),
         (NetworkSlow, pairs(lambda a, b: 12 * GB if (a, b) == (1, 4) else 46 * GB, *(pair(1, 4, 12 * GB, at=20 + again) for again in range(3))), W, "The path between node01 and node04 reached 12 GB/s", "link"),
         (NetworkSlow, patient(6, tests=FAILS), E, "timed out after 20 s", "leave-out node"),
         (LatencyHigh, LATE, W, "A small message of node05 takes 90 µs, one of its peers 12 µs.", "leave-out look"),

@@ -1,12 +1,12 @@
 """Cards and processors that are slower than their peers."""
 
 import pytest
-from preflights import figure, patient, unit, with_facts
+from preflights import figure, patient, unit
 from slow_units import assert_finds_the_slow_one, assert_healthy_fleets_are_silent, fleet
 
 from gpudoctor.model import Confidence, Unavailable
-from gpudoctor.model.signs.preflight import CPU_QUOTA, Quantity
-from gpudoctor.testing import examine, make_patient, prescribe
+from gpudoctor.model.signs.preflight import Quantity
+from gpudoctor.testing import examine, prescribe
 from gpudoctor_checks.node.card_slow import CardSlow
 from gpudoctor_checks.node.cpu_slow import CpuSlow
 from gpudoctor_checks.node.host_transfer_slow import HostTransferSlow
@@ -43,19 +43,6 @@ def test_sick_all_cards_are_far_below_what_the_card_reaches_elsewhere():
 def test_without_a_card_it_says_so():
     with pytest.raises(Unavailable, match="no card was measured"):
         examine(CardSlow, patient(2, units=(unit(0, device="cpu", name="AMD EPYC 9654"),)))
-
-
-def test_sick_the_quota_of_the_slow_node_is_named():
-    found = fleet(Quantity.MATMUL, 2e12, 1.0, 1.01, 0.99, 0.3, 1.0, 1.02, dtype="fp32", device="cpu")
-    odd = found.preflight
-    for index in range(6):
-        odd = with_facts(odd, index, **{CPU_QUOTA: "0.5" if index == 3 else "none"})
-    found = make_patient(preflight=odd)
-    [finding] = examine(CpuSlow, found)
-    assert finding.message.endswith("Its control group grants 0.5 CPUs of time, those of its peers no quota.")
-    assert (
-        prescribe((leave_out, *advice("node")), finding, found)[1].title == "raise the CPU quota of the job on node03"
-    )
 
 
 def test_sick_each_number_type_is_compared_with_its_own_reference():

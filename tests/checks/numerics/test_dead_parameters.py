@@ -26,26 +26,6 @@ def test_sick_a_small_part_is_a_note():
     assert "zeros" in finding.message
 
 
-def readings(*told):
-    """A rank with several readings: steps looked at, and names."""
-    return make_process(
-        records=[
-            record("numeric", 3.0 + i, step=50 * i, kind="dead", share=0.4, steps=steps, parameters=names, none=[])
-            for i, (steps, names) in enumerate(told)
-        ]
-    )
-
-
-def test_models_made_one_after_the_other_count_together():
-    """Each fold of a cross-validation makes its model anew."""
-    dead = ["branch.weight"]
-    [finding] = look(readings((8, dead), (12, dead), (9, dead), (1, dead)))
-    assert "in 22 steps" in finding.message
-    assert look(readings((12, dead), (4, dead))) == []
-    assert look(readings((12, dead), (25, dead), (4, []))) == []
-    assert look(readings((19, ["other.weight"]), (12, dead))) == []
-
-
 def test_of_gradients_that_are_spread_over_ranks_all_must_say_so():
     """The rows of an embedding that a rank holds may not have come up: the others' rows have."""
     part, other = dead(shards=2), make_process(rank=1, world=2)
@@ -75,7 +55,7 @@ def test_a_frozen_body_in_the_optimizer_is_a_warning():
     ]  # fmt: skip
     [finding] = look(make_process(records=records))
     assert finding.severity is Severity.WARNING and finding.cost.breaks is None
-    assert "Tower is only called without gradients (probe.py:8)" in finding.message
+    assert "An optimizer has Tower, called only without gradients (probe.py:8)." in finding.message
     assert finding.effect_of is None
     assert "Leave Tower out of the optimizer" in remedies(finding)
 

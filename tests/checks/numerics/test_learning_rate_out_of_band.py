@@ -46,11 +46,6 @@ def test_sick_a_schedule_that_goes_on_below_zero(optimizers):
 def test_sick_rates_of_other_optimizers_in_a_run():
     [finding] = of_run(lambda i: 0.5, name="RMSprop")
     assert finding.message == "RMSprop trained with a rate of 0.5; the usual maximum is 0.01."
-    [finding] = of_run(lambda i: 40.0, loss=lambda i: 0.7 if i == 0 else 1e6 * 0.96**i + 8)
-    assert finding.severity is Severity.WARNING
-    assert finding.message == "SGD trained with a rate of 40; the usual maximum is 3."
-    [remedy] = prescribe((learning_rate_out_of_band, *advice("numerics")), finding, make_patient())
-    assert remedy.title == "lr=0.1"
 
 
 def test_healthy_rates_of_other_optimizers_in_a_run():
@@ -67,10 +62,11 @@ def test_sick_a_rate_that_was_never_high_enough_breaks_the_run():
 
 PAIRS = """
     import torch
+    from trl import LEFT
     model = torch.nn.Linear(8, 1)
     optimizer = torch.optim.Adam(model.parameters(), lr=4e-8)
     for pair in torch.utils.data.DataLoader([1]):
-        loss = (model(pair["LEFT"]) - model(pair["RIGHT"])).mean()
+        loss = (model(pair["left"]) - model(pair["right"])).mean()
         loss.backward()
         optimizer.step()
         optimizer.zero_grad()
@@ -84,7 +80,7 @@ def of_script(text, rate):
     return make_patient(source=source, kind=PatientKind.SCRIPT, recording=run)
 
 
-@pytest.mark.parametrize(("words", "found"), [(("chosen", "rejected"), 0), (("left", "right"), 1)])
-def test_a_training_on_preferences_has_a_band_that_begins_lower(words, found):
-    text = PAIRS.replace("LEFT", words[0]).replace("RIGHT", words[1])
+@pytest.mark.parametrize(("trainer", "found"), [("DPOConfig", 0), ("SFTConfig", 1)])
+def test_a_training_on_preferences_has_a_band_that_begins_lower(trainer, found):
+    text = PAIRS.replace("LEFT", trainer)
     assert len(examine(LearningRateOutOfBand, of_script(text, 4e-8))) == found

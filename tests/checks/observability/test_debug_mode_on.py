@@ -34,7 +34,6 @@ def test_sick_in_the_loop(inside):
     [
         "torch.autograd.set_detect_anomaly(False)",
         "torch.autograd.set_detect_anomaly(UNKNOWN)",
-        "torch.cuda.set_sync_debug_mode('default')",
         "torch.autograd.gradcheck(torch.sin, x)",
         "L.Trainer(detect_anomaly=False)",
         "torch.use_deterministic_algorithms(True)",

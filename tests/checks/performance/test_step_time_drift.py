@@ -1,4 +1,3 @@
-import random
 from bisect import bisect_left
 from datetime import datetime
 
@@ -32,16 +31,6 @@ def test_sick_a_list_that_is_walked_through():
 def test_few_steps_are_no_evidence():
     with pytest.raises(Unavailable):
         look(make_process(make_steps(90, other=growing)))
-
-
-def test_sick_what_rises_beside_noisy_passes():
-    dice = random.Random(4)
-    busy = [0.02 + 0.02 * dice.random() * (1 + dice.random()) for _ in range(400)]
-    busy = [sum(busy[i // 25 * 25 : i // 25 * 25 + 25]) / 25 + dice.gauss(0, 0.004) for i in range(400)]
-    slow = [value * (1.3 if i // 100 in (0, 2) else 0.9) for i, value in enumerate(busy)]
-    [finding] = look(make_process(make_steps(400, backward=slow, other=lambda i: 0.0003 + 3e-5 * i)))
-    assert finding.detail.part == "other"
-    assert look(make_process(make_steps(400, backward=slow))) == []
 
 
 STARTED = "2026-11-21T08:15:02.000+01:00"

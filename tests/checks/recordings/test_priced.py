@@ -203,7 +203,7 @@ def test_a_profiler_by_its_windows():
                for i in range(400)]  # fmt: skip
     process = make_process(make_steps(400, profiler=0.005), records=windows)
     [finding] = findings("OBS001", None, process)
-    assert finding.severity is Severity.WARNING and "100 % of the steps" in finding.message
+    assert finding.severity is Severity.WARNING and "33 % of the time" in finding.message
     assert finding.span.line == 41
     once = record("window", 1.0, what="torch.profiler", begin=10, end=15, path="/job/train.py", line=41)
     assert findings("OBS001", None, make_process(make_steps(400), records=[once])) == []
@@ -217,7 +217,7 @@ def test_a_profiler_that_costs_nothing_itself_and_makes_steps_longer():
     assert finding.cost.step_share == pytest.approx(0.87, abs=0.02)  # 60 of 100 steps take 12 times as long
     always = record("window", 1.0, what="torch.profiler", begin=0, end=199, path="/job/train.py", line=41)
     [finding] = findings("OBS001", None, make_process(make_steps(200), records=[always]))
-    assert "too few steps ran without it" in finding.message and finding.cost.step_share is None
+    assert "100 % of the steps" in finding.message and finding.cost.step_share is None
 
 
 def test_a_counter_inside_the_operations_of_the_forward_pass():
@@ -401,35 +401,6 @@ def test_modes():
     [finding] = findings("LOOP011", None, make_process(records=[mode("teacher-grad")]))
     assert finding.severity is Severity.WARNING and finding.span.line == 17
     assert findings("LOOP011", None, make_process(records=[mode("eval-training")])) == []
-    # The passes take a sixth of the time, an environment the rest.
-    [finding] = findings("LOOP011", None, make_process(make_steps(200, other=0.05), records=[mode("teacher-grad")]))
-    assert finding.severity is Severity.NOTE
-
-
-JUDGED = """
-import torch
-net = torch.nn.Linear(8, 1)
-rule = torch.optim.SGD(net.parameters(), lr=0.1)
-train, held = (torch.utils.data.DataLoader(torch.randn(1000, 8)) for _ in range(2))
-for epoch in range(9):
-    for x in train:
-        rule.zero_grad()
-        net(x).mean().backward()
-        rule.step()
-    net.eval()
-    for x in held:
-        print(net(x).mean())
-    net.train()
-"""
-
-
-@pytest.mark.parametrize(("evaluation", "severity"), [(0.0005, Severity.NOTE), (0.003, Severity.WARNING)])
-def test_a_suspected_graph_is_priced_by_the_evaluation_that_was_seen(evaluation, severity):
-    [unseen] = findings("LOOP002", JUDGED, make_process(make_steps(200)))
-    assert unseen.severity is Severity.WARNING and unseen.cost.step_share is None
-    [finding] = findings("LOOP002", JUDGED, make_process(make_steps(200, evaluation=evaluation)))
-    assert finding.severity is severity and 0 < finding.cost.step_share < 0.12
-    assert finding.confidence is Confidence.SUSPECTED
 
 
 TOWERS = """

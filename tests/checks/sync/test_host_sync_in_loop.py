@@ -128,21 +128,6 @@ NOTE, WARNING = Severity.NOTE, Severity.WARNING
 
 
 @pytest.mark.parametrize(
-    ("line", "count"),
-    [
-        ("note(f'{out.mean():<4.2f} {float(loss):.2f} {step}')", 2),
-        ("print(f'{out.mean()} {loss:.3f} {step}')", 2),
-        ("print('%d: %f %f %f' % (step, loss, out.max(), out.min()))", 3),
-        ("note(f'{step} {len(row)}', loss.item())", 1),
-    ],
-)
-def test_sick_a_format_reads_each_tensor_in_it(line, count):
-    script = _training(line, "def note(*what):\n    log.append(what)\nlog = []")
-    [finding] = examine(HostSyncInLoop, script_patient(script))
-    assert finding.detail.reads == count
-
-
-@pytest.mark.parametrize(
     ("body", "waits"),
     [
         ("board.add_scalar('loss', loss, step)", 1),
