@@ -29,9 +29,6 @@ class SigtermUnhandledDetail(Detail):
     """What the rule reads."""
 
     slurm: bool
-    srun: bool
-    """The job starts its program with srun."""
-    kubernetes: bool
 
 
 class SigtermUnhandled(Check):
@@ -100,11 +97,7 @@ class SigtermUnhandled(Check):
                 Measurement("signal_handlers", 0, "{handler}", Provenance.DECLARED, f"grep -n signal {files}"),
             ),
             subject=program.entry.path,
-            detail=SigtermUnhandledDetail(
-                slurm=job.profile is Profile.SLURM and "#PBS" not in job.script_text,
-                srun=any(launch.launcher == "srun" for launch in job.launches) or "srun " in job.script_text,
-                kubernetes=job.profile is Profile.KUBERNETES,
-            ),
+            detail=SigtermUnhandledDetail(slurm=job.profile is Profile.SLURM and "#PBS" not in job.script_text),
         )
 
 

@@ -57,7 +57,7 @@ def test_a_frozen_body_in_the_optimizer_is_a_warning():
     assert finding.severity is Severity.WARNING and finding.cost.breaks is None
     assert "An optimizer has Tower, called only without gradients (probe.py:8)." in finding.message
     assert finding.effect_of is None
-    assert "Leave Tower out of the optimizer" in remedies(finding)
+    assert "Call Tower with gradients" in remedies(finding)
 
 
 def exchanged(held=90, reached=True):
