@@ -3,15 +3,12 @@
 import shlex
 from collections.abc import Iterator
 
-from gpudoctor.analysis.source.syntax_edits import replace_node
-from gpudoctor.analysis.workload import optional, read_workers, scripts_given
+from gpudoctor.analysis.workload import optional
 from gpudoctor.lang import say
 from gpudoctor.model import Applicability, Effort, Finding, Patient, Remedy, Resource, Setting, answers
 from gpudoctor.model.job_devices import ranks_here
-from gpudoctor.model.signs.host import Disk
 from gpudoctor.model.signs.job import Profile
-from gpudoctor.model.signs.source import Call, Script
-from gpudoctor.text import count, size
+from gpudoctor.text import count
 from gpudoctor_checks.environment.cpu_budget import CpuBudgetDetail
 from gpudoctor_checks.environment.debug_switch_on import DebugSwitchOnDetail
 from gpudoctor_checks.environment.disk_too_small import DiskTooSmallDetail
@@ -81,17 +78,6 @@ def _shm_lines(kind: str | None, gib: int) -> tuple[tuple[str, ...], Effort, str
     if kind in {"docker", "podman"}:
         run = say("{kind} run --shm-size={gib}g ...", kind=kind, gib=gib)
         return (run, say("in a compose file: shm_size: {gib}gb", gib=gib)), Effort.SETTING, _DOCKER
-    if kind is not None:
-        return (
-            (
-                say(
-                    "the container shares the node's /dev/shm: sudo mount -o remount,size={gib}G /dev/shm there",
-                    gib=gib,
-                ),
-            ),
-            Effort.ADMINISTRATOR,
-            "https://man7.org/linux/man-pages/man5/tmpfs.5.html",
-        )
     return (
         (
             f"sudo mount -o remount,size={gib}G /dev/shm",
@@ -111,7 +97,7 @@ _SRUN = "https://slurm.schedmd.com/srun.html#OPT_cpus-per-task"
 
 
 @answers("ENV007")
-def cpu_budget(finding: Finding, patient: Patient) -> Iterator[Remedy]:
+def cpu_budget(finding: Finding) -> Iterator[Remedy]:
     """OMP_NUM_THREADS and workers a rank, so that all ranks together fit the CPUs."""
     detail = finding.detail_of(CpuBudgetDetail)
     cpus, ranks = detail.cpus or 1, detail.ranks or 1
@@ -124,12 +110,7 @@ def cpu_budget(finding: Finding, patient: Patient) -> Iterator[Remedy]:
     fewer = min(workers, max(1, each - 1)) if workers else 0
     if threads > max(1, each - fewer):
         right = min(_MOST_THREADS, max(1, each - fewer))
-        call = _threads_set_at(finding, patient)
-        yield (
-            _threads_call(right, *call)
-            if call
-            else _threads(right, say("{cpus:g} CPUs, {ranks} rank(s)", cpus=cpus, ranks=ranks))
-        )
+        yield _threads(right, say("{cpus:g} CPUs, {ranks} rank(s)", cpus=cpus, ranks=ranks))
     if fewer < workers:
         yield _workers_a_rank(fewer, workers, each)
 
@@ -143,22 +124,6 @@ def _threads(threads: int, because: str) -> Remedy:
         effort=Effort.ONE_LINE,
         sets=(("OMP_NUM_THREADS", str(threads)),),
         override=(("env.OMP_NUM_THREADS", str(threads)),),
-        references=(_OMP,),
-    )
-
-
-def _threads_call(threads: int, script: Script, call: Call) -> Remedy:
-    title = f"torch.set_num_threads({threads})"
-    edits = (replace_node(script, call.node.args[0], str(threads)),)
-    return remedy(
-        "ENV007-threads",
-        title,
-        say("line {line}: {call}, or no such call: torch counts the cores by itself", line=call.span.line, call=title),
-        applicability=Applicability.UNSAFE,
-        effort=Effort.ONE_LINE,
-        sets=(("OMP_NUM_THREADS", str(threads)),),
-        edits=edits,
-        override=(("torch.num_threads", str(threads)),),
         references=(_OMP,),
     )
 
@@ -177,16 +142,6 @@ def _workers_a_rank(fewer: int, workers: int, each: int) -> Remedy:
     )
 
 
-def _threads_set_at(finding: Finding, patient: Patient) -> tuple[Script, Call] | None:
-    """The call that sets the threads, where the finding names it and its number can be written."""
-    span = finding.span
-    for script in scripts_given(patient).scripts:
-        for call in script.calls_to("torch.set_num_threads"):
-            if call.span == span and len(call.node.args) == 1 and not call.node.keywords:
-                return script, call
-    return None
-
-
 _FILES = 65536
 """Open files: what NVIDIA's and Ray's containers set; far from what a kernel gives out."""
 _CONF = "https://man7.org/linux/man-pages/man5/limits.conf.5.html"
@@ -195,18 +150,15 @@ _NAMES = {"open files": "nofile", "locked memory": "memlock"}
 
 
 @answers("ENV008")
-def limits_too_low(finding: Finding, patient: Patient) -> Iterator[Remedy]:
-    """The ulimit line where the hard limit allows it, else what the administrator or the container must set."""
+def limits_too_low(finding: Finding) -> Iterator[Remedy]:
+    """The ulimit line where the hard limit allows it, else what the administrator must set."""
     detail = finding.detail_of(LimitsTooLowDetail)
     kind = detail.kind
     if kind not in _FLAGS:
         return
     wanted = None if kind == "locked memory" else _FILES
-    hard = detail.hard
-    if hard == -1 or (wanted is not None and hard >= wanted):
-        yield _ulimit(kind, wanted)
-    else:
-        yield _raise_hard(kind, wanted, patient)
+    allowed = detail.hard == -1 or (wanted is not None and detail.hard >= wanted)
+    yield _ulimit(kind, wanted) if allowed else _raise_hard(kind, wanted)
 
 
 def _ulimit(kind: str, wanted: int | None) -> Remedy:
@@ -221,38 +173,16 @@ def _ulimit(kind: str, wanted: int | None) -> Remedy:
     )
 
 
-def _raise_hard(kind: str, wanted: int | None, patient: Patient) -> Remedy:
-    host = optional(lambda: patient.host)
-    container = host.container if host is not None else None
+def _raise_hard(kind: str, wanted: int | None) -> Remedy:
     name, text = _NAMES[kind], "unlimited" if wanted is None else str(wanted)
-    flag = "-1" if wanted is None else text
-    if container in {"docker", "podman"}:
-        extra = f"--ulimit {name}={flag}:{flag}"
-        title, effort = say("{container} run {extra}", container=container, extra=extra), Effort.SETTING
-        steps: tuple[str, ...] = (say("{container} run {extra} ...", container=container, extra=extra),)
-    elif container == "kubernetes":
-        title = say("raise {kind} for pods to {text} on the node", kind=kind, text=text)
-        steps = (
-            say(
-                "the limit comes from the container runtime's service: Limit{name}={text} there",
-                name=name.upper(),
-                text=text,
-            ),
-        )
-        effort = Effort.ADMINISTRATOR
-    else:
-        title = say("ask the administrator for {name} {text}", name=name, text=text)
-        steps = (
-            say("in /etc/security/limits.d/training.conf: * - {name} {text}", name=name, text=text),
-            say(
-                "under Slurm, for slurmd too: systemctl edit slurmd, Limit{name}={infinity}",
-                name=name.upper(),
-                infinity=say("infinity") if wanted is None else text,
-            ),
-        )
-        effort = Effort.ADMINISTRATOR
     return remedy(
-        "ENV008-limit", title, *steps, effort=effort, sets=((f"RLIMIT_{name.upper()}", text),), references=(_CONF,)
+        "ENV008-limit",
+        say("ask the administrator for {name} {text}", name=name, text=text),
+        say("in /etc/security/limits.d/training.conf: * - {name} {text}", name=name, text=text),
+        say("in a container: --ulimit {name}=VALUE:VALUE; under Slurm, for slurmd too", name=name),
+        effort=Effort.ADMINISTRATOR,
+        sets=((f"RLIMIT_{name.upper()}", text),),
+        references=(_CONF,),
     )
 
 
@@ -266,41 +196,21 @@ def host_memory_tight(finding: Finding, patient: Patient) -> Iterator[Remedy]:
     if detail.kind == "swap":
         return
     yield _more_memory(max(1, -(-2 * int(detail.need) // _GIB)), patient)  # the data's own share comes on top
-    workers = read_workers(patient).count or 0
-    if workers > 1:
-        yield _fewer_workers(workers)
 
 
 def _more_memory(gib: int, patient: Patient) -> Remedy:
-    job, host = optional(lambda: patient.job), optional(lambda: patient.host)
-    container = host.container if host is not None else None
+    job = optional(lambda: patient.job)
     profile = job.profile if job is not None else Profile.NONE
-    if profile is Profile.SLURM:
-        line = f"#SBATCH --mem={gib}G"
-    elif profile is Profile.KUBERNETES or container == "kubernetes":
-        line = say("resources: {{limits: {{memory: {gib}Gi}}, requests: {{memory: {gib}Gi}}}}", gib=gib)
-    elif container in {"docker", "podman"} and host is not None and host.memory_limit is not None:
-        line = say("{container} run --memory={gib}g ...", container=container, gib=gib)
-    else:
-        line = say("ps -eo rss,pid,user,args --sort=-rss | head   # which process uses the memory")
+    lines = {
+        Profile.SLURM: f"#SBATCH --mem={gib}G",
+        Profile.KUBERNETES: say("resources: {{limits: {{memory: {gib}Gi}}, requests: {{memory: {gib}Gi}}}}", gib=gib),
+    }
     return remedy(
         "ENV009-memory",
         say("give the job {gib} GiB of host memory", gib=gib),
-        line,
+        lines.get(profile, say("ps -eo rss,pid,user,args --sort=-rss | head   # which process uses the memory")),
         effort=Effort.SETTING,
         sets=(("host_memory", f"{gib}G"),),
-    )
-
-
-def _fewer_workers(workers: int) -> Remedy:
-    half = max(1, workers // 2)
-    return remedy(
-        "ENV009-workers",
-        say("set num_workers={half} instead of {workers}", half=half, workers=workers),
-        say("num_workers={half}: each worker takes some hundred MiB before any data", half=half),
-        applicability=Applicability.UNSAFE,
-        effort=Effort.ONE_LINE,
-        sets=(("DataLoader.num_workers", str(half)),),
     )
 
 
@@ -314,48 +224,17 @@ _CLEARED = {
 
 
 @answers("ENV011")
-def disk_too_small(finding: Finding, patient: Patient) -> Iterator[Remedy]:
-    """Move the folder to the disk here with the most room, or clear it."""
+def disk_too_small(finding: Finding) -> Iterator[Remedy]:
+    """Clear the folder, or move it."""
     detail = finding.detail_of(DiskTooSmallDetail)
-    role, path = detail.role, detail.path
-    roomy = _roomiest(patient, detail.mount)
-    if roomy is not None:
-        yield _move_folder(role, roomy)
-    yield _clear_folder(role, path)
-
-
-def _move_folder(role: str, disk: Disk) -> Remedy:
-    variable = _CLEARED.get(role, ("", ""))[1]
-    there = shlex.quote(disk.mount.rstrip("/") + "/...")
-    line = (
-        f"export {variable}={there}"
-        if variable
-        else say("write the output to a folder under {mount}", mount=disk.mount)
-    )
-    return remedy(
-        "ENV011-move",
-        say("put it on {mount}, which has {free} free", mount=disk.mount, free=size(disk.free)),
-        line,
-        effort=Effort.SETTING,
-    )
-
-
-def _clear_folder(role: str, path: str) -> Remedy:
-    command = _CLEARED.get(role, ("du -xsh {path}/* | sort -h | tail", ""))[0]
-    return remedy(
+    command, variable = _CLEARED.get(detail.role, ("du -xsh {path}/* | sort -h | tail", ""))
+    yield remedy(
         "ENV011-clear",
-        say("make room under {path}", path=path),
-        command.replace("{path}", shlex.quote(path)),
+        say("make room under {path}", path=detail.path),
+        command.replace("{path}", shlex.quote(detail.path)),
+        *((say("or move it to another disk: export {variable}=FOLDER", variable=variable),) if variable else ()),
         effort=Effort.COMMAND,
     )
-
-
-def _roomiest(patient: Patient, mount: str) -> Disk | None:
-    """The disk with the most room among those that the examination saw, if it has clearly more."""
-    host = optional(lambda: patient.host)
-    others = [disk for disk in (host.disks if host else ()) if disk.mount != mount and not disk.read_only]
-    best = max(others, key=lambda disk: disk.free, default=None)
-    return best if best is not None and best.free > 10 * (1 << 30) and best.kind != "tmpfs" else None
 
 
 _ENV = "https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/env.html"

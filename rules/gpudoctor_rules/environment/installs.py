@@ -1,7 +1,6 @@
 """Rules on the environment: which torch, driver and packages to install."""
 
 import json
-import re
 from collections.abc import Iterable, Iterator
 from functools import cache
 from importlib import resources
@@ -182,19 +181,13 @@ def torch_cpu_build(finding: Finding, patient: Patient) -> Iterator[Remedy]:
 
 
 _MINOR = "https://docs.nvidia.com/deploy/cuda-compatibility/minor-version-compatibility.html"
-_FORWARD = "https://docs.nvidia.com/deploy/cuda-compatibility/forward-compatibility.html"
-_DATA_CENTRE = re.compile(
-    r"\b(?:G?[HB]\d{2,3}|A100|A800|A30|A40|A10G?|A16|A2|L4|L20|L40S?|T4|V100\w*|P100|P40|P4)\b|Tesla"
-)
-"""Names of the cards for which NVIDIA supports forward compatibility (data centre, not GeForce)."""
 
 
 @answers("ENV003")
 def driver_too_old(finding: Finding, patient: Patient) -> Iterator[Remedy]:
-    """Another torch build for this driver, another driver for this torch, or the compatibility package."""
+    """Another torch build for this driver, or another driver for this torch."""
     yield from _older_build(finding, patient)
     yield _newer_driver(finding)
-    yield from _forward(finding, patient)
 
 
 def _older_build(finding: Finding, patient: Patient) -> Iterator[Remedy]:
@@ -241,68 +234,32 @@ def _newer_driver(finding: Finding) -> Remedy:
     )
 
 
-def _forward(finding: Finding, patient: Patient) -> Iterator[Remedy]:
-    """Forward compatibility works on data-centre cards only."""
-    detail = finding.detail_of(DriverTooOldDetail)
-    gpus = patient.gpus
-    version = numbers(detail.cuda)
-    if len(version) < 2 or not all(_DATA_CENTRE.search(gpu.name) for gpu in gpus):
-        return
-    package = f"cuda-compat-{version[0]}-{version[1]}"
-    yield remedy(
-        "ENV003-forward-compatibility",
-        say("put NVIDIA's {package} in front of the driver's libcuda, without touching the driver", package=package),
-        say(
-            "apt-get install {package}   # or: dnf install {package}; some containers have it already", package=package
-        ),
-        f"export LD_LIBRARY_PATH=/usr/local/cuda-{dotted(version[:2])}/compat:$LD_LIBRARY_PATH",
-        say("whether it works on driver {driver}: the table at {table}", driver=detail.driver, table=_FORWARD),
-        effort=Effort.COMMAND,
-        references=(_FORWARD,),
-    )
-
-
 _SOURCE = "https://github.com/pytorch/pytorch#from-source"
 
 
 @answers("ENV004")
 def gpu_arch_unsupported(finding: Finding, patient: Patient) -> Iterator[Remedy]:
-    """A build that has the architecture; where only the driver stands in the way, the driver too."""
+    """A build that has the architecture; where none does, one's own."""
     detail = finding.detail_of(TorchBuildDetail)
     card, release = detail.capabilities, detail.torch
-    driver = detail.driver
-    build = _choose_for(patient, driver, card, release)
-    if build is not None:
-        yield _build_for_card(patient, build, release, card, say("driver {driver} runs it", driver=driver))
+    build = _choose_for(patient, detail.driver, card, release)
+    if build is None:
+        yield remedy(
+            "ENV004-source",
+            say("build torch from source: no published build for this driver has code for {card}", card=card),
+            say("TORCH_CUDA_ARCH_LIST={card} as in {guide}", card=card, guide=_SOURCE),
+            say("or look for a newer release, or a newer driver: {table}", table=TABLE),
+            effort=Effort.REWRITE,
+            references=(_SOURCE, TABLE),
+        )
         return
-    unbound = _choose_for(patient, "", card, release)
-    if unbound is not None:
-        yield _driver_for_card(unbound, driver, card)
-        return
-    newest = _builds()[-1]
     yield remedy(
-        "ENV004-source",
-        say(
-            "build torch from source: no published build up to {torch} has code for {card}",
-            torch=newest.torch,
-            card=card,
-        ),
-        say("TORCH_CUDA_ARCH_LIST={card} as in {guide}", card=card, guide=_SOURCE),
-        say("or look for a newer release: {table}", table=TABLE),
-        effort=Effort.REWRITE,
-        references=(_SOURCE, TABLE),
-    )
-
-
-def _build_for_card(patient: Patient, build: Build, release: str, card: str, why: str) -> Remedy:
-    return remedy(
         "ENV004-install",
         say(
-            "install torch {torch}+{tag}, which has code for capability {card} ({why})",
+            "install torch {torch}+{tag}, which has code for capability {card}",
             torch=build.torch,
             tag=build.tag,
             card=card,
-            why=why,
         ),
         _install_line(patient, build, release),
         say(
@@ -314,56 +271,46 @@ def _build_for_card(patient: Patient, build: Build, release: str, card: str, why
     )
 
 
-def _driver_for_card(build: Build, driver: str, card: str) -> Remedy:
-    return remedy(
-        "ENV004-driver",
-        say(
-            "ask for driver {floor} or newer: builds with code for capability {card} need it",
-            floor=build.floor,
-            card=card,
-        ),
-        say(
-            "torch {torch}+{tag} has code for it; driver {driver} is below {floor}",
-            torch=build.torch,
-            tag=build.tag,
-            driver=driver,
-            floor=build.floor,
-        ),
-        effort=Effort.ADMINISTRATOR,
-        references=(TABLE,),
-    )
-
-
-_FLASH = "https://github.com/Dao-AILab/flash-attention/releases"
-_BNB = "https://huggingface.co/docs/bitsandbytes/main/en/installation"
 _VISION = "https://github.com/pytorch/vision#installation"
+
+
+_PLAIN = {
+    "numpy": (say("install NumPy 1"), "pip install 'numpy<2'", "or: pip install 'torch>=2.3'"),
+    "flash-attn": (
+        say("reinstall flash-attn against this torch"),
+        "pip uninstall -y flash-attn",
+        "pip install flash-attn --no-build-isolation --no-cache-dir",
+    ),
+    "bitsandbytes": (
+        say("install a bitsandbytes that has the library for torch's CUDA"),
+        "unset BNB_CUDA_VERSION",
+        "pip install --upgrade bitsandbytes && python -m bitsandbytes",
+    ),
+    "two-stacks": (
+        say("build the environment anew, so that one CUDA major is left"),
+        say("python -m venv .venv && .venv/bin/pip install torch   # then the rest of the stack"),
+    ),
+}
+"""Kind of a conflict to the title and the steps of what helps, whatever the versions are."""
 
 
 @answers("ENV005")
 def package_conflict(finding: Finding, patient: Patient) -> Iterator[Remedy]:
     """The version to install, as one pip line."""
+    del patient
     detail = finding.detail_of(PackageConflictDetail)
-    kind, name = detail.kind, detail.name
-    if kind == "requirement":
-        yield from _requirement(finding, patient)
-    elif kind == "companion":
-        torch, cuda = detail.torch, detail.cuda
-        yield (None if cuda else _both(name, torch, patient)) or _companion(name, torch, cuda)
-    elif kind == "numpy":
-        yield _pip("numpy", say("install NumPy 1"), ("pip install 'numpy<2'",), sets=(("numpy", "<2"),))
-        yield _pip("torch", say("install a torch that was built for NumPy 2"), ("pip install 'torch>=2.3'",))
-    elif kind == "flash-attn":
-        yield _flash_attention(detail.torch)
-    elif kind == "bitsandbytes":
-        yield _bitsandbytes()
-    elif kind == "two-stacks":
-        yield _two_stacks()
-    elif kind == "project":
-        asked = detail.asked
+    if detail.kind == "requirement":
+        yield from _requirement(detail)
+    elif detail.kind == "companion":
+        yield _companion(detail.name, detail.torch, detail.cuda)
+    elif detail.kind in _PLAIN:
+        title, *steps = _PLAIN[detail.kind]
+        yield _pip(detail.kind, title, tuple(steps))
+    elif detail.kind == "project":
         yield _pip(
             "project",
             say("create an environment with the versions that the project asks for"),
-            ("python -m venv .venv", f".venv/bin/pip install {' '.join(map(repr, asked))}"),
+            ("python -m venv .venv", f".venv/bin/pip install {' '.join(map(repr, detail.asked))}"),
         )
 
 
@@ -377,28 +324,20 @@ def _pip(
     return remedy(f"ENV005-{word}", title, *steps, effort=Effort.COMMAND, sets=sets, references=references)
 
 
-def _requirement(finding: Finding, patient: Patient) -> Iterator[Remedy]:
-    detail = finding.detail_of(PackageConflictDetail)
-    by, name = list(detail.by), detail.name
-    together, have = detail.together, detail.have
-    torch = patient.packages.version("torch")
-    if name == "torch" and torch:
-        companions = [item for item in by if item in {"torchvision", "torchaudio"}]
-        for item in companions:
-            yield _companion(item, torch, _cuda_of(torch))
-        by = [item for item in by if item not in companions]
-        if not by:
-            return
-    elif together or not have:
-        target = say("{name}{together}", name=name, together=together)
+def _requirement(detail: PackageConflictDetail) -> Iterator[Remedy]:
+    by, name, have = list(detail.by), detail.name, detail.have
+    if name == "torch" and have and set(by) <= {"torchvision", "torchaudio"}:
+        yield from (_companion(item, have, _cuda_of(have)) for item in by)
+        return
+    if detail.together or not have:
+        target = f"{name}{detail.together}"
         yield _pip(
             name,
             say("install {requirement}", requirement=target),
             (f"pip install '{target}'", "pip check"),
-            sets=((name, together or "any"),),
+            sets=((name, detail.together or "any"),),
         )
     if have:
-        movers = " ".join(by)
         yield _pip(
             f"{name}-requirer",
             say(
@@ -407,27 +346,8 @@ def _requirement(finding: Finding, patient: Patient) -> Iterator[Remedy]:
                 package=name,
                 version=have,
             ),
-            (f"pip install --upgrade {movers} '{name}=={have.partition('+')[0]}'", "pip check"),
+            (f"pip install --upgrade {' '.join(by)} '{name}=={have.partition('+')[0]}'", "pip check"),
         )
-
-
-def _both(name: str, torch: str, patient: Patient) -> Remedy | None:
-    """On a machine with a GPU it is torch that has the wrong build: the CUDA build of both."""
-    try:
-        patient.gpus  # noqa: B018  # asked for its Unavailable
-    except Unavailable:
-        return None
-    driver = patient.gpu_survey.driver_version
-    build = _choose_for(patient, "" if isinstance(driver, Absent) else driver, "", torch)
-    if build is None:
-        return None
-    return _pip(
-        "both",
-        say("install torch and {name} for {tag} together: this machine has a GPU", name=name, tag=build.tag),
-        (_install_line(patient, build, torch),),
-        sets=(("torch", build.tag),),
-        references=(_VISION,),
-    )
 
 
 def _companion(name: str, torch: str, cuda: str) -> Remedy:
@@ -447,41 +367,6 @@ def _companion(name: str, torch: str, cuda: str) -> Remedy:
         (f"pip install {force}{pin} --index-url {INDEX}/{tag}",),
         sets=((name, version or tag),),
         references=(_VISION,),
-    )
-
-
-def _flash_attention(torch: str) -> Remedy:
-    series = ".".join(str(part) for part in numbers(torch)[:2])
-    return _pip(
-        "flash-attn",
-        say("reinstall flash-attn against torch {torch}", torch=torch),
-        (
-            "pip uninstall -y flash-attn",
-            "pip install flash-attn --no-build-isolation --no-cache-dir",
-            say(
-                "the wheel's name must say torch{series} and this torch's cxx11abi: {flash}",
-                series=series,
-                flash=_FLASH,
-            ),
-        ),
-        references=(_FLASH,),
-    )
-
-
-def _bitsandbytes() -> Remedy:
-    return _pip(
-        "bitsandbytes",
-        say("install a bitsandbytes that has the library for torch's CUDA"),
-        ("pip install --upgrade bitsandbytes", "python -m bitsandbytes"),
-        references=(_BNB,),
-    )
-
-
-def _two_stacks() -> Remedy:
-    return _pip(
-        "two-stacks",
-        say("build the environment anew, so that one CUDA major is left"),
-        (say("python -m venv .venv && .venv/bin/pip install torch   # then the rest of the stack"),),
     )
 
 

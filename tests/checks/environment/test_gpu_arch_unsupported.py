@@ -74,7 +74,7 @@ def test_healthy_an_unknown_list_is_no_finding():
          "pip install torch==2.9.1+cu128 --index-url"),
         (patient(CU130, (7, 0), version="2.14.0+cu130", driver_version="580.65.06", cuda_driver_version=(13, 0)),
          "install", "pip install torch==2.14.0+cu126 --index-url"),
-        (patient(CU126, (12, 0), driver_version="470.57.02", cuda_driver_version=(11, 4)), "driver", "525.60.13"),
+        (patient(CU126, (12, 0), driver_version="470.57.02", cuda_driver_version=(11, 4)), "source", "TORCH_CUDA_ARCH_LIST=12.0"),
         (patient(CU126, (3, 5)), "source", "TORCH_CUDA_ARCH_LIST=3.5"),
     ],
 )  # fmt: skip

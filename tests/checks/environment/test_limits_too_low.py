@@ -39,7 +39,6 @@ MIB8, W, N = 8 << 20, Severity.WARNING, Severity.NOTE
     ("patient", "severity", "words", "title"),
     [
         (script(8, host=make_host(open_files=LOW)), W, "may open 1024 files (the limit is 1024), and a loader starts 8 workers.", "ulimit -n 65536"),
-        (script(8, host=make_host(open_files=Limit(soft=1024, hard=4096), container="docker")), W, "", "docker run --ulimit nofile=65536:65536"),
         (script(8, host=make_host(open_files=Limit(soft=1024, hard=4096))), W, "", "ask the administrator for nofile 65536"),
         (rdma(MIB8, MIB8, "mlx5_0", "mlx5_1"), W, "limited to 8 MiB, and RDMA over mlx5_0, mlx5_1 has to", ""),
         (rdma(65536, None, "mlx5_0"), W, "", "ulimit -l unlimited"),
