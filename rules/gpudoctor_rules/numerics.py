@@ -83,6 +83,7 @@ def not_finite(finding: Finding, patient: Patient) -> Iterator[Remedy]:
             say("{cure}{where}", cure=title, where=where),
             *steps,
             applicability=Applicability.UNSAFE,
+            effort=Effort.ONE_LINE,
         )
     if bad.replay is None:
         yield _replay(finding.code, bad.step, patient)

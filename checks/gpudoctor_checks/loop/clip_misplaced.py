@@ -61,7 +61,6 @@ class ClipMisplaced(Check):
         Clip between the last `backward()` and `step()`; with a scaler, call `scaler.unscale_(optimizer)` first.
     References:
         - https://docs.pytorch.org/docs/stable/notes/amp_examples.html#gradient-clipping
-        - https://docs.pytorch.org/docs/stable/generated/torch.nn.utils.clip_grad_norm_.html
     """
 
     code = Code("LOOP004")

@@ -77,8 +77,6 @@ class DeprecatedApi(Check):
         Use the replacement that torch names; it comes as an edit if it is a plain renaming.
     References:
         - api_facts.json of the checks: each row has its source
-        - https://github.com/pytorch-labs/torchfix
-        - https://github.com/pytorch/pytorch/releases
     """
 
     code = Code("LOOP005")

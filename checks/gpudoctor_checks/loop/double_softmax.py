@@ -32,7 +32,6 @@ class DoubleSoftmax(Check):
         Pass the raw logits to the loss; apply softmax only where you need probabilities, outside of the loss.
     References:
         - https://docs.pytorch.org/docs/stable/generated/torch.nn.CrossEntropyLoss.html
-        - https://docs.pytorch.org/docs/stable/generated/torch.nn.functional.log_softmax.html
     """
 
     code = Code("LOOP006")

@@ -87,7 +87,6 @@ class EvalModeMisuse(Check):
         continues.
     References:
         - https://docs.pytorch.org/docs/stable/notes/autograd.html#evaluation-mode-nn-module-eval
-        - https://docs.pytorch.org/docs/stable/generated/torch.no_grad.html
     """
 
     code = Code("LOOP002")

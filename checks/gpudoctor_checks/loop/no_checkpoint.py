@@ -47,7 +47,6 @@ class NoCheckpoint(Check):
         Save model, optimizer, scheduler, step and random state every few minutes; load them at the start.
     References:
         - https://docs.pytorch.org/tutorials/beginner/saving_loading_models.html
-        - https://huggingface.co/docs/transformers/main_classes/trainer#checkpoints
     """
 
     code = Code("LOOP009")

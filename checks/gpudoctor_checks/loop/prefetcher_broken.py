@@ -71,7 +71,6 @@ class PrefetcherBroken(Check):
         first, and `record_stream` on each tensor. Or use the DataLoader: pinned memory and workers overlap too.
     References:
         - https://docs.pytorch.org/docs/stable/generated/torch.Tensor.record_stream.html
-        - https://docs.pytorch.org/docs/stable/notes/cuda.html#cuda-streams
     """
 
     code = Code("LOOP007")

@@ -50,7 +50,6 @@ class SigtermUnhandled(Check):
         Add `#SBATCH --signal=USR1@300`, and a handler that saves a checkpoint at the next step and stops.
     References:
         - https://slurm.schedmd.com/sbatch.html#OPT_signal
-        - https://kubernetes.io/docs/concepts/workloads/pods/pod-lifecycle/#pod-termination
     """
 
     code = Code("LOOP010")

@@ -41,7 +41,6 @@ class SilentBroadcast(Check):
         Give both one shape: `output.squeeze(1)`, or `target.unsqueeze(1)`.
     References:
         - https://docs.pytorch.org/docs/stable/notes/broadcasting.html
-        - https://docs.pytorch.org/docs/stable/generated/torch.nn.MSELoss.html
     """
 
     code = Code("LOOP012")

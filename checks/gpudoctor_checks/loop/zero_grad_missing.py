@@ -27,7 +27,6 @@ class ZeroGradMissing(Check):
         Call `optimizer.zero_grad()` right after each `optimizer.step()`.
     References:
         - https://docs.pytorch.org/docs/stable/generated/torch.optim.Optimizer.zero_grad.html
-        - https://docs.pytorch.org/tutorials/recipes/recipes/zeroing_out_gradients.html
     """
 
     code = Code("LOOP001")

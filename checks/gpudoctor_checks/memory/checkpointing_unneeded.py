@@ -30,7 +30,6 @@ class CheckpointingUnneeded(Check):
         Turn it off, or keep it and use the memory for a larger batch.
     References:
         - https://arxiv.org/abs/1604.06174
-        - https://huggingface.co/docs/transformers/perf_train_gpu_one#gradient-checkpointing
     """
 
     code = Code("MEM008")

@@ -29,7 +29,6 @@ class Fragmented(Check):
         Use expandable segments; use batches of few different lengths.
     References:
         - https://github.com/pytorch/pytorch/issues/35901
-        - https://pytorch.org/docs/stable/notes/cuda.html#optimizing-memory-usage-with-pytorch-cuda-alloc-conf
     """
 
     code = Code("MEM006")

@@ -30,7 +30,6 @@ class GpuMemoryLeak(Check):
         By what grew: detach what you keep, limit what you collect, and keep no tensors in long-lived lists.
     References:
         - https://github.com/ray-project/ray/pull/40940
-        - https://pytorch.org/docs/stable/torch_cuda_memory.html
     """
 
     code = Code("MEM001")

@@ -60,7 +60,6 @@ class GraphRetained(Check):
         Keep `loss.detach()`: the number without the graph. Unlike `.item()`, it does not make the host wait.
     References:
         - https://docs.pytorch.org/docs/stable/notes/faq.html#my-model-reports-cuda-runtime-error-2-out-of-memory
-        - https://github.com/pdearena/pdearena/pull/4
     """
 
     code = Code("MEM003")

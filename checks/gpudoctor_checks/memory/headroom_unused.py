@@ -43,7 +43,6 @@ class HeadroomUnused(Check):
         nothing else changes. Otherwise check the learning rate again.
     References:
         - https://huggingface.co/docs/transformers/perf_train_gpu_one#batch-size-choice
-        - https://arxiv.org/abs/1812.06162
     """
 
     code = Code("MEM007")

@@ -44,7 +44,6 @@ class HostMemoryLeak(Check):
         profiler a schedule that ends.
     References:
         - https://github.com/pytorch/pytorch/issues/13246
-        - https://github.com/Lightning-AI/pytorch-lightning/issues/10717
     """
 
     code = Code("MEM002")

@@ -44,7 +44,6 @@ class OutOfMemory(Check):
         longer batch, an evaluation with gradients, or fragmentation.
     References:
         - https://pytorch.org/docs/stable/notes/cuda.html#memory-management
-        - https://github.com/huggingface/accelerate
     """
 
     code = Code("MEM009")

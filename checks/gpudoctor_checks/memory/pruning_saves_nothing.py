@@ -38,7 +38,6 @@ class PruningSavesNothing(Check):
         pruning) or use 2:4 semi-structured sparsity.
     References:
         - https://pytorch.org/tutorials/intermediate/pruning_tutorial.html
-        - https://pytorch.org/tutorials/advanced/semi_structured_sparse.html
     """
 
     code = Code("MEM011")

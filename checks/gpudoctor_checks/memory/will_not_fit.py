@@ -51,8 +51,6 @@ class WillNotFit(Check):
         together are.
     References:
         - https://arxiv.org/abs/1910.02054
-        - https://huggingface.co/docs/transformers/perf_train_gpu_one
-        - docs/estimate.md
     """
 
     code = Code("MEM004")

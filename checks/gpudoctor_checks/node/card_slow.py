@@ -27,7 +27,6 @@ class CardSlow(Check):
         Leave the node out; look at clocks, power, temperature and neighbours of the card.
     References:
         - https://github.com/stas00/ml-engineering/tree/master/compute/accelerator (achievable figures)
-        - https://github.com/NVIDIA/DCGM (diag-skus.yaml.in: floors at 0.75 of the typical figure)
     """
 
     code = Code("NODE001")

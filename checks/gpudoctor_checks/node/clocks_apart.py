@@ -27,7 +27,6 @@ class ClocksApart(Check):
         Start chrony or systemd-timesyncd there.
     References:
         - https://chrony-project.org/documentation.html
-        - https://www.rfc-editor.org/rfc/rfc5905 (offset from round trips)
     """
 
     code = Code("NODE011")

@@ -31,7 +31,6 @@ class GroupSlow(Check):
         Leave the named nodes out; without a name, look at switches and routes that only many nodes use.
     References:
         - https://arxiv.org/abs/2407.21783 (Llama 3, section 3.3.4)
-        - https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/env.html (NCCL_ALGO, rings and trees)
     """
 
     code = Code("NODE013")

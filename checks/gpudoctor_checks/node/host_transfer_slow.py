@@ -24,7 +24,6 @@ class HostTransferSlow(Check):
         Look at the PCIe link's width and generation, and at NUMA binding; leave the node out.
     References:
         - https://github.com/Azure/azurehpc-health-checks (floors of H2D and D2H)
-        - https://docs.nvidia.com/cuda/cuda-c-best-practices-guide/index.html#pinned-memory
     """
 
     code = Code("NODE004")

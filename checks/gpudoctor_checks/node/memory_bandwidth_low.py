@@ -24,7 +24,6 @@ class MemoryBandwidthLow(Check):
         Leave the node out; look at remapped rows, the memory clock and other processes.
     References:
         - https://developer.nvidia.com/blog/how-implement-performance-metrics-cuda-cc (effective bandwidth)
-        - https://docs.nvidia.com/deploy/a100-gpu-mem-error-mgmt/index.html (row remapping)
     """
 
     code = Code("NODE003")

@@ -31,8 +31,6 @@ class NetworkSlow(Check):
         Leave the node out, then look at its cable, port, driver of the adapter and switch.
     References:
         - https://arxiv.org/abs/2403.07648 (slow links in production)
-        - https://github.com/intelligent-machine-learning/dlrover (two rounds of pairs)
-        - https://github.com/NVIDIA/nccl-tests/blob/master/doc/PERFORMANCE.md (bus bandwidth)
     """
 
     code = Code("NODE006")

@@ -27,7 +27,6 @@ class NodeMissing(Check):
         Look at the missing node, at the address of rank 0, at firewalls and at the launch line.
     References:
         - https://pytorch.org/docs/stable/elastic/run.html (rendezvous)
-        - https://github.com/pytorch/pytorch/issues/128970 (k of n joined)
     """
 
     code = Code("NODE008")

@@ -38,7 +38,6 @@ class NodesDisagree(Check):
         Give all nodes the same image, environment and checkout.
     References:
         - https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/env.html
-        - https://pytorch.org/docs/stable/distributed.html
     """
 
     code = Code("NODE010")

@@ -32,7 +32,6 @@ class PacketsLost(Check):
         Look at the errors and drops of the adapter, its cable and the switch's port. Leave the node out.
     References:
         - https://doi.org/10.1145/2785956.2787496 (Pingmesh: loss of healthy data centres)
-        - https://man7.org/linux/man-pages/man7/tcp.7.html (TCP_INFO)
     """
 
     code = Code("NODE018")

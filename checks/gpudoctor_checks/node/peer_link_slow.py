@@ -34,7 +34,6 @@ class PeerLinkSlow(Check):
         Look at NVLink, the fabric manager and peer access; leave the node out.
     References:
         - https://github.com/NVIDIA/nccl-tests/blob/master/doc/PERFORMANCE.md
-        - https://github.com/Azure/azurehpc-health-checks
     """
 
     code = Code("NODE005")

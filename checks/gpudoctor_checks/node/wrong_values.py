@@ -33,7 +33,6 @@ class WrongValues(Check):
         Leave the node out, repeat the test there, and have the card replaced.
     References:
         - https://arxiv.org/abs/2407.21783 (Llama 3, section 3.3.4: silent data corruption)
-        - https://arxiv.org/abs/2102.11245 (Silent Data Corruptions at Scale)
     """
 
     code = Code("NODE002")

@@ -42,7 +42,6 @@ class ConstantOutput(Check):
         rate, use LeakyReLU or GELU, start from other weights.
     References:
         - https://docs.pytorch.org/docs/stable/generated/torch.nn.LeakyReLU.html
-        - https://arxiv.org/abs/1903.06733
     """
 
     code = Code("NUM010")

@@ -32,11 +32,6 @@ def grew(process: "of_run.Process", step: int, grown: float) -> str:
     return ""
 
 
-def readings_before(process: "of_run.Process", step: int) -> int:
-    """How many readings of the loss and of the gradients' norm there are before a step."""
-    return sum(len(_before(curve, step)) for curve in (of_run.norm_curve(process), of_run.loss_curve(process)))
-
-
 def _sudden(values: Sequence[float]) -> float:
     """How far the last reading is above the usual one before it; 0 where there is nothing to compare with."""
     usual = median(values[:-_LAST]) if len(values) >= _FEW else values[0] if len(values) > 1 else 0.0

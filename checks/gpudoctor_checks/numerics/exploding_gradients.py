@@ -43,7 +43,6 @@ class ExplodingGradients(Check):
         Clip the gradients, lower the rate or add a warm-up, and check the initialisation.
     References:
         - https://arxiv.org/abs/1211.5063
-        - https://pytorch.org/docs/stable/generated/torch.nn.utils.clip_grad_norm_.html
     """
 
     code = Code("NUM003")

@@ -61,8 +61,6 @@ class Fp16Unsafe(Check):
         and float32 weights.
     References:
         - https://docs.pytorch.org/docs/stable/notes/amp_examples.html
-        - https://github.com/huggingface/transformers/issues/5651
-        - https://github.com/huggingface/transformers/pull/10956
     """
 
     code = Code("NUM006")

@@ -42,7 +42,6 @@ class LossTrouble(Check):
         cannot learn it has a bug.
     References:
         - https://docs.aws.amazon.com/sagemaker/latest/dg/loss-not-decreasing.html
-        - https://karpathy.github.io/2019/04/25/recipe/
     """
 
     code = Code("NUM007")

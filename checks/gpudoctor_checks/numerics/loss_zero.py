@@ -33,7 +33,6 @@ class LossZero(Check):
         training if the model knows the data by heart.
     References:
         - https://docs.pytorch.org/docs/stable/generated/torch.nn.CrossEntropyLoss.html
-        - https://arxiv.org/abs/1503.03832
     """
 
     code = Code("NUM012")

@@ -8,7 +8,7 @@ from gpudoctor.lang import say
 from gpudoctor.model import Check, Code, Confidence, Cost, Finding, Patient, Reads, Severity, Threshold, Trait
 from gpudoctor.model.proof import BadStepDetail
 from gpudoctor.model.unavailable import Unavailable
-from gpudoctor_checks.numerics.early_divergence import grew, readings_before
+from gpudoctor_checks.numerics.early_divergence import grew
 
 
 class NanGradients(Check):
@@ -36,7 +36,6 @@ class NanGradients(Check):
         denominator. Anomaly mode on the bad step names the operation.
     References:
         - https://pytorch.org/docs/stable/autograd.html#anomaly-detection
-        - https://github.com/huggingface/transformers/issues/5651
     """
 
     code = Code("NUM001")
@@ -101,9 +100,4 @@ class NanGradients(Check):
             return "range", say("the training runs in fp16, whose range ends at 65,504, without a loss scaler")
         if grown := grew(process, step, self.limit("grown")):
             return "rate", grown
-        seen = (
-            say("no loss or norm had grown before")
-            if readings_before(process, step)
-            else say("there is no reading before it")
-        )
-        return "operation", say("{seen}: an operation at the edge of its range (sqrt, log, a division)", seen=seen)
+        return "operation", say("an operation at the edge of its range made it (sqrt, log, a division)")

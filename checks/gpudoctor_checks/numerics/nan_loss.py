@@ -9,7 +9,7 @@ from gpudoctor.lang import say
 from gpudoctor.model import Check, Code, Confidence, Cost, Finding, Patient, Reads, Severity, Threshold, Trait
 from gpudoctor.model.proof import BadStepDetail
 from gpudoctor.model.unavailable import Unavailable
-from gpudoctor_checks.numerics.early_divergence import grew, readings_before
+from gpudoctor_checks.numerics.early_divergence import grew
 
 
 class NanLoss(Check):
@@ -32,7 +32,6 @@ class NanLoss(Check):
         By class: lower the rate, use bf16, add an epsilon, or check the batch before use.
     References:
         - https://pytorch.org/docs/stable/autograd.html#anomaly-detection
-        - https://docs.mosaicml.com/projects/composer/en/stable/api_reference/generated/composer.callbacks.NaNMonitor.html
     """
 
     code = Code("NUM002")
@@ -99,9 +98,6 @@ class NanLoss(Check):
         self, patient: Patient, recording: "of_run.Recording", process: "of_run.Process", loss: "of_run.Record"
     ) -> Finding:
         before = grew(process, of_run.step_of(loss), self.limit("grown"))
-        rate = bool(before)
-        if not before and readings_before(process, of_run.step_of(loss)):
-            before = say("no loss or norm had grown before")
         spans = spots(patient, *of_run.loss_lines(patient), of_run.place_of(loss))
         who = say(" on rank {process_rank}", process_rank=process.rank) if len(recording.ranks) > 1 else ""
         return self.finding(
@@ -116,8 +112,8 @@ class NanLoss(Check):
             confidence=Confidence.CONFIRMED,
             cost=Cost(breaks=say("from step {step} on the weights are NaN", step=of_run.step_of(loss))),
             subject=f"step {of_run.step_of(loss)}",
-            effect_of=Code("TRAIN001") if any(map(unlabelled, looks(recording).values())) and not rate else None,
-            detail=BadStepDetail(step=of_run.step_of(loss), suspected="rate" if rate else "operation"),
+            effect_of=Code("TRAIN001") if any(map(unlabelled, looks(recording).values())) and not before else None,
+            detail=BadStepDetail(step=of_run.step_of(loss), suspected="rate" if before else "operation"),
         )
 
 

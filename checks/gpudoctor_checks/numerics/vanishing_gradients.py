@@ -29,7 +29,6 @@ class VanishingGradients(Check):
         suitable initialisation.
     References:
         - https://proceedings.mlr.press/v9/glorot10a.html
-        - https://github.com/shiningrain/AUTOTRAINER
     """
 
     code = Code("NUM004")

@@ -21,7 +21,7 @@ class WeightsFrozenDetail(Detail):
     """What the rule reads."""
 
     how: str | None = None
-    """One of `step`, `frozen`, `forgotten`, `swapped`, `cleared`, `idle`, `shared`, `other`."""
+    """One of `step`, `frozen`, `forgotten`, `swapped`, `cleared`, `idle`, `other`."""
     text: str | None = None
     """The parts that are meant."""
 
@@ -49,8 +49,6 @@ class WeightsFrozen(Check):
         Build the optimizer after the model has its final form.
     References:
         - https://docs.pytorch.org/docs/stable/optim.html#constructing-it
-        - https://docs.pytorch.org/docs/stable/fsdp.html
-        - https://www.usenix.org/conference/osdi25/presentation/jiang
     """
 
     code = Code("NUM008")
@@ -157,18 +155,6 @@ class WeightsFrozen(Check):
         name, steps = str(item.get("model") or ""), int(item.get("steps") or 0)
         spans = spots(patient, of_run.place_of(item))
         whose = say(" of {name}", name=name) if name else ""
-        text = name or say("the parameters of this optimizer")
-        seen = run.measured("steps_without_gradients", steps, "{steps}")
-        if item.get("shared"):  # what it was made for has no optimizer
-            message = say(
-                "This optimizer found no gradient in {steps} steps, and changes nothing{at}. Another "
-                "optimizer has the same parameters{whose} and trains them.",
-                steps=steps,
-                at=of_run.at(spans),
-                whose=whose,
-            )
-            breaks = say("the steps of an optimizer change nothing")
-            return _broken(self, message, spans, seen, breaks, WeightsFrozenDetail(how="shared", text=text))
         cleared = int(item.get("cleared") or 0) >= self.limit("cleared_share") * steps
         # Else a part that runs without gradients: fixed on purpose?
         sure = cleared or bool(item.get("called") or item.get("alone"))
@@ -196,9 +182,11 @@ class WeightsFrozen(Check):
             self,
             say(what, whose=whose, steps=steps, at=of_run.at(leaf or spans)),
             (*leaf, *spans),
-            seen,
+            run.measured("steps_without_gradients", steps, "{steps}"),
             say("{name} does not learn", name=name or say("a part of the model")) if sure else None,
-            WeightsFrozenDetail(how="cleared" if cleared else "idle", text=text),
+            WeightsFrozenDetail(
+                how="cleared" if cleared else "idle", text=name or say("the parameters of this optimizer")
+            ),
         )
 
     def _empty(self, patient: Patient, run: Run, model: "of_run.Record") -> Finding:

@@ -55,7 +55,6 @@ class CheckpointTooOften(Check):
         (async_save).
     References:
         - https://pytorch.org/docs/stable/distributed.checkpoint.html
-        - https://pytorch.org/tutorials/beginner/saving_loading_models.html
     """
 
     code = Code("OBS003")

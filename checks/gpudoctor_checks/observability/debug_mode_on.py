@@ -90,8 +90,6 @@ class DebugModeOn(Check):
         mode.
     References:
         - https://docs.pytorch.org/tutorials/recipes/recipes/tuning_guide.html
-        - https://docs.pytorch.org/docs/stable/autograd.html#anomaly-detection
-        - https://docs.pytorch.org/docs/stable/torch_cuda_memory.html
     """
 
     code = Code("OBS005")

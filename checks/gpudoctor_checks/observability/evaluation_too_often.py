@@ -52,7 +52,6 @@ class EvaluationTooOften(Check):
         Evaluate every 500 steps or once an epoch, over a part of the set in between.
     References:
         - https://huggingface.co/docs/transformers/main_classes/trainer#transformers.TrainingArguments.eval_steps
-        - https://lightning.ai/docs/pytorch/stable/common/trainer.html#val-check-interval
     """
 
     code = Code("OBS004")

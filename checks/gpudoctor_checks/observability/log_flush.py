@@ -49,7 +49,6 @@ class LogFlush(Check):
         Remove the flush and let the buffer work (`SummaryWriter(flush_secs=...)`); open the file once.
     References:
         - https://pytorch.org/docs/stable/tensorboard.html#torch.utils.tensorboard.writer.SummaryWriter
-        - https://docs.python.org/3/library/os.html#os.fsync
     """
 
     code = Code("OBS007")

@@ -76,7 +76,6 @@ class LoggingTooOften(Check):
         Write every 50 steps; for averages, sum on the device in between.
     References:
         - https://docs.wandb.ai/guides/track/limits
-        - https://docs.pytorch.org/tutorials/recipes/recipes/tuning_guide.html
     """
 
     code = Code("OBS002")

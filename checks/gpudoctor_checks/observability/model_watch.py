@@ -49,7 +49,6 @@ class ModelWatch(Check):
         Use `log="gradients", log_freq=1000`, or scalars: the norm of each layer's gradient, every 100 steps.
     References:
         - https://github.com/wandb/wandb/issues/8666
-        - https://docs.wandb.ai/ref/python/sdk/functions/watch/
     """
 
     code = Code("OBS006")

@@ -73,8 +73,6 @@ class ProfilerInLoop(Check):
         profile 20 steps of a separate run.
     References:
         - https://docs.pytorch.org/docs/stable/profiler.html
-        - https://docs.pytorch.org/tutorials/recipes/recipes/tuning_guide.html
-        - https://github.com/Lightning-AI/pytorch-lightning/issues/10717
     """
 
     code = Code("OBS001")

@@ -49,7 +49,6 @@ class AttentionEager(Check):
         Set attn_implementation="sdpa"; use torch.nn.functional.scaled_dot_product_attention in your own code.
     References:
         - https://pytorch.org/docs/stable/generated/torch.nn.functional.scaled_dot_product_attention.html
-        - https://huggingface.co/docs/transformers/attention_interface
     """
 
     code = Code("PERF006")

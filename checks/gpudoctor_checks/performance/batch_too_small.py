@@ -33,8 +33,6 @@ class BatchTooSmall(Check):
         effective batch stays the same.
     References:
         - https://huggingface.co/docs/transformers/perf_train_gpu_one#batch-size-choice
-        - https://docs.nvidia.com/deeplearning/performance/dl-performance-matrix-multiplication/index.html
-        - https://doi.org/10.1145/1498765.1498785
     """
 
     code = Code("PERF007")

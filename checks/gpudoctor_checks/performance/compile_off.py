@@ -60,7 +60,6 @@ class CompileOff(Check):
         Call `model.compile()`, or set the Trainer's `torch_compile=True`; then check for recompilations.
     References:
         - https://pytorch.org/docs/stable/torch.compiler.html
-        - https://github.com/pytorch/pytorch/issues/93794
     """
 
     code = Code("PERF003")

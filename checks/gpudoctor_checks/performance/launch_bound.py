@@ -33,7 +33,6 @@ class LaunchBound(Check):
         Use fewer and bigger kernels: torch.compile, CUDA graphs, a larger batch, fused optimizers.
     References:
         - https://pytorch.org/blog/accelerating-pytorch-with-cuda-graphs/
-        - https://github.com/openxla/xprof
     """
 
     code = Code("PERF011")

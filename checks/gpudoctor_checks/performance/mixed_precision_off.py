@@ -85,7 +85,6 @@ class MixedPrecisionOff(Check):
         Use bfloat16 autocast from compute capability 8.0 on, and float16 with a GradScaler on 7.x.
     References:
         - https://pytorch.org/docs/stable/notes/amp_examples.html
-        - https://docs.nvidia.com/deeplearning/performance/mixed-precision-training/index.html
     """
 
     code = Code("PERF001")

@@ -29,7 +29,6 @@ class OptimizerUnfused(Check):
         Set fused=True if torch has it, else use the default (foreach).
     References:
         - https://pytorch.org/docs/stable/optim.html#algorithms
-        - https://pytorch.org/tutorials/recipes/recipes/tuning_guide.html
     """
 
     code = Code("PERF005")

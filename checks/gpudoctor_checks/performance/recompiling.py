@@ -34,7 +34,6 @@ class Recompiling(Check):
         Keep shapes constant, or mark them as dynamic; fix the guard that the reason names.
     References:
         - https://github.com/pytorch/pytorch/issues/105279
-        - https://docs.pytorch.org/docs/stable/torch.compiler_troubleshooting.html
     """
 
     code = Code("PERF004")

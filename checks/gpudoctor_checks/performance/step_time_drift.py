@@ -76,7 +76,6 @@ class StepTimeDrift(Check):
         By what grows: append instead of rewriting, keep a bounded window, detach what you keep, cool the card.
     References:
         - https://doi.org/10.1080/01621459.1968.10480934
-        - https://github.com/awslabs/sagemaker-debugger
     """
 
     code = Code("PERF013")

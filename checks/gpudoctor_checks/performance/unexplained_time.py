@@ -54,7 +54,6 @@ class UnexplainedTime(Check):
         Read the lines. Remove the work from the step, do it less often, or do it on whole tensors on the device.
     References:
         - https://github.com/traceopt-ai/traceml
-        - https://docs.pytorch.org/tutorials/recipes/recipes/tuning_guide.html
     """
 
     code = Code("PERF014")

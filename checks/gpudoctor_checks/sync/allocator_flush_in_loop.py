@@ -45,7 +45,6 @@ class AllocatorFlushInLoop(Check):
         Remove it. Against fragmentation, use expandable segments. If memory grows, find what keeps it.
     References:
         - https://pytorch.org/docs/stable/generated/torch.cuda.memory.empty_cache.html
-        - https://pytorch.org/docs/stable/notes/cuda.html#cuda-memory-management
     """
 
     code = Code("SYNC002")

@@ -46,7 +46,6 @@ class ExplicitSynchronize(Check):
         them some steps later.
     References:
         - https://pytorch.org/docs/stable/notes/cuda.html#asynchronous-execution
-        - https://pytorch.org/tutorials/recipes/recipes/tuning_guide.html#avoid-unnecessary-cpu-gpu-synchronization
     """
 
     code = Code("SYNC003")

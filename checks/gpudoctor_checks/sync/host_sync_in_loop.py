@@ -81,7 +81,6 @@ class HostSyncInLoop(Check):
         the step does, move the decision to the device.
     References:
         - https://pytorch.org/tutorials/recipes/recipes/tuning_guide.html#avoid-unnecessary-cpu-gpu-synchronization
-        - https://pytorch.org/docs/stable/notes/cuda.html#asynchronous-execution
     """
 
     code = Code("SYNC001")

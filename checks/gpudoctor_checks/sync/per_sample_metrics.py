@@ -48,7 +48,6 @@ class PerSampleMetrics(Check):
         operations). Read the result once.
     References:
         - https://pytorch.org/tutorials/recipes/recipes/tuning_guide.html#avoid-unnecessary-cpu-gpu-synchronization
-        - https://lightning.ai/docs/torchmetrics/stable/pages/overview.html
     """
 
     code = Code("SYNC004")
