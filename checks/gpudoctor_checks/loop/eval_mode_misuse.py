@@ -24,6 +24,7 @@ from gpudoctor.lang import say
 from gpudoctor.model import Check, Code, Cost, Detail, Finding, Patient, Reads, Severity, Threshold, Trait
 from gpudoctor.model.signs.source import Loop, LoopRole, Script, Source
 from gpudoctor.text import chained
+from gpudoctor_checks.thresholds import FORWARDS
 
 _ENGINES = ("lightning.", "transformers.", "trl.", "fastai.", "ignite.", "composer.", "torchmetrics.")
 _EVALUATES = re.compile(r"eval|valid|test|(^|_)val(_|$)|estimate_loss|infer|predict", re.IGNORECASE)
@@ -95,13 +96,7 @@ class EvalModeMisuse(Check):
     reads = frozenset({Reads.SOURCE, Reads.RECORDING})
     severity = Severity.WARNING
     thresholds = (
-        Threshold(
-            name="forwards",
-            default=20,
-            unit="{steps}",
-            source="convention: correctness counts in events",
-            meaning="Fewer forward passes in the wrong mode in a recording are not judged.",
-        ),
+        FORWARDS,
         Threshold(
             name="batches",
             default=10,

@@ -12,9 +12,10 @@ from gpudoctor.analysis.source.optimizers import optimizers
 from gpudoctor.analysis.source.syntax import without_comments
 from gpudoctor.analysis.source.train_eval_mode import forwards, model_of
 from gpudoctor.lang import say
-from gpudoctor.model import Check, Code, Detail, Finding, Patient, Reads, Severity, Threshold
+from gpudoctor.model import Check, Code, Detail, Finding, Patient, Reads, Severity
 from gpudoctor.model.records import frozen
 from gpudoctor.model.signs.source import Event, Source
+from gpudoctor_checks.thresholds import FORWARDS
 
 _TEACHER = re.compile(r"teacher", re.IGNORECASE)
 
@@ -55,15 +56,7 @@ class TeacherTrained(Check):
     name = "teacher-trained"
     reads = frozenset({Reads.SOURCE, Reads.RECORDING})
     severity = Severity.WARNING
-    thresholds = (
-        Threshold(
-            name="forwards",
-            default=20,
-            unit="{steps}",
-            source="convention: correctness counts in events",
-            meaning="Fewer forward passes of a teacher with gradients in a recording are not judged.",
-        ),
-    )
+    thresholds = (FORWARDS,)
 
     def examine(self, patient: Patient) -> Iterator[Finding]:
         run = judged(patient, 1)

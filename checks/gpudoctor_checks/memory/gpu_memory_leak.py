@@ -5,9 +5,10 @@ from collections.abc import Iterator
 from gpudoctor.analysis import of_run
 from gpudoctor.analysis.run.steady_run import demanded, spot, watched
 from gpudoctor.lang import say
-from gpudoctor.model import Check, Code, Confidence, Cost, Finding, Patient, Reads, Resource, Severity, Threshold, Trait
+from gpudoctor.model import Check, Code, Confidence, Cost, Finding, Patient, Reads, Resource, Severity, Trait
 from gpudoctor.model.proof import LeakDetail
 from gpudoctor.model.unavailable import Unavailable
+from gpudoctor_checks.thresholds import DAY, GROWN_BYTES
 
 
 class GpuMemoryLeak(Check):
@@ -37,22 +38,7 @@ class GpuMemoryLeak(Check):
     judges = "memory growth"
     traits = frozenset({Trait.DEVICE_MEMORY_GROWS})
     reads = frozenset({Reads.RECORDING, Reads.PROCESS})
-    thresholds = (
-        Threshold(
-            name="grown",
-            default=16777216,
-            unit="B",
-            source="allocators reserve blocks of 2 to 20 MiB",
-            meaning="Less growth over the run is not a finding.",
-        ),
-        Threshold(
-            name="day",
-            default=86400,
-            unit="s",
-            source="convention: out of memory within the run or a day is an error",
-            meaning="A device that is full within this time is an error.",
-        ),
-    )
+    thresholds = (GROWN_BYTES, DAY)
 
     def examine(self, patient: Patient) -> Iterator[Finding]:
         if (window := watched(patient)) is not None:

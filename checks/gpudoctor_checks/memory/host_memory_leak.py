@@ -6,9 +6,10 @@ from gpudoctor.analysis import of_run
 from gpudoctor.analysis.run.steady_run import Run, demanded, measured, spot, spots, watched
 from gpudoctor.analysis.run.training.kept import kept
 from gpudoctor.lang import say
-from gpudoctor.model import Check, Code, Confidence, Cost, Finding, Patient, Reads, Resource, Severity, Threshold, Trait
+from gpudoctor.model import Check, Code, Confidence, Cost, Finding, Patient, Reads, Resource, Severity, Trait
 from gpudoctor.model.proof import LeakDetail, LeakKind
 from gpudoctor.model.unavailable import Unavailable
+from gpudoctor_checks.thresholds import DAY, GROWN_BYTES
 
 _LITTLE = 256 * 2.0**20
 """Bytes: measured, a training beside its workers on one CPU rose by 240 MiB and fell again."""
@@ -51,22 +52,7 @@ class HostMemoryLeak(Check):
     judges = "memory growth"
     traits = frozenset({Trait.HOST_MEMORY_GROWS})
     reads = frozenset({Reads.RECORDING, Reads.PROCESS})
-    thresholds = (
-        Threshold(
-            name="grown",
-            default=16777216,
-            unit="B",
-            source="resident memory of an idle process varies by some MiB",
-            meaning="Less growth over the run is not a finding.",
-        ),
-        Threshold(
-            name="day",
-            default=86400,
-            unit="s",
-            source="convention: out of memory within the run or a day is an error",
-            meaning="A machine that is full within this time is an error.",
-        ),
-    )
+    thresholds = (GROWN_BYTES, DAY)
 
     def examine(self, patient: Patient) -> Iterator[Finding]:
         if (window := watched(patient)) is not None:

@@ -5,10 +5,11 @@ from collections.abc import Iterator
 from gpudoctor.analysis import of_run
 from gpudoctor.analysis.run.steady_run import measured, spots
 from gpudoctor.lang import say
-from gpudoctor.model import Check, Code, Confidence, Cost, Finding, Patient, Reads, Severity, Threshold, Trait
+from gpudoctor.model import Check, Code, Confidence, Cost, Finding, Patient, Reads, Severity, Trait
 from gpudoctor.model.proof import BadStepDetail
 from gpudoctor.model.unavailable import Unavailable
 from gpudoctor_checks.numerics.early_divergence import grew
+from gpudoctor_checks.thresholds import GROWN_TENFOLD
 
 
 class NanGradients(Check):
@@ -46,15 +47,7 @@ class NanGradients(Check):
     reads = frozenset({Reads.RECORDING, Reads.LOG})
     severity = Severity.ERROR
     log_messages_file = "log_messages.toml"
-    thresholds = (
-        Threshold(
-            name="grown",
-            default=10.0,
-            unit="1",
-            source="convention: growth by ten",
-            meaning="A gradient norm that grew by this factor before the bad step indicates too high a learning rate.",
-        ),
-    )
+    thresholds = (GROWN_TENFOLD,)
 
     def examine(self, patient: Patient) -> Iterator[Finding]:
         recording = patient.recorded_run

@@ -6,10 +6,11 @@ from gpudoctor.analysis import of_run
 from gpudoctor.analysis.run.steady_run import measured, spots
 from gpudoctor.analysis.run.training.data import looks, unlabelled
 from gpudoctor.lang import say
-from gpudoctor.model import Check, Code, Confidence, Cost, Finding, Patient, Reads, Severity, Threshold, Trait
+from gpudoctor.model import Check, Code, Confidence, Cost, Finding, Patient, Reads, Severity, Trait
 from gpudoctor.model.proof import BadStepDetail
 from gpudoctor.model.unavailable import Unavailable
 from gpudoctor_checks.numerics.early_divergence import grew
+from gpudoctor_checks.thresholds import GROWN_TENFOLD
 
 
 class NanLoss(Check):
@@ -42,15 +43,7 @@ class NanLoss(Check):
     reads = frozenset({Reads.RECORDING, Reads.LOG})
     severity = Severity.ERROR
     log_messages_file = "log_messages.toml"
-    thresholds = (
-        Threshold(
-            name="grown",
-            default=10.0,
-            unit="1",
-            source="convention: growth by ten",
-            meaning="A loss or gradient norm that grew by this factor before indicates too high a learning rate.",
-        ),
-    )
+    thresholds = (GROWN_TENFOLD,)
 
     def examine(self, patient: Patient) -> Iterator[Finding]:
         recording = patient.recorded_run

@@ -13,6 +13,7 @@ from gpudoctor.model import OWN_CHOICE, Check, Code, Detail, Finding, Patient, R
 from gpudoctor.model.records import frozen
 from gpudoctor.model.signs.source import Source
 from gpudoctor_checks.declared import measured
+from gpudoctor_checks.thresholds import EVENTS
 
 _SAVES = re.compile(
     r"safetensors\.torch\.save_|torch\.distributed\.checkpoint\.(?:async_)?save|accelerate\.Accelerator\.save_"
@@ -76,13 +77,7 @@ class CheckpointTooOften(Check):
             source="train-doctor warns from 2 %",
             source_warned=OWN_CHOICE,
         ),
-        Threshold(
-            name="events",
-            default=3,
-            unit="{times}",
-            source="convention: once or twice is not a period, and a short run ends with a save",
-            meaning="With fewer saving steps in a recording, gpudoctor does not price them.",
-        ),
+        EVENTS,
     )
 
     def examine(self, patient: Patient) -> Iterator[Finding]:

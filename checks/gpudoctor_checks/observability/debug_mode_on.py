@@ -15,6 +15,7 @@ from gpudoctor.model.evidence import Measurement, Provenance
 from gpudoctor.model.records import frozen
 from gpudoctor.model.signs.source import Call, Event, Known, Loop, Script, Source
 from gpudoctor.text import percent
+from gpudoctor_checks.thresholds import PROFILED_STEPS
 
 
 @frozen
@@ -105,13 +106,7 @@ class DebugModeOn(Check):
             source="the period that the catalogue's S4 allows for profiling, the closest case",
             meaning="A debugging call in the loop that repeats within this many steps is a finding.",
         ),
-        Threshold(
-            name="measurement_steps",
-            default=50,
-            unit="{step}",
-            source="as for profilers: five times the 10 steps of torch.profiler's recipe",
-            meaning="A loop known to end within this many steps is a test, not a training.",
-        ),
+        PROFILED_STEPS,
         Threshold(
             name="steps_covered",
             default=0.1,

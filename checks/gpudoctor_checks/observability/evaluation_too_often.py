@@ -13,6 +13,7 @@ from gpudoctor.model.evidence import SourceSpan
 from gpudoctor.model.records import frozen, replace
 from gpudoctor.model.signs.source import Event, Loop, LoopRole, Source
 from gpudoctor_checks.declared import measured
+from gpudoctor_checks.thresholds import EVENTS
 
 _EVALUATES = re.compile(r"eval|valid|test|(^|[_.])val(_|$)", re.IGNORECASE)
 """In the function or the loader of a loop that evaluates; others may be a part of the step."""
@@ -68,13 +69,7 @@ class EvaluationTooOften(Check):
             meaning="Evaluating more often than once in this many steps is a finding.",
         ),
         *Threshold.note_and_warning("Evaluation that takes this share of a recorded run is", noted=0.15, warned=0.30),
-        Threshold(
-            name="events",
-            default=3,
-            unit="{times}",
-            source="convention: once or twice is not a period, and a short run ends with an evaluation",
-            meaning="Fewer steps with an evaluation do not show its cost.",
-        ),
+        EVENTS,
     )
 
     def examine(self, patient: Patient) -> Iterator[Finding]:

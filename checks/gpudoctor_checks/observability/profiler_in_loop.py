@@ -16,6 +16,7 @@ from gpudoctor.model.records import frozen
 from gpudoctor.model.signs.configs import CanonicalValue, ConfigFile
 from gpudoctor.model.signs.source import Call, Known, Loop, Script, Source
 from gpudoctor.text import percent
+from gpudoctor_checks.thresholds import PROFILED_STEPS
 
 _PROFILERS = {"torch": {"profile", "_KinetoProfile"}, "cProfile": {"Profile"}, "line_profiler": {"LineProfiler"}}
 """Package and last part of the name of profilers that record every operation or call."""
@@ -88,13 +89,7 @@ class ProfilerInLoop(Check):
             source="the catalogue's S4 (training-step fix): profile and count FLOPs every 500 steps",
             meaning="A profiler or counter that repeats within this many steps is active in steady state.",
         ),
-        Threshold(
-            name="measurement_steps",
-            default=50,
-            unit="{step}",
-            source="torch.profiler's recipe records two cycles of 5 to 10 steps; five times that",
-            meaning="A loop known to end within this many steps is a measurement, not a training.",
-        ),
+        PROFILED_STEPS,
         *Threshold.note_and_warning(
             "A profiler whose own work takes this share of a recorded run is", noted=0.02, warned=0.05
         ),

@@ -17,6 +17,7 @@ from gpudoctor.model.cuda import numbers
 from gpudoctor.model.job_devices import lowest_capability
 from gpudoctor.model.records import frozen
 from gpudoctor_checks.performance.batch_shapes import stable_network
+from gpudoctor_checks.thresholds import COMPUTE_SHARE
 
 _WORDS = re.compile(
     r"(?<!\bre)(?<!regex)\.compile\(|(?:\b|_)(?:torch_?compiled?|compiled|jit|dynamo|inductor|tensorrt|graphed|cuda_?graphs?)"
@@ -27,6 +28,10 @@ _OTHERS = frozenset(
     {"deepspeed", "megatron", "colossalai", "torch_xla", "unsloth", "fairscale", "jax", "tensorflow", "apex",
      "horovod", "transformer_engine", "ultralytics", "mmengine", "fastai", "torch_geometric", "dgl"}
 )  # fmt: skip
+_VOLTA = 7.0
+"""Compute capability from which on Triton has code."""
+_COMPILES = 2
+"""The major release of torch that brought torch.compile."""
 
 
 @frozen
@@ -67,33 +72,13 @@ class CompileOff(Check):
     reads = frozenset({Reads.SOURCE, Reads.RECORDING})
     severity = Severity.NOTE
     thresholds = (
-        Threshold(
-            name="compute_share",
-            default=0.3,
-            unit="1",
-            source="train-doctor's share for torch.compile: 0.3",
-            meaning="If forward and backward take less of a recorded run, compiling does not matter.",
-        ),
+        COMPUTE_SHARE,
         Threshold(
             name="weights",
             default=5e6,
             unit="{weights}",
             source="convention: ResNet-18 has 11 million, networks for 28 x 28 digits one million",
             meaning="gpudoctor ignores the program's own networks with fewer weights.",
-        ),
-        Threshold(
-            name="capability",
-            default=7.0,
-            unit="1",
-            source="Triton: compute capability 7.0 and newer",
-            meaning="Older cards cannot run the compiled code.",
-        ),
-        Threshold(
-            name="torch",
-            default=2,
-            unit="1",
-            source="PyTorch 2.0 release notes",
-            meaning="Older torch has no torch.compile.",
         ),
     )
 
@@ -109,7 +94,7 @@ class CompileOff(Check):
     def _suspected(self, patient: Patient) -> Iterator[Finding]:
         programs = training_programs(patient.source)
         card = lowest_capability(patient)
-        if card is not None and card < self.limit("capability"):
+        if card is not None and card < _VOLTA:
             return
         seen: set[tuple[str, int]] = set()
         for program in programs:
@@ -120,7 +105,7 @@ class CompileOff(Check):
             if not program.starts or _set_elsewhere(program):
                 continue
             version = numbers(meant_version(patient, "torch", program.entry.path).version or "")
-            if version and version[0] < self.limit("torch"):
+            if version and version[0] < _COMPILES:
                 continue
             found = stable_network(program, self.limit("weights"))
             if found is None or not (found[0].convolutional or found[0].attentive) or _compiles(program):

@@ -28,6 +28,7 @@ from gpudoctor.model.records import frozen
 from gpudoctor.model.signs.configs import ConfigFile, ConfigKind, Configs, Entry
 from gpudoctor.model.signs.source import Known
 from gpudoctor.text import chained, percent
+from gpudoctor_checks.thresholds import COMPUTE_SHARE
 
 _SMALL_IMAGES = re.compile(r"torchvision\.datasets\.(\w*MNIST|USPS|Omniglot)$")
 _CLASSIFIER = re.compile(
@@ -35,6 +36,8 @@ _CLASSIFIER = re.compile(
 )
 """torchvision's convolutional networks for one label an image."""
 _TINY = re.compile(r"tiny|dummy", re.IGNORECASE)
+_VOLTA = 7.0
+"""Compute capability from which on cards have tensor cores."""
 _KEEPS_STORED = (5,)
 """The transformers whose default dtype is that of the checkpoint."""
 _AUTOCAST = "1.6"
@@ -93,13 +96,7 @@ class MixedPrecisionOff(Check):
     reads = frozenset({Reads.SOURCE, Reads.CONFIG, Reads.RECORDING})
     severity = Severity.WARNING
     thresholds = (
-        Threshold(
-            name="compute_share",
-            default=0.3,
-            unit="1",
-            source="train-doctor's share for torch.compile: 0.3",
-            meaning="If forward and backward take less of a recorded run, faster ones do not matter.",
-        ),
+        COMPUTE_SHARE,
         Threshold(
             name="weights",
             default=5e6,
@@ -122,13 +119,6 @@ class MixedPrecisionOff(Check):
             meaning="A library's image classifier with batches of at most this many is a note.",
         ),
         MEASUREMENT_STEPS,
-        Threshold(
-            name="capability",
-            default=7.0,
-            unit="1",
-            source="NVIDIA: tensor cores came with Volta, compute capability 7.0",
-            meaning="Cards below it have no tensor cores.",
-        ),
     )
 
     def examine(self, patient: Patient) -> Iterator[Finding]:
@@ -139,11 +129,7 @@ class MixedPrecisionOff(Check):
             return
         process = run.lead.process
         card, compute = of_run.capability(process), run.share("forward", "backward")
-        if (
-            of_run.lowered(process)
-            or not of_run.on_cuda(process)
-            or (card is not None and card < self.limit("capability"))
-        ):
+        if of_run.lowered(process) or not of_run.on_cuda(process) or (card is not None and card < _VOLTA):
             return
         if compute < self.limit("compute_share"):
             return
@@ -164,7 +150,7 @@ class MixedPrecisionOff(Check):
 
     def _suspected(self, patient: Patient) -> Iterator[Finding]:
         card = lowest_capability(patient)
-        if card is not None and card < self.limit("capability"):
+        if card is not None and card < _VOLTA:
             return
         source, configs = patient.source_and_configs
         programs = training_programs(source)

@@ -10,11 +10,15 @@ from gpudoctor.analysis.source.entry_points import Program, training_programs
 from gpudoctor.analysis.source.precision import Precision, config_precision, told_precision
 from gpudoctor.analysis.source.tf32 import tf32_settings
 from gpudoctor.lang import say
-from gpudoctor.model import Check, Code, Detail, Finding, Patient, Reads, Severity, Threshold
+from gpudoctor.model import Check, Code, Detail, Finding, Patient, Reads, Severity
 from gpudoctor.model.evidence import SourceSpan
 from gpudoctor.model.job_devices import lowest_capability
 from gpudoctor.model.records import frozen
 from gpudoctor.text import percent
+from gpudoctor_checks.thresholds import COMPUTE_SHARE
+
+_AMPERE = 8.0
+"""Compute capability from which on cards have TF32."""
 
 
 @frozen
@@ -53,22 +57,7 @@ class Tf32Off(Check):
     name = "tf32-off"
     reads = frozenset({Reads.SOURCE, Reads.CONFIG, Reads.RECORDING})
     severity = Severity.WARNING
-    thresholds = (
-        Threshold(
-            name="compute_share",
-            default=0.3,
-            unit="1",
-            source="train-doctor's share for torch.compile: 0.3",
-            meaning="If forward and backward take less of a recorded run, faster ones do not matter.",
-        ),
-        Threshold(
-            name="capability",
-            default=8.0,
-            unit="1",
-            source="NVIDIA: TF32 came with Ampere, compute capability 8.0",
-            meaning="Cards below it have no TF32.",
-        ),
-    )
+    thresholds = (COMPUTE_SHARE,)
 
     def examine(self, patient: Patient) -> Iterator[Finding]:
         run = judged(patient)
@@ -82,7 +71,7 @@ class Tf32Off(Check):
             return
         process = run.lead.process
         precision, card = of_run.torch_fact(process, "tf32"), of_run.capability(process)
-        old = card is not None and card < self.limit("capability")
+        old = card is not None and card < _AMPERE
         if precision != "highest" or not of_run.on_cuda(process) or of_run.lowered(process) or old:
             return
         compute = run.share("forward", "backward")
@@ -103,7 +92,7 @@ class Tf32Off(Check):
 
     def _suspected(self, patient: Patient) -> Iterator[Finding]:
         card = lowest_capability(patient)
-        if card is not None and card < self.limit("capability"):
+        if card is not None and card < _AMPERE:
             return
         source, configs = patient.source_and_configs
         lowered = config_precision(configs).lowered

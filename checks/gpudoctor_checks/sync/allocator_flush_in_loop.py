@@ -11,6 +11,7 @@ from gpudoctor.model import Check, Code, Detail, Finding, Patient, Reads, Severi
 from gpudoctor.model.records import frozen
 from gpudoctor.model.signs.source import Source
 from gpudoctor.text import duration
+from gpudoctor_checks.thresholds import EVENTS
 
 _FLUSHES = frozenset(
     {"torch.cuda.empty_cache", "torch.cuda.memory.empty_cache", "torch.accelerator.empty_cache", "gc.collect",
@@ -66,13 +67,7 @@ class AllocatorFlushInLoop(Check):
             source="the optimisation summary prices every 100 batches",
             meaning="A flush at least this often is noted; rarer ones are silent.",
         ),
-        Threshold(
-            name="events",
-            default=3,
-            unit="{times}",
-            source="convention: once or twice is not a period",
-            meaning="With fewer calls in a recording, gpudoctor does not price them.",
-        ),
+        EVENTS,
         *Threshold.note_and_warning(
             "Flushes and collections that take this share of a recorded run are", noted=0.01, warned=0.05
         ),
