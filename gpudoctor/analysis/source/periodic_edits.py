@@ -33,26 +33,23 @@ def events_at(source: Source, path: str, line: int, column: int = 0) -> Iterator
             yield script, loop, event
 
 
-def thinned(source: Source, path: str, line: int, column: int, period: int, *, block: bool = False) -> tuple[Edit, ...]:
-    """Edits that make what stands at a place run every `period` passes of the loop that reaches it.
-
-    With `block` all that shares its guard may wait.
-    """
+def thinned(source: Source, path: str, line: int, column: int, period: int) -> tuple[Edit, ...]:
+    """Edits that make what stands at a place run every `period` passes of the loop that reaches it."""
     for script, loop, event in events_at(source, path, line, column):
         head = loop_node(script, loop)
         if head is None or (step_period(event) or 0) >= period:
             continue  # it is that seldom already, and a smaller number would make it more
         guard = next((item for item in event.guards if item.kind is GuardKind.PERIOD), None)
-        edit = _other_number(script, guard, period, block) if guard else _guarded(script, loop, head, event, period)
+        edit = _other_number(script, guard, period) if guard else _guarded(script, loop, head, event, period)
         if edit is not None:
             return (edit,)
     return ()
 
 
-def _other_number(script: Script, guard: Guard, period: int, block: bool) -> Edit | None:
+def _other_number(script: Script, guard: Guard, period: int) -> Edit | None:
     """The written number of `if step % 20 == 0:`, where nothing else shares the guard."""
     for node in nodes(script, ast.If):
-        if node.test.lineno != guard.line or not (block or _holds_calls_alone(node)):
+        if node.test.lineno != guard.line or not _holds_calls_alone(node):
             continue
         for part in walk(node.test):
             if isinstance(part, ast.BinOp) and isinstance(part.op, ast.Mod) and isinstance(part.right, ast.Constant):
