@@ -1,24 +1,18 @@
 """Rules on the topic: distributed."""
 
-import ast
 from collections.abc import Iterator
 
-from gpudoctor.analysis.source.control_flow import bound_to, enclosing, loop_node
-from gpudoctor.analysis.source.parallelism import DDP
-from gpudoctor.analysis.source.syntax_edits import own_lines, put_under, replace_node, without
+from gpudoctor.analysis.source.syntax_edits import without
 from gpudoctor.analysis.workload import scripts_given
 from gpudoctor.lang import say, template
 from gpudoctor.model import Finding, Patient, Resource, answers
-from gpudoctor.model.evidence import SourceSpan
-from gpudoctor.model.remedy import Applicability, Edit, Effort, ImportEdit, Remedy
-from gpudoctor.model.signs.source import GuardKind, Loop, Script
-from gpudoctor.model.unavailable import Unavailable
+from gpudoctor.model.remedy import Applicability, Edit, Effort, Remedy
 from gpudoctor_checks.distributed.backend_slow import BackendSlowDetail
 from gpudoctor_checks.distributed.dataparallel import DataparallelDetail
 from gpudoctor_checks.distributed.no_sync_missing import NoSyncMissingDetail
 from gpudoctor_checks.distributed.redundant_collectives import RedundantCollectivesDetail
 from gpudoctor_checks.distributed.straggler import StragglerDetail
-from gpudoctor_rules.remedies import keyword_edit, published, remedy, source_places
+from gpudoctor_rules.remedies import published, remedy, source_places
 
 
 @answers("DIST001")
@@ -67,7 +61,7 @@ def _of(part: str) -> str:
 
 
 @answers("DIST003")
-def no_sync_missing(finding: Finding, patient: Patient) -> Iterator[Remedy]:
+def no_sync_missing(finding: Finding) -> Iterator[Remedy]:
     """Reduce on the last micro-batch alone."""
     detail = finding.detail_of(NoSyncMissingDetail)
     number = detail.micro_batches or 0
@@ -79,50 +73,10 @@ def no_sync_missing(finding: Finding, patient: Patient) -> Iterator[Remedy]:
         "with contextlib.nullcontext() if last else model.no_sync():",
         say("    the forward and the backward of line {line} (the forward must be inside)", line=detail.line),
         applicability=Applicability.UNSAFE,  # sums in another order
-        edits=_no_sync_edits(finding, patient),
         effect=published(1.0, 1.7) if number else None,
         uses=frozenset({Resource.DEVICE_MEMORY}),
         references=("https://arxiv.org/abs/2006.15704", "https://pytorch.org/docs/stable/notes/ddp.html"),
     )
-
-
-def _no_sync_edits(finding: Finding, patient: Patient) -> tuple[Edit, ...]:
-    """The forward and the backward under `no_sync()`, where both stand in the loop's own body."""
-    places = {(part.path, part.line) for part in finding.evidence if isinstance(part, SourceSpan)}
-    for script, loop in scripts_given(patient).training_loops:
-        models = {bound_to(script, call.node) for call in script.calls if call.name in DDP} - {""}
-        body = getattr(loop_node(script, loop), "body", [])
-        if (script.path, loop.span.line) not in places or len(models) != 1:
-            continue
-        [model], last = models, _last_of(script, loop, body)
-        called = [{ast.unparse(node.func) for node in ast.walk(part) if isinstance(node, ast.Call)} for part in body]
-        forward = [at for at, names in enumerate(called) if model in names]
-        backward = [at for at, names in enumerate(called) if any(name.endswith(".backward") for name in names)]
-        if last and len(backward) == 1 and forward and forward[-1] <= backward[0]:
-            block = body[forward[0] : backward[0] + 1]
-            line = say("with contextlib.nullcontext() if {last} else {model}.no_sync():", last=last, model=model)
-            if all(own_lines(script, part) is not None for part in block):
-                return put_under(script, block, line), ImportEdit(path=script.path, statement="import contextlib")
-    return ()
-
-
-def _last_of(script: Script, loop: Loop, body: list[ast.stmt]) -> str:
-    """The condition around the optimizer's step, where it holds the same when the pass begins."""
-    changed = {
-        node.id
-        for part in body
-        for node in ast.walk(part)
-        if isinstance(node, ast.Name) and not isinstance(node.ctx, ast.Load)
-    }
-    for event in loop.calls(".step"):
-        lines = {guard.line for guard in event.guards if guard.kind is GuardKind.PERIOD}
-        for node in enclosing(script, event.node):
-            if isinstance(node, ast.If) and node in body and node.test.lineno in lines and not event.via:
-                parts = list(ast.walk(node.test))
-                read = {part.id for part in parts if isinstance(part, ast.Name)}
-                if not read & changed and not any(isinstance(part, ast.Attribute) for part in parts):
-                    return ast.unparse(node.test)
-    return ""
 
 
 _EVERY = 50
@@ -189,49 +143,20 @@ def dataparallel(finding: Finding) -> Iterator[Remedy]:
 
 
 @answers("DIST006")
-def backend_slow(finding: Finding, patient: Patient) -> Iterator[Remedy]:
+def backend_slow(finding: Finding) -> Iterator[Remedy]:
     """NCCL for tensors on GPUs."""
-    detail = finding.detail_of(BackendSlowDetail)
-    keyword, span = str(detail.keyword), finding.span
-    line = span.line if span is not None else 0
-    edits = tuple(_backend_edits(finding, patient)) if detail.literal else ()
-    steps = [
-        say('Line {line}: {keyword}="nccl"', line=line, keyword=keyword)
-        if edits
-        else say("Launch with the backend nccl (line {line}).", line=line)
-    ]
-    steps.append(say("Each rank takes its own GPU first: torch.cuda.set_device(local_rank)."))
+    keyword, span = str(finding.detail_of(BackendSlowDetail).keyword), finding.span
     yield remedy(
         "DIST006-nccl",
         f'{keyword}="nccl"',
-        *steps,
+        say('Line {line}: {keyword}="nccl"', line=span.line if span is not None else 0, keyword=keyword),
+        say("Each rank takes its own GPU first: torch.cuda.set_device(local_rank)."),
         applicability=Applicability.UNSAFE,  # sums in another order
-        effort=Effort.ONE_LINE if edits else Effort.SETTING,
+        effort=Effort.ONE_LINE,
         # from little on one node with few weights to several times
         sets=(("backend", "nccl"),),
-        edits=edits,
         references=("https://pytorch.org/docs/stable/distributed.html#which-backend-to-use",),
     )
-
-
-def _backend_edits(finding: Finding, patient: Patient) -> Iterator[Edit]:
-    detail = finding.detail_of(BackendSlowDetail)
-    span = finding.span
-    if span is None:
-        return
-    if not detail.positional:
-        keyword = str(detail.keyword)
-        yield keyword_edit(span, set=((keyword, '"nccl"'),))
-        return
-    try:
-        scripts = scripts_given(patient).scripts
-    except Unavailable:
-        return
-    for script in scripts:
-        for call in script.calls if script.path == span.path else ():
-            if call.span == span and call.node.args and isinstance(call.node.args[0], ast.Constant):
-                yield replace_node(script, call.node.args[0], '"nccl"')
-                return
 
 
 @answers("DIST007")

@@ -3,9 +3,8 @@ from recordings import make_process, make_recording, make_steps, record
 from scripts import PATIENTS, script_patient
 
 from gpudoctor.model import Severity
-from gpudoctor.testing import examine, prescribe
+from gpudoctor.testing import examine
 from gpudoctor_checks.distributed.no_sync_missing import NoSyncMissing
-from gpudoctor_rules.distributed import no_sync_missing
 
 FOLDER = PATIENTS / "DIST003"
 
@@ -27,13 +26,3 @@ def test_the_number_that_a_run_shows_decides(backwards, found):
     ranks = [make_process(make_steps(60, backwards=backwards), records=[model], rank=rank, world=2) for rank in (0, 1)]
     patient = script_patient(text, recording=make_recording(*ranks))
     assert [finding.severity for finding in examine(NoSyncMissing, patient)] == found
-
-
-@pytest.mark.parametrize("changes", [False, True])
-def test_a_condition_that_changes_in_the_pass_is_not_edited(changes):
-    text = (FOLDER / "sick_modulo.py").read_text("utf-8")
-    text = text.replace("    loss.backward()", "    loss.backward()\n    step += 0") if changes else text
-    patient = script_patient(text)
-    [finding] = examine(NoSyncMissing, patient)
-    [remedy] = prescribe(no_sync_missing, finding, patient)
-    assert bool(remedy.edits) is not changes
