@@ -30,7 +30,8 @@ def logging_too_often(finding: Finding, patient: Patient) -> Iterator[Remedy]:
         return
     every = period_for(finding, patient, _LOG_EVERY, detail.period, detail.norm)
     places = source_places(finding)
-    source, edits = scripts_given(patient), ()
+    source = scripts_given(patient)
+    edits: tuple[Edit, ...] = ()
     made = [thinned(source, place.path, place.line, place.column, every) for place in places]
     if (detail.calls or 1) == len(places) and all(made):
         edits = tuple(dict.fromkeys(edit for part in made for edit in part))

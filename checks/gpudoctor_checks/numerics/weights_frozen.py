@@ -21,7 +21,7 @@ class WeightsFrozenDetail(Detail):
     """What the rule reads."""
 
     how: str | None = None
-    """One of `step`, `frozen`, `forgotten`, `swapped`, `cleared`, `idle`, `other`."""
+    """One of `step`, `frozen`, `forgotten`, `swapped`, `cleared`, `idle`, `shared`, `other`."""
     text: str | None = None
     """The parts that are meant."""
 
@@ -155,6 +155,17 @@ class WeightsFrozen(Check):
         name, steps = str(item.get("model") or ""), int(item.get("steps") or 0)
         spans = spots(patient, of_run.place_of(item))
         whose = say(" of {name}", name=name) if name else ""
+        if item.get("shared"):  # what it was made for has no optimizer
+            message = say(
+                "This optimizer found no gradient in {steps} steps, and changes nothing{at}. Another "
+                "optimizer has the same parameters{whose} and trains them.",
+                steps=steps,
+                at=of_run.at(spans),
+                whose=whose,
+            )
+            detail = WeightsFrozenDetail(how="shared", text=name or say("the parameters of this optimizer"))
+            breaks = say("the steps of an optimizer change nothing")
+            return _broken(self, message, spans, run.measured("idle_steps", steps, "{steps}"), breaks, detail)
         cleared = int(item.get("cleared") or 0) >= self.limit("cleared_share") * steps
         # Else a part that runs without gradients: fixed on purpose?
         sure = cleared or bool(item.get("called") or item.get("alone"))

@@ -91,4 +91,4 @@ def test_no_edit_cuts_a_graph_that_a_backward_pass_may_need(name):
     for finding in findings:
         [remedy] = prescribe(advice("memory"), finding, patient)
         assert (remedy.edits, remedy.applicability) == ((), Applicability.DISPLAY_ONLY)
-        assert ".detach()" in remedy.title and "backward" in remedy.steps[-1]
+        assert ".detach()" in remedy.steps[0] and "backward" in remedy.steps[-1]

@@ -11,13 +11,13 @@ remedies = remedies_of(advice("performance"))
 
 
 def test_sick_a_card_that_waits_for_launches():
-    [finding] = look(make_process(make_steps(200, device_busy=0.004)))
+    [finding] = look(make_process(make_steps(200, device_busy=0.004, device_idle=0.006)))
     assert finding.severity is Severity.WARNING and "reduce-overhead" in remedies(finding)
 
 
 def test_healthy_cards():
-    assert look(make_process(make_steps(200, device_busy=0.0095))) == []
+    assert look(make_process(make_steps(200, device_busy=0.0095, device_idle=0.0005))) == []
     # idle because the host waits for data: that is another ailment
-    assert look(make_process(make_steps(200, device_busy=0.0095, data_wait=0.02))) == []
+    assert look(make_process(make_steps(200, device_busy=0.0095, device_idle=0.0205, data_wait=0.02))) == []
     with pytest.raises(Unavailable, match="device times"):
         look(make_process())
