@@ -60,7 +60,7 @@ _CURES: dict[str, tuple[str, str, tuple[str, ...]]] = {
     "optimizer": (
         "eps",
         say("keep the weights in float32, and give the optimizer an eps above 0"),
-        (say("eps=1e-8 is 0 in float16: Adam divides by the root of a mean that is 0 where the gradient always was"),),
+        (say("eps=1e-8 is 0 in float16. Adam then divides by 0 where the gradient always was 0"),),
     ),
     "poisoned-weights": (
         "weights",

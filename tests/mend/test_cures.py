@@ -10,34 +10,10 @@ from scripts import script_patient
 from gpudoctor.model import Applicability, Effort, Remedy, TextEdit
 from gpudoctor.testing import examine, prescribe
 from gpudoctor_checks.config.lora_misfit import LoraMisfit
-from gpudoctor_checks.observability.checkpoint_too_often import CheckpointTooOften
 from gpudoctor_checks.observability.model_watch import ModelWatch
-from gpudoctor_checks.observability.profiler_in_loop import ProfilerInLoop
 from gpudoctor_checks.sync.host_sync_in_loop import HostSyncInLoop
 from gpudoctor_rules.config import lora_misfit
-from gpudoctor_rules.observability import checkpoint_too_often, profiler_in_loop
 from gpudoctor_rules.sync import host_sync_in_loop
-
-LOOP = """
-import torch
-from torch.utils.flop_counter import FlopCounterMode
-model = torch.nn.Linear(8, 1)
-optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-loader = torch.utils.data.DataLoader(torch.randn(1000, 8), num_workers=4)
-
-
-def counted(x):
-    with FlopCounterMode(display=False) as counter:
-        out = model(x)
-    return out, counter.get_total_flops()
-
-
-for step, x in enumerate(loader):
-    optimizer.zero_grad()
-    {inside}
-    loss.backward()
-    optimizer.step()
-"""
 
 
 def written(path, line, old, new):
@@ -69,53 +45,6 @@ def test_an_edit_that_does_not_cure_is_seen(new, problem):
     [script] = patient.source.scripts
     [first, *_] = failures(ModelWatch, patient, finding, written(script.path, 3, old, new))
     assert problem in first
-
-
-@pytest.mark.parametrize(
-    "inside",
-    [
-        "counter = FlopCounterMode()\n    with counter:\n        loss = model(x).mean()",
-        "prof = torch.profiler.profile()\n    prof.start()\n    loss = model(x).mean()\n    prof.stop()",
-        "out, flops = counted(x)\n    loss = out.mean()",
-    ],
-)
-def test_what_works_or_trains_on_each_pass_is_not_made_seldom(inside):
-    patient = script_patient(LOOP.format(inside=inside))
-    [finding] = examine(ProfilerInLoop, patient)
-    remedies = prescribe(profiler_in_loop, finding, patient)
-    assert remedies and not any(remedy.edits for remedy in remedies)
-
-
-SAVES = """
-import torch
-model = torch.nn.Linear(8, 1)
-optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-loader = torch.utils.data.DataLoader(torch.randn(100000, 8), num_workers=4)
-
-
-def fit():
-    for epoch in range(3):
-        for step, x in enumerate(loader):
-            optimizer.zero_grad()
-            model(x).mean().backward()
-            optimizer.step()
-            torch.save(model.state_dict(), "last.pt")
-        {end}
-
-
-fit()
-{after}
-"""
-
-
-@pytest.mark.parametrize(
-    ("end", "after"), [("torch.save(model, f'{epoch}.pt')", ""), ("pass", "model.save_pretrained('out')")]
-)
-def test_no_second_save_where_the_last_state_is_saved_already(end, after):
-    patient = script_patient(SAVES.format(end=end, after=after))
-    [finding] = examine(CheckpointTooOften, patient)
-    first = prescribe(checkpoint_too_often, finding, patient)[0]
-    assert len(first.edits) == 1 and "if step %" in first.edits[0].new_text
 
 
 def test_a_value_that_an_option_gives_is_not_written_over():

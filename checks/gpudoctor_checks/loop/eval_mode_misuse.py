@@ -79,10 +79,10 @@ class EvalModeMisuse(Check):
         functions count too.
     False alarms:
         Lightning and Trainer switch both themselves and are not reported. Loops that need gradients of the
-        input are not findings, nor is another model's eval (a teacher, an average), nor a network that switches
-        gradients off itself. If only inputs are optimised, eval mode is intended. The source alone often misses
-        who switches the mode: what it says of the mode is a note. A graph in a loop that ends after a few
-        batches is also a note.
+        input are not findings, nor is another model's eval (a teacher, an average). Neither is a network that
+        switches gradients off itself. If only inputs are optimised, eval mode is intended. The source alone
+        often misses who switches the mode: what it says of the mode is a note. A graph in a loop that ends
+        after a few batches is also a note.
     Remedies:
         Use `@torch.no_grad()` and `model.eval()` for the evaluation, and `model.train()` before training
         continues.

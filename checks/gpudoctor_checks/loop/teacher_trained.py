@@ -75,7 +75,7 @@ class TeacherTrained(Check):
             self,
             suspected,
             say(
-                "{last} built a graph in {steps} training steps, and no optimizer has its parameters: it keeps "
+                "{last} built a graph in {steps} training steps, and no optimizer has its parameters. It keeps "
                 "activations that are never used.",
                 last=last.get("model") or say("A second model"),
                 steps=steps,

@@ -2,11 +2,10 @@
 
 from collections.abc import Iterator
 
-from gpudoctor.analysis.source.control_flow import switched_off
 from gpudoctor.analysis.source.syntax import without_comments
 from gpudoctor.lang import say
 from gpudoctor.model import Check, Code, Finding, Patient, Reads, Severity
-from gpudoctor.model.signs.source import Script, Source
+from gpudoctor.model.signs.source import Script
 
 _UNSTRUCTURED = frozenset(
     {
@@ -46,18 +45,17 @@ class PruningSavesNothing(Check):
     severity = Severity.NOTE
 
     def examine(self, patient: Patient) -> Iterator[Finding]:
-        source = patient.source
-        for script in source.scripts:
+        for script in patient.source.scripts:
             if "prune" in script.text:
-                yield from self._from_source(source, script)
+                yield from self._from_source(script)
 
-    def _from_source(self, source: Source, script: Script) -> Iterator[Finding]:
+    def _from_source(self, script: Script) -> Iterator[Finding]:
         if any(True for _ in script.calls_to("torch.nn.utils.prune.remove")):
             return
         code = without_comments(script)
         if any(word in code for word in _REAL):
             return
-        calls = [call for call in script.calls_to(*_UNSTRUCTURED) if not switched_off(source, call)]
+        calls = [call for call in script.calls_to(*_UNSTRUCTURED) if not any(guard.never for guard in call.guards)]
         if not calls:
             return
         first = calls[0]

@@ -35,7 +35,7 @@ class LossTrouble(Check):
         Losses without a floor (policies, negative likelihoods, adversarial games) need not fall: gpudoctor
         judges only losses that are always positive. If the source steps an environment (reinforcement
         learning), the targets follow the returns, and the check is silent. A warm restart in progress resembles
-        divergence. Small batches of hard and easy samples make an improving loss jump: if it has halved, jumps
+        divergence. Small batches of hard and easy samples make an improving loss jump. If it has halved, jumps
         are not a finding.
     Remedies:
         Lower the rate, add warm-up or clipping. For a plateau, train on one batch repeatedly: a model that

@@ -165,7 +165,9 @@ class WeightsFrozen(Check):
             )
             detail = WeightsFrozenDetail(how="shared", text=name or say("the parameters of this optimizer"))
             breaks = say("the steps of an optimizer change nothing")
-            return _broken(self, message, spans, run.measured("idle_steps", steps, "{steps}"), breaks, detail)
+            return _broken(
+                self, message, spans, run.measured("steps_without_gradients", steps, "{steps}"), breaks, detail
+            )
         cleared = int(item.get("cleared") or 0) >= self.limit("cleared_share") * steps
         # Else a part that runs without gradients: fixed on purpose?
         sure = cleared or bool(item.get("called") or item.get("alone"))

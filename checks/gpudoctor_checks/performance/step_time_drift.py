@@ -67,7 +67,7 @@ class StepTimeDrift(Check):
     How it knows:
         From a recording: Theil-Sen slope over the step times with a Mann-Kendall test (p under 0.001). The
         second half of the run must show it as well as the whole. The finding names the part of the step that
-        rises, and the lines with more samples in the second half than in the first.
+        rises. It also names the lines with more samples in the second half than in the first.
     False alarms:
         Lengths that rise with a curriculum, and the first seconds of a cold machine. A rise that stops is not
         reported, nor is one under 100 steps. CPU time of other processes is excluded. A program that steps an
