@@ -13,7 +13,6 @@ from gpudoctor.errors import UsageError
 from gpudoctor.lang import template
 
 if TYPE_CHECKING:
-    from gpudoctor.engine.examination import Request
     from gpudoctor.engine.registry import Registry
     from gpudoctor.model.watch import FoundJob
     from gpudoctor.watch.session import WatchSession
@@ -98,24 +97,14 @@ def open_session(arguments: argparse.Namespace, stack: ExitStack) -> "tuple[Watc
     registry = request.registry
     arguments.fail_on = arguments.fail_on or request.settings.fail_on
 
-    def reading(what: Reads) -> "Request":
-        """The checks that read a live process, or its output, of those that the user selects."""
-        codes = {code for code, check in registry.checks.items() if what in check.reads}
-        selected = replace(request.selection, selected=request.selection.selected & codes)
-        return replace(request, selection=selected)
-
+    live = {code for code, check in registry.checks.items() if Reads.PROCESS in check.reads}
+    request = replace(request, selection=replace(request.selection, selected=request.selection.selected & live))
     exporter = None
     if arguments.prometheus is not None:
         from gpudoctor.watch.exporter import Exporter
 
         exporter = Exporter(arguments.prometheus)
-    session = WatchSession(
-        tuple(dict.fromkeys(arguments.targets)),
-        reading(Reads.PROCESS),
-        length=arguments.window,
-        of_output=reading(Reads.LOG),
-        exporter=exporter,
-    )
+    session = WatchSession(tuple(dict.fromkeys(arguments.targets)), request, length=arguments.window, exporter=exporter)
     stack.callback(session.close)
     return session, registry
 

@@ -36,7 +36,7 @@ def observe(session: "WatchSession", arguments: argparse.Namespace) -> int:
                 )
             )
             time.sleep(max(0.0, min(arguments.interval, left)))
-        last = session.tick(last=True)
+        last = session.tick(judge=True)
     finally:
         line.close()
     return deliver(last.report, arguments, arguments.fail_on)
@@ -53,7 +53,7 @@ def stream(session: "WatchSession", arguments: argparse.Namespace) -> int:
     end = time.monotonic() + limit
     while True:
         last = time.monotonic() >= end
-        tick = session.tick(judge=True, last=last)
+        tick = session.tick(judge=True)
         report = shareable(tick.report) if arguments.share else tick.report
         write_text(render_line(report), sys.stdout, rendered=True)
         code = exit_code(tick.report, arguments.fail_on, arguments.strict)

@@ -11,7 +11,6 @@ from gpudoctor.model import Outcome, PatientKind, Ranked, Severity
 from gpudoctor.model.signs.process import ProcessWindow
 from gpudoctor.text import capitalised, duration, joined_clauses, percent
 
-_LOST = 0.05
 _STILL = 15.0
 """Seconds without any change of any rank's stack that are worth a word; DIST008 waits for a minute."""
 
@@ -21,41 +20,16 @@ def pronounce_live(window: ProcessWindow, ranked: Sequence[Ranked], outcomes: Se
     ended = say("{ended}. ", ended=capitalised(window.ended)) if window.ended else ""
     severe = [item for item in ranked if item.finding.severity is not Severity.NOTE]
     if severe:
-        more = len(severe) - 1
-        tail = (
-            say(
-                " {more} more {costs} time or memory.",
-                more=more,
-                costs=say("thing costs") if more == 1 else say("things cost"),
-            )
-            if more
-            else ""
-        )
         why = blind(window) if any(item.finding.cost.host_share is not None for item in severe) else ""
         unknown = say(" The possible speedup is unknown: {why}.", why=why) if why else ""
-        return say(
-            "{ended}{message}{tail}{unknown}",
-            ended=ended,
-            message=severe[0].finding.message,
-            tail=tail,
-            unknown=unknown,
-        )
+        return say("{ended}{message}{unknown}", ended=ended, message=severe[0].finding.message, unknown=unknown)
     if not window.samples:
         return ended + _unseen(window)
     judged = window.samples >= FEWEST_SAMPLES
     said = _standing(window) or (
         _margins(window) + not_judged(PatientKind.PROCESS, outcomes) if judged else _too_few(window)
     )
-    noted = (
-        say(
-            " {ranked} {note} worth knowing.",
-            ranked=len(ranked),
-            note=say("note") if len(ranked) == 1 else say("notes"),
-        )
-        if ranked
-        else ""
-    )
-    return ended + said + noted + _bias(window)
+    return ended + said
 
 
 def _unseen(window: ProcessWindow) -> str:
@@ -127,14 +101,3 @@ def _margins(window: ProcessWindow) -> str:
             else say("Little time is lost outside computation")
         )
     return say("{said}: {parts}; {gain}.", said=said, parts=concatenated(", ", parts), gain=gain)
-
-
-def _bias(window: ProcessWindow) -> str:
-    looks = window.samples + window.lost
-    if window.lost < _LOST * looks:
-        return ""
-    return say(
-        " {lost} of {looks} samples failed, more often in fast Python code: the shares of waits are a little too high.",
-        lost=window.lost,
-        looks=looks,
-    )

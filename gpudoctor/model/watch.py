@@ -12,7 +12,6 @@ class Tick:
     window: ProcessWindow
     report: Report
     """The examination of this window; it may be a tick or two older than the window."""
-    number: int = 0
 
 
 @frozen

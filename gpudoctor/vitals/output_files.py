@@ -49,39 +49,6 @@ def own_output() -> OutputFiles:
     return OutputFiles(starts=starts, began=time.time(), keeps_errors=keeps_errors)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ProcessOutput:
-    """Where a running process prints to."""
-
-    files: Mapping[str, int] = field(default_factory=dict)
-    """Regular files, each with its first byte that is certainly not of an older job."""
-    elsewhere: str = ""
-    """A noun for what cannot be read, if nothing of it goes to a file: `a pipe`; "" if that is not known."""
-
-
-def output_of(pid: int) -> ProcessOutput:
-    """Where a process prints to, by its standard output and error."""
-    files: dict[str, int] = {}
-    elsewhere = ""
-    for stream in _STREAMS:
-        with suppress(OSError, ValueError):
-            link = f"/proc/{pid}/fd/{stream}"
-            path, opened = os.readlink(link), os.stat(link)
-            if not stat.S_ISREG(opened.st_mode):
-                other = path if path == os.devnull else "a socket" if stat.S_ISSOCK(opened.st_mode) else "a terminal"
-                elsewhere = elsewhere or ("a pipe" if stat.S_ISFIFO(opened.st_mode) else other)
-            elif os.path.samestat(opened, os.stat(path)):
-                # Behind `>>` the file may begin with the errors of an older job.
-                files.setdefault(path, opened.st_size if _appends(pid, stream) else 0)
-    return ProcessOutput(files=files, elsewhere="" if files else elsewhere)
-
-
-def _appends(pid: int, stream: int) -> bool:
-    with open(f"/proc/{pid}/fdinfo/{stream}", encoding="ascii") as file:
-        flags = next((line.split()[1] for line in file if line.startswith("flags:")), "0")
-    return bool(int(flags, 8) & os.O_APPEND)
-
-
 def _position(stream: int, size: int) -> int:
     """The byte at which the next words go: the end of a file that is appended to (`>>`)."""
     import fcntl

@@ -18,7 +18,6 @@ from gpudoctor.vitals.job.launch import find_launch
 from gpudoctor.vitals.process.watcher import WINDOW, Watcher
 from gpudoctor.vitals.targets import Targets
 from gpudoctor.watch.exporter import Exporter
-from gpudoctor.watch.job_output import JobOutput
 from gpudoctor.watch.window_summary import summarise
 
 EXAMINE_EVERY = 2.0
@@ -31,43 +30,28 @@ class WatchSession:
     """Ticks of the processes that the user named. Raises `IncompleteError` when they cannot be watched."""
 
     def __init__(
-        self,
-        pids: Sequence[int],
-        request: Request,
-        *,
-        length: float = WINDOW,
-        of_output: Request | None = None,
-        exporter: Exporter | None = None,
+        self, pids: Sequence[int], request: Request, *, length: float = WINDOW, exporter: Exporter | None = None
     ) -> None:
-        """`of_output` has the checks that read what the job prints; None reads nothing of it."""
         self._exporter = exporter
         self._watcher = Watcher(pids, length=length)
         self._request = request
-        self._output = JobOutput(of_output) if of_output is not None else None
         self._base: Patient | None = None
         self._report: Report | None = None
         self._due = 0.0
         self._samples = 0
-        self._number = 0
         self.paused = False
 
-    def tick(self, *, judge: bool = False, last: bool = False) -> Tick:
-        """The job now; `judge` examines this very window, which else happens every few ticks.
-
-        `last` reads the job's output up to its end, too, which else happens every few seconds.
-        """
+    def tick(self, *, judge: bool = False) -> Tick:
+        """The job now; `judge` examines this very window, which else happens every few ticks."""
         window = self._watcher.tick()
-        if self._output is not None:
-            self._output.find(rank.pid for rank in window.ranks if rank.alive)
         enough = self._samples < FEWEST_SAMPLES <= window.samples
-        if self._report is None or judge or last or enough or window.t >= self._due or window.ended:
-            self._report = self._examine(window, last=last)
+        if self._report is None or judge or enough or window.t >= self._due or window.ended:
+            self._report = self._examine(window)
         elif self._samples < window.samples < FEWEST_SAMPLES:
             # the next examination may be a minute away; the first sentence counts the samples
             verdict = pronounce_live(window, self._report.findings, self._report.outcomes)
             self._report = replace(self._report, summary=replace(self._report.summary, verdict=verdict))
-        tick = Tick(window=window, report=self._report, number=self._number)
-        self._number += 1
+        tick = Tick(window=window, report=self._report)
         if self._exporter is not None:
             self._exporter.take(tick)
         return tick
@@ -84,7 +68,7 @@ class WatchSession:
             with suppress(OSError):
                 self._exporter.close()
 
-    def _examine(self, window: ProcessWindow, *, last: bool) -> Report:
+    def _examine(self, window: ProcessWindow) -> Report:
         began = time.process_time()
         survey = self._watcher.survey()
         rank = window.ranks[0]
@@ -99,8 +83,6 @@ class WatchSession:
             signs = replace(signs, gpu_survey=Sign.of("the GPUs", survey))
         patient = Patient(PatientKind.PROCESS, title(window), signs, targets=tuple(str(r.pid) for r in window.ranks))
         report = examine(patient, self._request, _unseen(window))
-        if self._output is not None:
-            report = self._output.add_to(report, window, patient.title, at_once=last)
         self._samples = window.samples
         cost = time.process_time() - began
         self._due = window.t + max(EXAMINE_EVERY, cost / _SHARE)

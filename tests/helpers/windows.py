@@ -169,7 +169,7 @@ def report_of(window: ProcessWindow) -> Report:
     return examine(patient, Request(registry=registry, selection=replace(selection, selected=live)))
 
 
-def make_tick(window: ProcessWindow | None = None, report: Report | None = None, number: int = 0) -> Tick:
+def make_tick(window: ProcessWindow | None = None, report: Report | None = None) -> Tick:
     """A tick of a window with its examination."""
     shown = window or make_window()
-    return Tick(window=shown, report=report or report_of(shown), number=number)
+    return Tick(window=shown, report=report or report_of(shown))

@@ -1,15 +1,9 @@
-"""Where nothing moves, `watch` speaks of a hang and compares no paces; its own output is not the job's."""
-
-import os
-import shlex
-import subprocess
-import sys
+"""Where nothing moves, `watch` speaks of a hang and compares no paces."""
 
 import pytest
 from windows import make_rank, make_window, make_worker, report_of
 
 from gpudoctor.model import Severity
-from gpudoctor.watch.job_output import JobOutput
 
 
 def stood(seconds, **changes):
@@ -65,22 +59,3 @@ def test_workers_that_work_are_slow():
     said = fed(8.0, 0.97)
     assert "DATA001" in said and "DATA010" not in said
     assert "DATA001" in fed(8.0, 0.0, still=0.3)  # batches come
-
-
-def test_the_output_of_watch_is_not_the_jobs(tmp_path):
-    """`(python train.py & gpudoctor watch --once) > both.txt`."""
-    path = tmp_path / "both.txt"
-    program = (
-        "import os\nfrom gpudoctor.watch.job_output import JobOutput\n"
-        "output = JobOutput(None)\noutput.find([os.getppid()])\nos.write(2, repr(sorted(output._files)).encode())\n"
-    )
-    shell = f"{shlex.quote(sys.executable)} -c '{program}'; true"
-    with path.open("wb") as both:
-        ended = subprocess.run(["sh", "-c", shell], stdout=both, stderr=subprocess.PIPE, text=True, check=True)
-    assert ended.stderr == "[]"
-    output = JobOutput(None)
-    with path.open("ab") as own:
-        child = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE, stdout=own)
-        output.find([child.pid])
-        child.communicate(b"\n")
-    assert list(output._files) == [os.fspath(path)]
