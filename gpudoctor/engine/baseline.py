@@ -36,16 +36,9 @@ def read_baseline(path: Path) -> Counter[str]:
     """Fingerprints with how often each may appear; `UsageError` when the file is no baseline of ours."""
     try:
         data = load_json(read_text(path, BASELINE))
-        entries = data["findings"]
         if data["schema"] != SCHEMA:
-            raise UsageError(
-                "--baseline {path}: its schema is {found!r}, this gpudoctor reads {schema}; write it "
-                "again with --write-baseline",
-                path=path,
-                found=data["schema"],
-                schema=SCHEMA,
-            )
-        return Counter({str(item["fingerprint"]): int(item["count"]) for item in entries})
+            raise ValueError(data["schema"])
+        return Counter({str(item["fingerprint"]): int(item["count"]) for item in data["findings"]})
     except OSError as error:
         raise UsageError(
             "--baseline {path}: cannot be read: {error}", path=path, error=error.strerror or error

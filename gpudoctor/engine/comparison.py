@@ -2,7 +2,7 @@
 
 import math
 import random
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from itertools import pairwise
 from pathlib import PurePath
 
@@ -17,46 +17,34 @@ from gpudoctor.model import Passed, Report
 from gpudoctor.model.comparison import Change, Comparison, Ratio, Row
 from gpudoctor.model.run import RunSummary
 from gpudoctor.model.signs.recording import Process, Recording
-from gpudoctor.text import capitalised, count, cut, duration, joined
-from gpudoctor.text import count as counted
+from gpudoctor.text import capitalised, count, joined
 
 FEWEST_COMPARED = 8
 """Steady steps below which two runs are not compared."""
 
 # Whether two recordings are of one job: what differs between them beside their speed.
 
-_WORDS = 6
-"""Arguments of a command that are shown."""
-_LONG = 60
-"""Characters of them."""
-_MARKERS = {"optimizer": say("a step of the optimizer"), "backward": say("a backward pass"), "loader": "a batch"}
-
 
 def other_job(before: Recording, after: Recording) -> tuple[str, ...]:
-    """What makes them two jobs, a clause each: another script, model, number of ranks, another kind of step."""
+    """What makes them two jobs, a clause each: another script, model, number of ranks."""
     first, second = _lead_process(before), _lead_process(after)
     pairs = [("scripts", _script(before.command), _script(after.command))]
     if first is not None and second is not None:
         pairs.append(("models", _model(first), _model(second)))
         pairs.append((say("numbers of ranks"), count(len(before.ranks), "rank"), count(len(after.ranks), "rank")))
-        pairs.append((say("kinds of steps"), _marker(first), _marker(second)))
     return tuple(_differ(*pair) for pair in pairs if all(pair) and pair[1] != pair[2])
 
 
 def other_setting(before: Recording, after: Recording) -> tuple[str, ...]:
-    """What else differs, a clause each: arguments of the command, device, versions, machine."""
+    """What else differs, a clause each: device, torch, machine."""
     first, second = _lead_process(before), _lead_process(after)
     pairs = [("machines", before.node, after.node)]
     if first is not None and second is not None:
         pairs += [
             ("devices", _device(first), _device(second)),
             (say("versions of torch"), _text(first, "version"), _text(second, "version")),
-            (say("threads of torch"), _text(first, "threads"), _text(second, "threads")),
         ]
-    found = [_differ(*pair) for pair in pairs if all(pair) and pair[1] != pair[2]]
-    if _script(before.command) == _script(after.command):
-        found += _arguments(before.command, after.command)
-    return tuple(found)
+    return tuple(_differ(*pair) for pair in pairs if all(pair) and pair[1] != pair[2])
 
 
 def _differ(what: str, before: str, after: str) -> str:
@@ -89,11 +77,6 @@ def _model(process: Process) -> str:
     )
 
 
-def _marker(process: Process) -> str:
-    loop = process.last("loop")
-    return _MARKERS.get(str(loop.get("marker")), "") if loop is not None else ""
-
-
 def _device(process: Process) -> str:
     """The card's name, or where the model stood."""
     model = main_model(process)
@@ -104,18 +87,6 @@ def _device(process: Process) -> str:
 def _text(process: Process, name: str) -> str:
     value = torch_fact(process, name)
     return "" if value is None else str(value)
-
-
-def _arguments(before: Sequence[str], after: Sequence[str]) -> Iterator[str]:
-    """The words that only one of two command lines has."""
-    only = [[word for word in one if word not in other] for one, other in ((before, after), (after, before))]
-    if any(only):
-        yield _differ("arguments", *(_short(words) for words in only))
-
-
-def _short(words: Sequence[str]) -> str:
-    text = " ".join(words[:_WORDS]) or "none"
-    return cut(text if len(words) <= _WORDS else f"{text} ...", _LONG)
 
 
 BLOCKS = (50, 36, 25, 18, 12, 8)
@@ -169,7 +140,7 @@ def _crowds(before: Recording, after: Recording) -> tuple[str, ...]:
         say(
             "{others:.2g} of the {counted} during the {which} run",
             others=found.others,
-            counted=counted(found.cpus, "CPU"),
+            counted=count(found.cpus, "CPU"),
             which=which,
         )
         for which, recording in (("first", before), ("second", after))
@@ -315,21 +286,6 @@ def _curve(recording: Recording) -> dict[int, float]:
     return {}
 
 
-def _medians(runs: tuple[RunSummary, RunSummary]) -> str:
-    """The median steps of two runs as a sentence, where both have one."""
-    first, second = (run.step_seconds for run in runs)
-    if first is None or second is None:
-        return ""
-    counts = [counted(run.steady_steps, "step") for run in runs]
-    return say(
-        " The median step took {median} in {counts} of the first and {other_median} in {other_counts} of the second.",
-        median=duration(first.median),
-        counts=counts[0],
-        other_median=duration(second.median),
-        other_counts=counts[1],
-    )
-
-
 def _doubts(jobs: Sequence[str], crowds: Sequence[str]) -> list[str]:
     """Why two runs may not say which is faster, besides chance, a clause each."""
     found = [say("they are two jobs: {jobs}", jobs=concatenated("; ", jobs))] if jobs else []
@@ -351,10 +307,9 @@ def _verdict(
         jobs = say(" {others}.", others=capitalised(joined(doubts))) if doubts else ""
         return say(
             "No difference can be distinguished from chance: the {which} run made fewer than "
-            "{fewest_compared} steady steps.{medians}{jobs}",
+            "{fewest_compared} steady steps.{jobs}",
             which=which,
             fewest_compared=FEWEST_COMPARED,
-            medians=_medians(runs),
             jobs=jobs,
         )
     span = say("{low:.3f} to {high:.3f}", low=ratio.low, high=ratio.high)

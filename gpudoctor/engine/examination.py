@@ -223,7 +223,7 @@ def _prescribe(
         try:
             for remedy in kind().prescribe(finding, patient):
                 known = knowable(_supported(_editable(remedy), patient), finding, patient)
-                remedies.append(_placed(_bounded(known, finding), patient))
+                remedies.append(_bounded(known, finding))
         except (Unavailable, ReaderCrashed):
             continue  # what came before the missing sign stands
         except Exception as error:  # noqa: BLE001  # one bad rule must not cost the report
@@ -236,16 +236,6 @@ def _prescribe(
                 )
             )
     return tuple(remedies)
-
-
-def _placed(remedy: Remedy, patient: Patient) -> Remedy:
-    """The remedy with the machine that it is for, where a file that it wrote was examined."""
-    if patient.kind is not PatientKind.RECORDING:
-        return remedy
-    log = _or_none(patient.signs.kernel_log.take)
-    if not (log and log.saved):
-        return remedy
-    return replace(remedy, title=say("{title} (on the machine that wrote the log)", title=remedy.title))
 
 
 def prescribe_again(item: Ranked, finding: Finding, patient: Patient, registry: Registry) -> Ranked:

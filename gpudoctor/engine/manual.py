@@ -9,7 +9,7 @@ from gpudoctor.engine.selection import topic_of
 from gpudoctor.lang import ENGLISH, current_language, page_text, word
 from gpudoctor.model import Check, Code, Maturity, Named, Reads, Severity, Threshold
 from gpudoctor.model.check import TrackRecord, track_record
-from gpudoctor.model.records import frozen, replace
+from gpudoctor.model.records import frozen
 
 HEADINGS = ("What it finds", "Why it hurts", "How it knows", "False alarms", "Remedies", "References")
 """The headings of every page, in this order."""
@@ -83,14 +83,10 @@ def parse_manual(docstring: str) -> Manual:
     Raises `ManualError` when the title or a heading is missing, unknown, empty, repeated or out of order.
     """
     title, body = _split_title(docstring)
-    if not title:
-        raise ManualError("the docstring has no first line that names the ailment")
     before, *parts = _HEADING.split("\n".join(body))
-    if before.strip():
-        raise ManualError(f"text before the first heading: {before.strip().splitlines()[0]!r}")
     headings, texts = parts[::2], parts[1::2]
-    if headings != list(HEADINGS):
-        raise ManualError(f"the headings are {', '.join(headings)}; expected {', '.join(HEADINGS)}")
+    if not title or before.strip() or headings != list(HEADINGS):
+        raise ManualError(f"the headings are {', '.join(headings)}; expected a title, then {', '.join(HEADINGS)}")
     sections = {heading: inspect.cleandoc(text).strip() for heading, text in zip(headings, texts, strict=True)}
     if empty := [heading for heading, text in sections.items() if not text]:
         raise ManualError(f"nothing under the heading {empty[0]!r}")
@@ -128,18 +124,6 @@ def named(check: type[Check]) -> Named:
     """A check as a report names it, in English; kept, since a watch makes a report every other second."""
     page = read_page(check, ENGLISH)
     return Named(code=page.code, name=page.name, title=page.title, help=help_markdown(page))
-
-
-def for_reader(check: Named) -> Named:
-    """A check of a report with its title and page in the language of now, if somebody translated it."""
-    text = page_text(check.code, current_language())
-    if text is None:
-        return check
-    try:
-        manual = parse_manual(text)
-    except ManualError:  # a plugin's: the page must come all the same
-        return check
-    return replace(check, title=manual.title, help=_sections(manual.sections))
 
 
 def help_markdown(page: ManualPage) -> str:

@@ -7,7 +7,7 @@ from importlib.metadata import EntryPoint, entry_points
 from typing import TypeVar
 
 from gpudoctor.errors import IncompleteError
-from gpudoctor.lang import say
+from gpudoctor.lang import say, template
 from gpudoctor.model import Check, Code, LogMessage, Rule
 from gpudoctor.model.records import frozen
 
@@ -78,25 +78,9 @@ def _index_checks(found: Iterable[tuple[type[Check], EntryPoint]], problems: lis
     checks: dict[Code, type[Check]] = {}
     for check, entry in found:
         code = getattr(check, "code", None)
-        if not isinstance(code, str) or not getattr(check, "name", None):
-            problems.append(
-                say(
-                    "plugin {plugin}: {kind} has no code or no name and was skipped",
-                    plugin=_plugin(entry),
-                    kind=check.__name__,
-                )
-            )
-        elif code in checks:
-            other = checks[Code(code)]
-            problems.append(
-                say(
-                    "plugin {plugin}: {kind} claims {code}, which {module} has; it was skipped",
-                    plugin=_plugin(entry),
-                    kind=check.__name__,
-                    code=code,
-                    module=other.__module__,
-                )
-            )
+        if not isinstance(code, str) or not getattr(check, "name", None) or code in checks:
+            said = template("plugin {plugin}: {kind} has no name, or no code of its own, and was skipped")
+            problems.append(say(said, plugin=_plugin(entry), kind=check.__name__))
         else:
             checks[Code(code)] = check
     return dict(sorted(checks.items()))
@@ -140,12 +124,5 @@ def _collect(entry: EntryPoint, kind: type[T]) -> list[type[T]]:
     classes = list(collect())
     for item in classes:
         if not (isinstance(item, type) and issubclass(item, kind)):
-            raise TypeError(
-                say(
-                    "{entry} gave {item!r}, which is not a {kind} class",
-                    entry=entry.value,
-                    item=item,
-                    kind=kind.__name__,
-                )
-            )
+            raise TypeError(f"{entry.value} gave {item!r}, which is not a {kind.__name__} class")
     return [item for item in classes if isinstance(item, type) and issubclass(item, kind)]

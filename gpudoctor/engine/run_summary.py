@@ -1,6 +1,6 @@
 """From a recording to the `run` of a report: numbers for people and scripts."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
 from gpudoctor.analysis.known_gain import unknown_in
@@ -10,18 +10,14 @@ from gpudoctor.analysis.run.line_ownership import THE_JOB, share_of
 from gpudoctor.analysis.run.recorded_gpus import cards, peak_of_ranks
 from gpudoctor.analysis.run.run_numbers import RankMemory, RunNumbers, run_numbers
 from gpudoctor.analysis.run.steady_run import run_of
-from gpudoctor.analysis.run.steady_state import OTHER, Steady, counts, steady
+from gpudoctor.analysis.run.steady_state import OTHER
 from gpudoctor.analysis.run.training.card import shown_batch, training_card
 from gpudoctor.engine.run_series import bad_step, run_series, step_times
 from gpudoctor.model.patient import Patient
-from gpudoctor.model.run import LineShare, RunGpu, RunMemory, RunSummary, RunThroughput, Spread
+from gpudoctor.model.run import LineShare, RunGpu, RunMemory, RunSummary, RunThroughput
 from gpudoctor.model.signs.recording import Recording
 
-_WINDOWS = 20
-"""Windows of the steady time that throughput is spread over."""
 EVALUATION = "evaluation"
-_FEWEST = 4
-"""Windows below which a spread says nothing."""
 
 
 def summarise(recording: Recording) -> RunSummary:
@@ -120,57 +116,12 @@ def _throughput(recording: Recording, numbers: RunNumbers) -> RunThroughput:
     found, peak = numbers.throughput, peak_of_ranks(recording)
     if found is None:
         return RunThroughput()
-    states = [state for state in map(steady, recording.ranks) if state.steps]
-    columns = {"steps_per_second": None, "samples_per_second": "samples", "tokens_per_second": "tokens"}
-    spreads = {
-        name: spread
-        for name, column in columns.items()
-        if getattr(found, name) is not None and (spread := _windows(states, column)) is not None
-    }
     return RunThroughput(
         steps_per_second=found.steps_per_second,
         samples_per_second=found.samples_per_second,
         tokens_per_second=found.tokens_per_second,
         mfu=found.flops_per_second / peak if found.flops_per_second and peak else None,
-        spreads=spreads,
     )
-
-
-def _windows(states: Sequence[Steady], column: str | None) -> Spread | None:
-    """The rate of a column (of steps without one) over windows of equally many rows, summed over ranks.
-
-    Steps are made by all ranks together, so theirs is the first rank's rate.
-    """
-    wanted = states[:1] if column is None else states
-    windows = min(_WINDOWS, *(len(state.rows) for state in wanted))
-    if windows < _FEWEST:
-        return None
-    rates = [sum(each) for each in zip(*(_rates(state, column, windows) for state in wanted), strict=True)]
-    mean = sum(rates) / len(rates)
-    ordered = sorted(rates)
-    return Spread(
-        median=_at(ordered, 0.5),
-        mean=mean,
-        min=ordered[0],
-        max=ordered[-1],
-        std=(sum((rate - mean) ** 2 for rate in rates) / len(rates)) ** 0.5,
-        p10=_at(ordered, 0.1),
-        p90=_at(ordered, 0.9),
-    )
-
-
-def _rates(state: Steady, column: str | None, windows: int) -> Iterator[float]:
-    seconds = state.values("duration")
-    every = counts(state.process)
-    values = [every[row] for row in state.rows] if column is None else state.values(column)
-    for number in range(windows):
-        part = slice(number * len(seconds) // windows, (number + 1) * len(seconds) // windows)
-        amount = sum(value for value in values[part] if value == value)  # NaN is not itself
-        yield amount / max(sum(seconds[part]), 1e-12)
-
-
-def _at(ordered: Sequence[float], share: float) -> float:
-    return ordered[min(len(ordered) - 1, int(share * len(ordered)))]
 
 
 def _memory(recording: Recording, ranks: Iterable[RankMemory]) -> RunMemory:

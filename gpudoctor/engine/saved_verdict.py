@@ -5,7 +5,6 @@ from collections.abc import Sequence
 from gpudoctor.analysis.job_log.flight_verdict import STUCK_SECONDS, flight_verdict
 from gpudoctor.engine.claims import Examined, unread_log
 from gpudoctor.lang import say
-from gpudoctor.lang.message import concatenated
 from gpudoctor.model import Outcome, Patient, Ranked, Severity
 from gpudoctor.model.signs.flight_recorder import FlightRecords
 from gpudoctor.model.signs.kernel_log import KernelLog
@@ -49,32 +48,20 @@ def _saved_log(patient: Patient) -> KernelLog | None:
 
 def _of_log(title: str, log: KernelLog, ranked: Sequence[Ranked], case: Examined) -> str:
     """What a saved kernel log tells: of the machine that wrote it, at the time that it was written."""
-    if unfit := _unfit(title, ranked):
-        return unfit
-    if warnings := _number(ranked, Severity.WARNING):
+    if errors := _number(ranked, Severity.ERROR):
         return say(
-            "{title} has events of the GPU driver that need a look ({warnings}).",
-            title=title,
-            warnings=count(warnings, "warning"),
-        )
+            "The machine that wrote {title} was not fit for training ({counts}).",
+            title=title, counts=count(errors, "error"),
+        )  # fmt: skip
     if ranked:
         return say(
-            "{title} has no event of the GPU driver above a note ({notes}).",
-            title=title,
-            notes=count(len(ranked), "note"),
-        )
+            "{title} has events of the GPU driver that need a look ({findings}).",
+            title=title, findings=count(len(ranked), "finding"),
+        )  # fmt: skip
     messages = count(log.read or 0, "kernel message")
     if missing := list(unread_log(case)):
         return say("{title} holds {messages}; {missing}.", title=title, messages=messages, missing=missing[0])
     return say("{title} holds {messages} and no Xid event.", title=title, messages=messages)
-
-
-def _unfit(title: str, ranked: Sequence[Ranked]) -> str:
-    numbers = [(_number(ranked, severity), severity.value) for severity in (Severity.ERROR, Severity.WARNING)]
-    if not numbers[0][0]:
-        return ""
-    counts = concatenated(", ", (count(number, word) for number, word in numbers if number))
-    return say("The machine that wrote {title} was not fit for training ({counts}).", title=title, counts=counts)
 
 
 def _number(ranked: Sequence[Ranked], severity: Severity) -> int:

@@ -85,11 +85,8 @@ def _paths(finding: Finding) -> Iterator[str]:
 
 def _matches(path: str, pattern: str, settings: Settings) -> bool:
     """A glob against the path as given, its base name, and the path below the settings file's folder."""
-    candidates = {path, PurePath(path).name, PurePath(path).as_posix()}
+    candidates = {path, PurePath(path).name}
     if settings.path is not None:
-        try:
-            below = Path(path).resolve().relative_to(settings.path.parent.resolve())
-            candidates.add(below.as_posix())
-        except (ValueError, OSError, RuntimeError):
-            pass  # elsewhere, or a symlink loop: the other spellings decide
+        with suppress(ValueError, OSError, RuntimeError):  # it is elsewhere
+            candidates.add(Path(path).resolve().relative_to(settings.path.parent.resolve()).as_posix())
     return any(fnmatch(candidate, pattern) for candidate in candidates)

@@ -44,27 +44,13 @@ class FileMend:
     def diff(self) -> str:
         """A unified diff that `patch -p1` and `git apply` take."""
         name = self.name.lstrip("/")
-        lines = difflib.unified_diff(
-            _lines(self.old.text), _lines(self.new), fromfile=_quoted(f"a/{name}"), tofile=_quoted(f"b/{name}")
-        )
+        lines = difflib.unified_diff(_lines(self.old.text), _lines(self.new), fromfile=f"a/{name}", tofile=f"b/{name}")
         return "".join(line if line.endswith("\n") else line + "\n\\ No newline at end of file\n" for line in lines)
 
 
 def _lines(text: str) -> list[str]:
     """The lines as `patch` and `git` count them: a form feed or a line separator ends none."""
     return [part + "\n" for part in text.split("\n")[:-1]] + [last for last in text.split("\n")[-1:] if last]
-
-
-def _quoted(name: str) -> str:
-    """A file name as git writes it: in quotes, with escapes, when it holds what a header cannot."""
-    if name.isprintable() and '"' not in name and "\\" not in name:
-        return name
-    data = name.encode("utf-8", "surrogateescape")
-    escaped = "".join(_ESCAPES.get(byte) or (chr(byte) if 32 <= byte < 127 else f"\\{byte:03o}") for byte in data)
-    return f'"{escaped}"'
-
-
-_ESCAPES = {9: "\\t", 10: "\\n", 13: "\\r", 34: '\\"', 92: "\\\\"}
 
 
 @frozen

@@ -64,17 +64,7 @@ def _saved(found: Mapping[str, Any]) -> SavedRemedies:
 
 def _proven(trial: Mapping[str, Any]) -> Iterator[str]:
     """Ids of the rows whose edits belong to the trial's patch."""
-    if not trial["patch"]:
-        return
-    proven = [row for row in trial["rows"] if row["conclusion"] in PROVEN]
-    together = trial.get("together")
-    # As `verify --keep`: if all of them together are worse than the best alone, the best alone is kept.
-    alone = together is not None and together["conclusion"] in ("loss moved", "slower", "failed")
-    faster = 0
-    for row in proven:
-        faster += row["conclusion"] == "proven"
-        if row["conclusion"] == "cured" or not alone or faster == 1:
-            yield str(row["name"])
+    yield from (str(row["name"]) for row in trial["rows"] if trial["patch"] and row["conclusion"] in PROVEN)
 
 
 def _remedy(item: Mapping[str, Any]) -> Remedy:

@@ -8,7 +8,7 @@ from gpudoctor.model.records import field, frozen
 
 @frozen
 class Spread:
-    """A quantity over the steps (or over windows) of a run."""
+    """A quantity over the steps of a run."""
 
     median: float
     mean: float
@@ -28,8 +28,6 @@ class RunThroughput:
     tokens_per_second: float | None = None
     mfu: float | None = None
     """Model FLOPs a second by what the devices can do in bf16; None where one of both is not known."""
-    spreads: Mapping[str, Spread] = field(default_factory=dict)
-    """By the first three names, over windows of the steady time; empty for a run too short for several."""
 
 
 @frozen

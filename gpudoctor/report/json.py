@@ -46,7 +46,7 @@ _KEYS: dict[str, str] = {
     "RunSummary": "recording origin command seconds exit_code signal stopped_by healthy steps steady_steps ranks "
     "marker warm_up_seconds start_seconds step_seconds throughput phases memory gpus device_idle gain_unknown? samples "
     "lost_samples lines warnings",
-    "RunThroughput": "steps_per_second samples_per_second tokens_per_second mfu spread=spreads",
+    "RunThroughput": "steps_per_second samples_per_second tokens_per_second mfu",
     "SyntheticSummary": "model method parameters job script kind device device_bytes ranks versions memory_ended? "
     "estimated_peak_bytes=estimated_peak run_peak_bytes=run_peak run_resident_bytes=run_resident step_seconds "
     "tokens_per_step tokens_per_second flops_per_step flops_per_second peak_flops mfu assumptions notes",
@@ -124,7 +124,8 @@ def finite(value: Json) -> Json:
 def run_object(run: RunSummary) -> JsonObject:
     """A run as plain data, without its series."""
     card: JsonObject = {line.name: finite({"text": line.text, **line.facts}) for line in run.training}
-    return {**_keyed(run), "training": card}
+    # Spreads over windows: a key that no version fills any more.
+    return {**_keyed(run), "throughput": {**_keyed(run.throughput), "spread": {}}, "training": card}
 
 
 def preflight_object(preflight: Preflight) -> JsonObject:

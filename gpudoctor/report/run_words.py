@@ -146,15 +146,6 @@ def run_numbers(run: RunSummary) -> Iterator[tuple[str, str]]:
             warm_up_seconds=warm,
         )
         yield word("start"), said
-    for name, spread in run.throughput.spreads.items():
-        said = tr(
-            "{mean} on average, {min} to {max}, deviation {std}",
-            mean=rate_text(spread.mean),
-            min=rate_text(spread.min),
-            max=rate_text(spread.max),
-            std=rate_text(spread.std),
-        )
-        yield word(name.replace("_per_second", "/s")), said
     if run.throughput.mfu is not None:
         yield "MFU", tr("{mfu} of the dense bf16 peak", mfu=percent(run.throughput.mfu))
     for value, label in (

@@ -32,12 +32,15 @@ def test_a_page_has_its_title_and_sections():
 @pytest.mark.parametrize(
     ("page", "sentence"),
     [
-        ("", "no first line"),
+        ("", "expected a title"),
         (PAGE.replace("Remedies:", "Remedys:"), "Remedys, References; expected"),
         (PAGE + "\n    More:\n        x", "References, More; expected"),
         (PAGE + "\n    Remedies:\n        x", "References, Remedies; expected"),
         (PAGE.replace("        About Remedies.\n        Second line.", ""), "nothing under the heading 'Remedies'"),
-        (PAGE.replace("    What it finds:", "    Stray words.\n    What it finds:"), "before the first heading"),
+        (
+            PAGE.replace("    What it finds:", "    Stray words.\n    What it finds:"),
+            "expected a title, then What it finds",
+        ),
         ("Only a title.", "the headings are ; expected"),
         (PAGE.replace("Why it hurts", "How it knows", 1), "finds, How it knows, How it knows"),
     ],

@@ -121,7 +121,7 @@ def test_it_is_listed_and_explained(acme):
         ("raise RuntimeError('no licence')", "could not be loaded: RuntimeError: no licence"),
         ("def checks(): return [int]\ndef rules(): return []", "which is not a Check class"),
         ("def checks(): return 3\ndef rules(): return []", "could not be loaded: TypeError"),
-        (MODULE.replace('Code("ACME001")', 'Code("ENV001")'), "claims ENV001"),
+        (MODULE.replace('Code("ACME001")', 'Code("ENV001")'), "no code of its own"),
         (MODULE.replace('answers = Code("ACME001")', 'answers = Code("ACME009")'), "which no check has"),
     ],
 )
