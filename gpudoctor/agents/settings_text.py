@@ -1,4 +1,4 @@
-"""Puts one server into an agent's settings, or takes it out; every other key stays.
+"""Puts one server into an agent's settings; every other key stays.
 
 What does not parse is refused, JSON with comments too: a person adds the entry that the sentence shows.
 """
@@ -6,7 +6,7 @@ What does not parse is refused, JSON with comments too: a person adds the entry 
 import json
 import re
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from gpudoctor.errors import UsageError
@@ -17,22 +17,19 @@ else:
     import tomli as tomllib
 
 
-def with_json(text: str, key: str, name: str, entry: dict[str, Any] | None, where: str) -> str:
-    """The settings with the entry at `key`.`name`, or without it (None). Raises `UsageError`."""
+def with_json(text: str, key: str, name: str, entry: dict[str, Any], where: str) -> str:
+    """The settings with the entry at `key`.`name`. Raises `UsageError`."""
     try:
         settings = json.loads(text if text.strip() else "{}", object_pairs_hook=_each_once)
         if not isinstance(settings, dict) or not isinstance(settings.get(key, {}), dict):
             raise ValueError(f"{key} is no object")
     except (ValueError, RecursionError) as error:
-        by_hand = json.dumps({key: {name: entry}}) if entry is not None else f"remove {key}.{name}"
+        by_hand = json.dumps({key: {name: entry}})
         raise UsageError(f"{where}: not plain JSON ({error}); correct the file, or do it by hand: {by_hand}") from error
     servers = settings.get(key, {})
     if servers.get(name) == entry:
         return text
-    if entry is None:
-        del servers[name]
-    else:
-        settings[key] = {**servers, name: entry}
+    settings[key] = {**servers, name: entry}
     indent = re.search(r"\n([ \t]+)\"", text)
     return json.dumps(settings, indent=indent[1] if indent else 2, ensure_ascii=False) + "\n"
 
@@ -48,35 +45,19 @@ def _each_once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 # TOML: the tables of one server are a stretch of lines.
 
 
-def with_toml(text: str, key: str, name: str, entry: dict[str, Any] | None, where: str) -> str:
-    """The settings with the table [`key`.`name`], or without it (None). Raises `UsageError`."""
+def with_toml(text: str, key: str, name: str, entry: dict[str, Any], where: str) -> str:
+    """The settings with the table [`key`.`name`], at the end where there is none. Raises `UsageError`."""
     try:
-        before = tomllib.loads(text)
-        kept = "".join(_lines_without(text, f"{key}.{name}"))
-        new = kept if kept == text else kept.rstrip("\n") + "\n" * bool(kept.strip())
-        if entry is not None:
-            gap = "" if not kept.strip() else "\n" if kept.endswith("\n") else "\n\n"
-            lines = [f"[{key}.{name}]", *(f"{word} = {_toml(value)}" for word, value in entry.items())]
-            new = kept + gap + "\n".join(lines) + "\n"
-        after = tomllib.loads(new)
+        servers = tomllib.loads(text).get(key, {})
+        if servers.get(name) == entry:
+            return text
+        lines = [f"[{key}.{name}]", *(f"{word} = {_toml(value)}" for word, value in entry.items())]
+        gap = "" if not text.strip() else "\n" if text.endswith("\n") else "\n\n"
+        new = text + gap + "\n".join(lines) + "\n"
+        tomllib.loads(new)  # another table of this name is refused
     except tomllib.TOMLDecodeError as error:
         raise UsageError(f"{where}: cannot be edited ({error}); correct the file, or see --print") from error
-    servers = {word: value for word, value in before.get(key, {}).items() if word != name}
-    servers |= {name: entry} if entry is not None else {}
-    if {**after, key: after.get(key, {})} != {**before, key: servers}:
-        raise UsageError(f"{where}: {key}.{name} is not a table of its own; remove it by hand, then try again")
     return new
-
-
-def _lines_without(text: str, table: str) -> Iterator[str]:
-    inside = False
-    for line in text.splitlines(keepends=True):
-        header = re.match(r"\s*\[+\s*([^\]]+?)\s*\]+", line)
-        if header:
-            found = header[1].replace('"', "").replace("'", "").replace(" ", "")
-            inside = found == table or found.startswith(f"{table}.")
-        if not inside:
-            yield line
 
 
 def _toml(value: object) -> str:

@@ -5,7 +5,7 @@ import shlex
 import tempfile
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -39,7 +39,6 @@ _ENDING = 5.0
 """Seconds to wait for a call that is being ended, before another one is refused."""
 _GRACE = 10.0
 """Seconds from SIGINT to SIGTERM when a bounded run ends."""
-_FORMATS = {".html": "html", ".htm": "html", ".md": "markdown", ".sarif": "sarif", ".xml": "junit", ".json": "json"}
 _UNEXAMINED = 3
 _CHECKS = "select ignore"
 _LISTED = ("code", "name", "topic", "title", "severity")
@@ -206,18 +205,8 @@ class Toolbox:
         if not recordings:
             raise UsageError("report: no recording was named; an answer of run names one")
         words = ["report", *recordings, *_flags(call.given, _CHECKS)]
-        written = call.given.get("output_file")
-        if written is not None:
-            form = _FORMATS.get(os.path.splitext(written)[1].lower())
-            if form is None:
-                raise UsageError(f"report: output_file {written!r} must end in one of: {', '.join(_FORMATS)}")
-            to_file = replace(call, label=f"{call.label}-file")
-            end = await self._child(to_file, [*words, f"--format={form}", f"--output={written}", "--fail-on=never"])
-            if end.code:
-                raise IncompleteError(f"report: {end.errors_or('the file was not written')}")
         end, report = await self._written(call, words)
-        answer = self._report(call, end, report)
-        return {**answer, **({"written": written} if written is not None else {})}
+        return self._report(call, end, report)
 
     async def _compare(self, call: _Call) -> Document:
         pair = plain_names([call.given["before"], call.given["after"]], "compare", "recording")

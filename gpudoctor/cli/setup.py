@@ -4,7 +4,6 @@ import argparse
 import os
 import shlex
 import sys
-from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -21,7 +20,6 @@ examples:
   gpudoctor setup --agent claude                    .mcp.json and .claude/skills of this project
   gpudoctor setup --agent codex --scope user        ~/.codex/config.toml and ~/.agents/skills
   gpudoctor setup --agent vscode --print            what would be written; nothing is
-  gpudoctor setup --agent cursor --remove           take both out again
   gpudoctor setup --agent claude --command "uvx --from './gpudoctor[mcp]' gpudoctor mcp"
 Other servers, keys and comments of the settings stay as they are. Without --command the agent starts this
 installation by its full path; for a project that others use, name a command that they have.""")
@@ -41,11 +39,10 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "--command", dest="server", metavar="WORDS", help="what starts the server, as one quoted string"
     )
     parser.add_argument("--print", action="store_true", dest="show", help="print what would be written")
-    parser.add_argument("--remove", action="store_true", help="take the server and the skill out")
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Write, print or remove; a file is whole or as it was."""
+    """Write or print; a file is whole or as it was."""
     from gpudoctor.agents.agent_files import files_of
 
     try:
@@ -61,9 +58,6 @@ def run(arguments: argparse.Namespace) -> int:
 
         text = _SKILL.read_text(encoding="utf-8")
         show(f"# {files.settings}\n{new.rstrip()}\n\n# {skill}\n{text}")
-        return 0
-    if arguments.remove:
-        _remove(files.settings, old, new, skill)
         return 0
     if new != old:
         _write(files.settings, new)
@@ -95,9 +89,7 @@ def _settings(files: "AgentFiles", old: str, arguments: argparse.Namespace) -> s
     from gpudoctor.agents.settings_text import server_entry, with_json, with_toml
 
     toml = files.settings.suffix == ".toml"
-    entry = None
-    if not arguments.remove:
-        entry = server_entry(_command(arguments.server), typed=files.typed, toml=toml)
+    entry = server_entry(_command(arguments.server), typed=files.typed, toml=toml)
     return (with_toml if toml else with_json)(old, files.key, NAME, entry, str(files.settings))
 
 
@@ -132,19 +124,6 @@ def _write(path: Path, text: str) -> None:
     write_file(path, text, flag="setup")
     if mode is not None:
         os.chmod(path.resolve(), mode)
-
-
-def _remove(settings: Path, old: str, new: str, skill: Path) -> None:
-    if new != old:
-        _write(settings, new)
-        _say(say("server removed from {settings}", settings=settings))
-    else:
-        _say(say("{settings} does not have the server", settings=settings))
-    if skill.is_file():
-        skill.unlink()
-        with suppress(OSError):  # something else is in there
-            skill.parent.rmdir()
-        _say(say("skill removed: {skill}", skill=skill))
 
 
 def _say(text: str) -> None:

@@ -70,10 +70,7 @@ def _trainings() -> Iterator[tuple[str, tuple[str, ...]]]:
         pid, words = found[0]
         yield (tr("A training runs: pid {pid}, {masked}", pid=pid, masked=_masked(words)), (f"gpudoctor watch {pid}",))
     elif found:
-        yield (
-            tr("{found} processes that use torch run:", found=len(found)),
-            tuple(f"gpudoctor watch {pid}".ljust(26) + _cut(_masked(words))[:40] for pid, words in found[:5]),
-        )
+        yield tr("{found} processes that use torch run", found=len(found)), ("gpudoctor watch --find",)
 
 
 def _logs() -> Iterator[tuple[str, tuple[str, ...]]]:

@@ -79,22 +79,16 @@ def _result(
     prints: Counter[str],
 ) -> JsonObject:
     """3.27: a finding; `ranked` or `silenced` tells which of the two it is."""
-    located = [evidence for evidence in map(_physical, finding.evidence) if evidence is not None]
     result: JsonObject = {
         "ruleId": str(finding.code),
         **({"ruleIndex": places[finding.code]} if finding.code in places else {}),
         "level": finding.severity.value,
         "kind": "fail",
         "message": {"text": _message(finding, ranked)},
-        "locations": [_location(finding, located[:1], report)],
+        "locations": [*_locations(finding, report)],
         "partialFingerprints": {"gpudoctorFinding/v1": _fingerprint(finding, prints)},
         "properties": _properties(finding, ranked),
     }
-    if located[1:]:
-        related: list[JsonObject] = [
-            {"id": index, "physicalLocation": place} for index, place in enumerate(located[1:], start=1)
-        ]
-        result["relatedLocations"] = [*related]
     if silenced is not None:
         # 3.35: a comment stands in the source, everything else outside it.
         kind = "inSource" if silenced.where.startswith("comment") else "external"
@@ -149,24 +143,16 @@ def _artifact(path: str) -> JsonObject:
     return {"uri": reference} if reference.startswith("file:") else {"uri": reference, "uriBaseId": _ROOT}
 
 
-def _location(finding: Finding, physical: list[JsonObject], report: Report) -> JsonObject:
-    """3.28: the place in a file; a finding about the machine has a logical place.
+def _locations(finding: Finding, report: Report) -> list[JsonObject]:
+    """3.28: the first place in a file.
 
     A service that shows results beside code refuses one without a file, so a finding about the machine that
-    a script was examined on points at that script as well.
+    a script was examined on points at that script.
     """
-    if physical:
-        return {"physicalLocation": physical[0]}
-    subject = finding.subject or report.subject.title or report.subject.kind
-    logical: JsonObject = {
-        "name": subject,
-        "fullyQualifiedName": f"{report.subject.kind}/{subject}",
-        "kind": "resource",
-    }
-    location: JsonObject = {"logicalLocations": [logical]}
-    if report.subject.kind == "script" and report.subject.targets:
-        location["physicalLocation"] = {"artifactLocation": _artifact(report.subject.targets[0])}
-    return location
+    places = [place for place in map(_physical, finding.evidence) if place is not None]
+    if not places and report.subject.kind == "script":
+        places = [{"artifactLocation": _artifact(target)} for target in report.subject.targets]
+    return [{"physicalLocation": place} for place in places[:1]]
 
 
 def _fingerprint(finding: Finding, prints: Counter[str]) -> str:

@@ -33,7 +33,7 @@ def _table(page: Canvas, rows: Sequence[Sequence[str]], right: Sequence[int] = (
             page.paragraph_raw(f"{head}  {last}", 2, cells(head) + 2)
 
 
-_FULL, _EMPTY = "█", "░"
+_FULL = "█"
 
 
 def render_estimate_text(answer: Answer, *, width: int, colour: bool, explain: bool = False) -> str:
@@ -107,7 +107,7 @@ def _common(page: Canvas, answer: Answer) -> None:
 
 
 def _breakdown(page: Canvas, answer: Answer) -> None:
-    """The lines at the peak with bars, and the whole against the card."""
+    """The lines at the peak with bars."""
     shown = answer.shown
     page.blank()
     page.paragraph(tr("{label} by line, at {title}", label=label(shown), title=term(shown.peak.title)))
@@ -117,7 +117,7 @@ def _breakdown(page: Canvas, answer: Answer) -> None:
     for line in shown.peak.lines:
         share = line.bytes / max(shown.peak.bytes, 1)
         rows.append((line.kind, size(line.bytes), percent(share), _FULL * round(width * line.bytes / most)))
-    rows.append(("allocated", size(shown.peak.bytes), "", _against(shown, width)))
+    rows.append(("allocated", size(shown.peak.bytes), "", ""))
     _table(page, rows, right=(1, 2))
     beside = joined([term(line.kind) for line in shown.card.lines if line.bytes])
     of = tr(" of {bytes}", bytes=size(answer.device.bytes)) if answer.device is not None else ""
@@ -133,21 +133,9 @@ def _breakdown(page: Canvas, answer: Answer) -> None:
     page.paragraph(tr("instants: {list}", list=in_a_row(", ", instants)), indent=2, hang=2)
 
 
-def _against(shown: Estimate, width: int) -> str:
-    """The peak as a bar over the card, with a mark where the card ends; empty without a card."""
-    card = shown.card.device
-    if card is None:
-        return ""
-    scale = max(card.bytes, shown.peak.bytes)
-    filled, end = round(width * shown.peak.bytes / scale), round(width * card.bytes / scale)
-    bar = _FULL * filled + _EMPTY * (width - filled)
-    return f"{bar[:end]}|{bar[end:]}"
-
-
 def _found(page: Canvas, answer: Answer) -> None:
     """What --fit found."""
-    if answer.found is None:
-        return
+    assert answer.found is not None
     page.blank()
     if not answer.found.best:
         page.paragraph(tr("Nothing that was tried fits this card."))

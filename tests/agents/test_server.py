@@ -204,7 +204,6 @@ HOSTILE = [
     ("apply", {"answer": "check-99"}, "no answer 'check-99'"),
     ("more", {"answer": "x" * 40_000}, "the most is 32,768"),
     ("report", {"recordings": ["/etc"]}, "/etc"),
-    ("report", {"recordings": ["rec"], "output_file": "page.exe"}, "must end in one of"),
     ("compare", {"before": "-", "after": "b"}, "begins with a hyphen"),
     ("explain", {"code": "LOADER-BOUNT"}, "did you mean"),
     ("watch", {"pids": [2**40]}, "the maximum of"),

@@ -50,7 +50,7 @@ def files(place):
 
 @pytest.mark.skipif(os.name == "nt", reason="folders of a POSIX system")
 @pytest.mark.parametrize(("agent", "scope"), SETTINGS)
-def test_it_writes_the_server_and_the_skill_and_takes_both_out(place, agent, scope):
+def test_it_writes_the_server_and_the_skill(place, agent, scope):
     printed = setup(place, "--agent", agent, "--scope", scope, "--print")
     assert printed.returncode == 0 and files(place) == {}
     assert str(place / SETTINGS[agent, scope]) in printed.stdout and "name: gpudoctor" in printed.stdout
@@ -64,9 +64,6 @@ def test_it_writes_the_server_and_the_skill_and_takes_both_out(place, agent, sco
     _, front, body = written[skill].decode().split("---\n", 2)
     assert yaml.safe_load(front).keys() == {"name", "description"} and "verify" in body
     assert files(place) == (setup(place, "--agent", agent, "--scope", scope), written)[1]  # twice is once
-    setup(place, "--agent", agent, "--scope", scope, "--remove")
-    left = files(place)
-    assert set(left) <= {SETTINGS[agent, scope]} and b"gpudoctor" not in b"".join(left.values())
 
 
 @pytest.mark.parametrize(
@@ -80,8 +77,7 @@ def test_what_is_there_stays_to_the_letter(place, agent, name, text):
     setup(place, "--agent", agent, "--command", "uvx --from 'gpudoctor[mcp]' gpudoctor mcp")
     changed = path.read_text()
     assert "gpudoctor[mcp]" in changed and path.stat().st_mode & 0o777 == 0o600
-    setup(place, "--agent", agent, "--remove")
-    assert path.read_text() == text
+    assert all(line in changed for line in text.rstrip("}\n").splitlines())
 
 
 @pytest.mark.parametrize(

@@ -77,14 +77,7 @@ _REGION = _object(
     startLine=_PLACE, startColumn=_PLACE, endLine=_PLACE, endColumn=_PLACE, snippet=_object("text", text=_TEXT)
 )
 _PHYSICAL = _object("artifactLocation", artifactLocation=_ARTIFACT, region=_REGION)
-_LOCATION = {
-    **_object(
-        id=_INDEX,
-        physicalLocation=_PHYSICAL,
-        logicalLocations=_list(_object("name", name=_TEXT, fullyQualifiedName=_TEXT, kind=_TEXT), minItems=1),
-    ),
-    "minProperties": 1,
-}
+_LOCATION = {**_object(physicalLocation=_PHYSICAL), "minProperties": 1}
 _RESULT = _object(
     "ruleId level message locations partialFingerprints",
     ruleId=_LONG,
@@ -92,8 +85,7 @@ _RESULT = _object(
     level=_LEVEL,
     kind={"const": "fail"},
     message=_MESSAGE,
-    locations=_list(_LOCATION, minItems=1, maxItems=1),
-    relatedLocations=_list(_LOCATION, minItems=1),
+    locations=_list(_LOCATION, maxItems=1),
     partialFingerprints={"type": "object", "additionalProperties": _LONG, "minProperties": 1},
     properties=_BAG,
     suppressions=_list(

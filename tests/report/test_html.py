@@ -131,7 +131,7 @@ def test_hostile_text_stays_text():
     assert page.count("<script") == 1 and "<img" not in page
 
 
-TIME = RunAxis(by_step=False, low=0.0, high=100.0)
+STEPS = RunAxis(high=100.0, clock=(0.0, 100.0), numbers=(0.0, 100.0))
 
 
 def drawn(t, values, unit="B"):
@@ -140,15 +140,15 @@ def drawn(t, values, unit="B"):
 
 
 def test_a_curve_is_drawn_where_it_is_known():
-    chart = line_chart("x", drawn([0, 1, 2, 3, 4], [1e9, NAN, 2e9, NAN, 3e9]), TIME)
+    chart = line_chart("x", drawn([0, 1, 2, 3, 4], [1e9, NAN, 2e9, NAN, 3e9]), STEPS)
     assert re.search(r'class="line c0" d="([^"]*)"', chart)[1].count(",") == 3
     assert "GiB" in chart
-    assert line_chart("x", [], TIME) == "" and stack_chart("x", [], TIME) == ""
-    assert line_chart("x", drawn(range(5), [NAN] * 5), TIME) == ""
+    assert line_chart("x", [], STEPS) == "" and stack_chart("x", [], STEPS) == ""
+    assert line_chart("x", drawn(range(5), [NAN] * 5), STEPS) == ""
 
 
 def test_the_loss_has_a_mark_at_the_first_step_that_is_not_finite():
-    axis = RunAxis(by_step=True, low=0.0, high=100.0)
+    axis = RunAxis(high=100.0)
     curves = drawn(range(0, 100, 10), [10.0 / (1 + i) for i in range(10)], unit="")
     curves = [replace(curves[0], series=replace(curves[0].series, steps=curves[0].series.t))]
     assert "step 70: not finite" in line_chart("loss", curves, axis, LineOptions(unit_title="loss", bad_step=70))
@@ -180,14 +180,3 @@ def test_lines_of_the_source_are_shown_where_the_file_is_as_it_was(tmp_path, mon
     assert any(link.startswith("vscode://file/") and link.endswith(f":{span.line}") for link in links)
     (tmp_path / span.path).write_text("\n".join(["another = 1", *text]))
     assert with_excerpts(full).excerpts == ()
-
-
-def test_a_finding_carries_its_manual_page():
-    full = full_report()
-    code = full.findings[0].finding.code
-    help_text = "## What it finds\n\nRows that `remap` <i>.\n\n- one\n- two\n\nhttps://example.org/a?b=c."
-    named = tuple(replace(item, help=help_text) if item.code == code else item for item in full.checks)
-    page = render(replace(full, checks=named), "html")
-    links = checked(page).links
-    assert f"manual page of {code}" in page and "<code>remap</code> &lt;i&gt;" in page and "- two" in page
-    assert "https://example.org/a?b=c" in links

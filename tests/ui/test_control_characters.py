@@ -66,18 +66,6 @@ def test_a_diff_has_the_lines_that_git_counts(tmp_path, text):
     assert (tmp_path / "x.py").read_bytes() == item.new.encode()
 
 
-@needs_git
-def test_a_diff_names_a_file_with_odd_characters_as_git_does(tmp_path):
-    name = 'a\x1b"\\é\n.py'
-    item = mended(tmp_path / name, "old\n", name)
-    diff = item.diff()
-    assert printable(diff) == diff
-    (tmp_path / "x.diff").write_text(diff)
-    done = subprocess.run(["git", "apply", "x.diff"], cwd=tmp_path, capture_output=True, text=True)
-    assert (done.returncode, done.stderr) == (0, "")
-    assert (tmp_path / name).read_text() == "new\n"
-
-
 SCRIPT = """import torch
 model = torch.nn.Linear(4, 1).cuda()
 optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3)

@@ -1,17 +1,15 @@
-"""Axes: round numbers for ticks, numbers in the unit of their quantity, steps or seconds to the right."""
+"""Axes: round numbers for ticks, numbers in the unit of their quantity, steps to the right."""
 
 import math
 from bisect import bisect_left
 from collections.abc import Callable
 
-from gpudoctor.lang import tr
 from gpudoctor.model.records import frozen
 from gpudoctor.model.run import RunSeries, RunSummary
 from gpudoctor.text import duration, number, percent, size
 
 _STEPS = (1.0, 2.0, 2.5, 5.0, 10.0)
 _BINARY = 1024.0
-_CLOCK = (0.1, 0.2, 0.5, 1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 14400, 21600, 43200, 86400)
 
 
 def ticks(low: float, high: float, count: int = 5, *, binary: bool = False) -> list[float]:
@@ -38,25 +36,16 @@ def formatter(unit: str) -> Callable[[float], str]:
 
 @frozen
 class RunAxis:
-    """What stands to the right: steps, or seconds since the command began."""
+    """What stands to the right: the steps of the run."""
 
-    by_step: bool
-    low: float
     high: float
     clock: tuple[float, ...] = ()
     """Seconds of the first rank's points, beside `numbers`."""
     numbers: tuple[float, ...] = ()
     """Numbers of the steps that ended there."""
 
-    @property
-    def title(self) -> str:
-        """What is written under it."""
-        return tr("step") if self.by_step else tr("time since the command began")
-
     def places(self, series: RunSeries) -> tuple[float, ...]:
         """Where the points of a series are on it; NaN for a point that it does not reach."""
-        if not self.by_step:
-            return series.t
         return series.steps or tuple(map(self._step_at, series.t))
 
     def _step_at(self, t: float) -> float:
@@ -72,25 +61,14 @@ class RunAxis:
 
     def marks(self) -> list[tuple[float, str]]:
         """Ticks with their words."""
-        if self.by_step:
-            found = [mark for mark in ticks(self.low, self.high, 6) if self.low <= mark <= self.high]
-            return [(mark, f"{mark:,.0f}") for mark in found if mark == round(mark)]
-        span = self.high - self.low
-        step = next((step for step in _CLOCK if span / step <= 6), _CLOCK[-1])
-        return [(self.low + count * step, duration(count * step)) for count in range(int(span / step) + 1)]
-
-    def words(self, place: float) -> str:
-        """A place on it in words: `step 120`, `at 12 s`."""
-        return tr("step {step:,.0f}", step=place) if self.by_step else tr("at {time}", time=duration(place - self.low))
+        found = [mark for mark in ticks(0.0, self.high, 6) if mark <= self.high]
+        return [(mark, f"{mark:,.0f}") for mark in found if mark == round(mark)]
 
 
 def run_axis(run: RunSummary) -> RunAxis | None:
-    """Steps where there are some, else time; None without a series."""
-    ends = [series.t[-1] for series in run.series if series.t]
-    if not ends:
-        return None
+    """The steps; None where fewer than two were recorded."""
     lead = next((series for series in run.series if series.name == "step_seconds"), None)
-    if lead is not None and len(lead.steps) > 1:
-        most = max(series.steps[-1] for series in run.series if series.steps)
-        return RunAxis(by_step=True, low=0.0, high=most, clock=lead.t, numbers=lead.steps)
-    return RunAxis(by_step=False, low=min(0.0, *(series.t[0] for series in run.series if series.t)), high=max(ends))
+    if lead is None or len(lead.steps) < 2:
+        return None
+    most = max(series.steps[-1] for series in run.series if series.steps)
+    return RunAxis(high=most, clock=lead.t, numbers=lead.steps)

@@ -99,12 +99,12 @@ class _Drawing:
             self.text("axis mid", self.x_of(place), self.bottom + 16, words)
         self.text("axis mid", (self.left + self.right) / 2, self.bottom + 31, title)
 
-    def hover(self, axis: RunAxis, shown: Sequence[tuple[float, str]]) -> None:
+    def hover(self, shown: Sequence[tuple[float, str]]) -> None:
         """Columns whose tooltips say where they are and what is there."""
         few = shown[:: max(1, len(shown) // _HOVERS)]
         wide = (self.right - self.left) / max(1, len(few))
         for place, said in few:
-            words = tr("{place}: {values}", place=axis.words(place), values=said)
+            words = tr("step {step:,.0f}: {values}", step=place, values=said)
             self.column(max(self.left, self.x_of(place) - wide), wide, words)
 
     def svg(self, title: str) -> str:
@@ -136,10 +136,10 @@ def line_chart(title: str, curves: Sequence[DrawnSeries], axis: RunAxis, options
     elif low == high:
         low, high = low - 0.5, high + 0.5
     marks = ticks(low, high, 4, binary=unit in ("B", "B/s"))
-    made = _Drawing((axis.low, axis.high), (marks[0], marks[-1]), NARROW)
+    made = _Drawing((0.0, axis.high), (marks[0], marks[-1]), NARROW)
     write = formatter(unit)
     made.rows(marks, write, how.unit_title)
-    made.ground(axis.marks(), axis.title)
+    made.ground(axis.marks(), tr("step"))
     said: dict[float, list[str]] = {}
     for curve in curves:
         known = [
@@ -158,13 +158,13 @@ def line_chart(title: str, curves: Sequence[DrawnSeries], axis: RunAxis, options
         y = made.y_of(how.limit[0])
         made.path("limit", f"M{made.left},{y:.1f}H{made.right}")
         made.labels.append((y, how.limit[1], "limit"))
-    if how.bad_step is not None and axis.by_step and axis.low <= how.bad_step <= axis.high:
+    if how.bad_step is not None and how.bad_step <= axis.high:
         x = made.x_of(how.bad_step)
         made.path("bad", f"M{x:.1f},{made.top}V{made.bottom}")
         end = x > made.right - 150
         words = tr("step {step:,}: not finite", step=how.bad_step)
         made.text(f"bad {'end' if end else ''}", x - 5 if end else x + 5, made.top + 9, words)
-    made.hover(axis, [(place, listed(words)) for place, words in sorted(said.items())])
+    made.hover([(place, listed(words)) for place, words in sorted(said.items())])
     return made.svg(title)
 
 
@@ -183,9 +183,9 @@ def stack_chart(title: str, bands: Sequence[DrawnSeries], axis: RunAxis) -> str:
     totals = [math.fsum(map(_finite, values)) for values in zip(*(b.series.values for b in bands), strict=True)]
     usual = sorted(totals)[min(len(totals) - 1, int(_USUAL * len(totals)))]
     marks = ticks(0.0, min(max(totals), 1.5 * usual) or 1.0, 4)
-    made = _Drawing((axis.low, axis.high), (0.0, marks[-1]), WIDE, _TALL)
+    made = _Drawing((0.0, axis.high), (0.0, marks[-1]), WIDE, _TALL)
     made.rows(marks, duration, tr("time per step"))
-    made.ground(axis.marks(), axis.title)
+    made.ground(axis.marks(), tr("step"))
     for band, outline, tops in reversed(_outlines(made, bands, places)):
         values = list(map(_finite, band.series.values))
         share = math.fsum(values) / (math.fsum(totals) or 1.0)
@@ -205,7 +205,7 @@ def stack_chart(title: str, bands: Sequence[DrawnSeries], axis: RunAxis) -> str:
         largest = sorted(((_finite(b.series.values[at]), b.label) for b in bands), reverse=True)[:4]
         parts = listed(f"{label} {duration(value)}" for value, label in largest if value)
         shown.append((place, tr("{total} ({parts})", total=duration(totals[at]), parts=parts)))
-    made.hover(axis, shown)
+    made.hover(shown)
     return made.svg(title)
 
 

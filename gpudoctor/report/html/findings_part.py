@@ -1,20 +1,13 @@
-"""What the page shows of each finding: its lines in the source, the steps of a remedy, its manual page."""
+"""What the page shows of each finding: its lines in the source, the steps of a remedy."""
 
-import re
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 from urllib.parse import quote
 
-from gpudoctor.engine.manual import for_reader
-from gpudoctor.lang import rendered
-from gpudoctor.model import Evidence, Finding, Measurement, Named, Remedy, Report, SourceSpan
+from gpudoctor.model import Evidence, Finding, Measurement, Remedy, Report, SourceSpan
 from gpudoctor.model.report import Excerpt
 from gpudoctor.report.excerpts import excerpt_of
 from gpudoctor.report.printable import one_line
 from gpudoctor.report.units import evidence_place, fix_title, is_code
-
-if TYPE_CHECKING:
-    from markupsafe import Markup
 
 SourceBlock = tuple[str, list[tuple[str, str]], list[tuple[int, str, bool]]]
 """Where it is; or links into an editor with their words; and numbered lines, those that the finding names marked."""
@@ -72,22 +65,3 @@ def remedy_steps(remedy: Remedy) -> list[str]:
     title = fix_title(remedy)
     steps = [step for step in map(one_line, remedy.steps) if step.rstrip(".") not in remedy.title]
     return [one_line(title), *steps] if is_code(title) and not remedy.patch else steps
-
-
-def manual_of(report: Report, code: str) -> list[Named]:
-    """The check of this code, in the reader's language; none without a manual page."""
-    named = next((check for check in report.checks if check.code == code), None)
-    return [for_reader(named)] if named is not None and named.help.strip() else []
-
-
-_ADDRESS = re.compile(r"https?://[^\s<>\"']+[^\s<>\"'.,;:)]")
-
-
-def inline(words: str) -> "Markup":
-    """The Markdown of a manual page with its heads, its code and its addresses marked; its lines stay."""
-    from markupsafe import Markup, escape
-
-    escaped = str(escape(rendered(words.replace("\\", ""))))
-    for pattern, marked in ((r"`([^`]+)`", r"<code>\1</code>"), (r"(?m)^#+ (.*)$|\*\*([^*]+)\*\*", r"<b>\1\2</b>")):
-        escaped = re.sub(pattern, marked, escaped)
-    return Markup(_ADDRESS.sub(lambda match: f'<a href="{match[0]}">{match[0]}</a>', escaped))

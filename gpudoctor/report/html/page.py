@@ -68,7 +68,7 @@ def _environment() -> "jinja2.Environment":
     constants = {"phases": palette.PHASES, "curves": palette.CURVES, "severities": palette.SEVERITIES}
     files = {"css": _file("page.css"), "script": SCRIPT}
     made.globals |= {"sentences": _sentences, **functions, **constants, **files}
-    made.filters |= {"duration": duration, "inline": findings_part.inline, "percent": percent, "quantity": quantity}
+    made.filters |= {"duration": duration, "percent": percent, "quantity": quantity}
     made.filters |= {"phase": run_part.phase, "phase_class": run_part.phase_class, "size": size}
     return made
 
