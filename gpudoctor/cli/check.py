@@ -75,7 +75,7 @@ def run(arguments: argparse.Namespace) -> int:
     targets = sort_targets(arguments.targets)
     admission = _admission(arguments, targets, request.registry)
     patient = admit(admission)
-    # efuse a process or an environment that the user named and that cannot be read.
+    # Refuse a process or an environment that the user named and that cannot be read.
     from gpudoctor.model import Unavailable
 
     for flag, value, sign in (

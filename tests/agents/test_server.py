@@ -63,7 +63,7 @@ def test_each_tool_says_what_it_answers_when_and_what_comes_next(client):
     changing = [
         name for name, tool in tools.items() if not tool.model_dump(by_alias=True)["annotations"]["readOnlyHint"]
     ]
-    assert changing == ["run", "verify", "apply", "report"]
+    assert changing == ["run", "verify", "apply"]
 
 
 def test_check_finds_and_apply_writes_the_named_edit_only_when_told(client, folder):
