@@ -1,7 +1,6 @@
 """MEM003: losses or outputs are kept with their autograd graph from step to step."""
 
 import ast
-import re
 from collections.abc import Iterator, Sequence
 
 from gpudoctor.analysis import of_run
@@ -20,8 +19,6 @@ from gpudoctor.text import size
 KEEPS = {"append", "appendleft", "extend", "add", "insert"}
 """Methods that put a value into a container."""
 
-_WORDS = re.compile(r"\w+")
-
 EMPTIES = {"clear", "pop", "popleft", "popitem", "reset"}
 """Methods that take values out again."""
 
@@ -39,23 +36,20 @@ class GraphRetained(Check):
     """Losses or outputs are kept with their autograd graph from step to step.
 
     What it finds:
-        `total += loss`, `total = total + loss` or `losses.append(loss)` in a training loop, or in helpers such
-        as `AverageMeter.update`. The value still has its graph, and the sum or container lives longer than the
-        step.
+        `total += loss`, `total = total + loss` or `losses.append(loss)` in a training loop, of the loss that
+        runs `backward()`. The value still has its graph, and the sum or container lives longer than the step.
     Why it hurts:
         The kept tensor keeps its graph. After `backward()` the saved activations of that graph are gone, but
         its nodes and the tensor stay. Host and GPU memory grow until the epoch ends or the process dies. A
         value without any `backward()` keeps all activations of its step alive: a few steps are enough to run
         out.
     How it knows:
-        It reads what one pass of the loop executes, through local functions. Values computed by the model have a
-        graph; `.item()`, `.detach()`, `float()` and numpy cut it. In a recording the memory's growth confirms or
-        refutes it. If the source shows nothing, a container that
+        It reads what one pass of the loop executes. A call (`.item()`, `.detach()`, `float()`) may cut the graph.
+        In a recording the memory's growth confirms or refutes it. If the source shows nothing, a container that
         gains a tensor with its graph in each step is enough. The memory must grow significantly.
     False alarms:
         Sums that are reset in the same pass or every N steps are not findings. Neither are lists that are
-        cleared or feed a `backward()`. Neither are bounded deques and evaluation loops. A helper from another
-        package may cut the graph.
+        cleared or feed a `backward()`. Neither are bounded deques and evaluation loops.
     Remedies:
         Keep `loss.detach()`: the number without the graph. Unlike `.item()`, it does not make the host wait.
     References:
@@ -167,19 +161,13 @@ class GraphRetained(Check):
         for _, loop in source.training_loops:
             if loop.engine is None and not any(event.call and "step" in event.call.method for event in loop.events):
                 continue  # the micro-batches of one step
-            losses = {name for event in loop.calls(".backward") for name in names_in(event.node)}
+            losses = _losses(loop)
             spent = losses.union(*map(_resets, loop.events))
             for event in loop.events:
                 target, value = _kept(event)
                 if value is None or event.node in said or not steady(event) or _bounded(source, target):
                     continue
-                # What a helper is given stands at its call: `meter.update(loss)`.
-                given = event.via[-1].text if event.via else ast.unparse(value)
-                if (
-                    event.no_grad
-                    or not event.graph
-                    or not (loop.engine or losses & set(_WORDS.findall(given.rpartition(" = ")[2])))
-                ):
+                if event.via or event.no_grad or not _is_loss(event, value, losses):
                     continue
                 if not any(target == name or target.startswith((f"{name}.", f"{name}[")) for name in spent):
                     said.add(event.node)
@@ -200,6 +188,23 @@ class GraphRetained(Check):
             evidence=(span, *event.via),
             detail=GraphRetainedDetail(target=target, value=value),
         )
+
+
+def _losses(loop: Loop) -> set[str]:
+    """Names of the losses of a pass; none that it detaches, `loss = loss.detach()`."""
+    ends = [event.node for event in loop.calls(".backward")]
+    ends += [event.node for event in loop.events if loop.engine and isinstance(event.node, ast.Return)]
+    detached = [event.node for event in loop.events if isinstance(event.node, ast.Assign)]
+    found = set().union(*map(names_in, ends))
+    return found.difference(*(names_in(node.targets[0]) for node in detached if "detach" in ast.unparse(node.value)))
+
+
+def _is_loss(event: Event, value: ast.expr, losses: set[str]) -> bool:
+    """Whether a value is a loss, or a sum or product with one: no call, which may cut the graph off."""
+    parts = [part for part in ast.walk(value) if isinstance(part, ast.expr)]
+    held = [part for part in parts if isinstance(part, ast.Name) and part.id in losses]
+    plain = all(isinstance(part, ast.Name | ast.Constant | ast.BinOp) for part in parts)
+    return plain and any(event.thing(name).type == "torch.Tensor" for name in held)
 
 
 def _column(process: "of_run.Process") -> str:

@@ -176,9 +176,6 @@ class Event:
     """Under `torch.no_grad`/`inference_mode`, by context or decorator."""
     thing: Callable[[ast.AST], Thing] = field(default=lambda _: Thing(), repr=False, compare=False)
     """What an expression of its script gives, looked up when asked."""
-    graph: bool = False
-    """For an Assign or AugAssign: whether the value is a tensor that carries its autograd graph; for a Call:
-    whether one of its arguments is (`losses.append(loss)`, not `losses.append(loss.detach())`)."""
 
     @property
     def every_pass(self) -> bool:

@@ -25,7 +25,6 @@ from gpudoctor.vitals.source.values import (
     Module,
     Scope,
     tensor,
-    without_graph,
 )
 
 _MOVES = frozenset(("to", "cuda", "cpu"))
@@ -206,11 +205,11 @@ def _of_type(base: AbstractValue, name: str) -> AbstractValue:
             return NOTHING
         if name == "device":
             return AbstractValue(type=DEVICE, device=base.device)
-        return tensor(base.device, base.graph and name not in ("data", "grad", "indices"))
+        return tensor(base.device)
     if base.type == DEVICE:
         return AbstractValue(type="torch.device.type", device=base.device) if name == "type" else NUMBER
     if kind == MODULE and name in ("weight", "bias"):
-        return tensor(base.device, graph=True)
+        return tensor(base.device)
     if kind == MODULE and name == "module":
         return base.replace(type=base.klass.kind if base.klass is not None else MODULE)
     if name == "device" and (base.device or kind == MODULE):
@@ -250,7 +249,6 @@ def call(program: "SourceLookup", module: Module, node: ast.Call) -> AbstractVal
     """What a call gives."""
     found = program.resolve(module, node)
     args, keywords = arguments(program, module, node)
-    no_grad = program.no_grad(module, node)
     if found.klass is not None:
         return _construct(program, module, found.klass, args, keywords, node)
     made = settings.call_result(program, module, node, found.name, found.base, args, keywords)
@@ -259,18 +257,17 @@ def call(program: "SourceLookup", module: Module, node: ast.Call) -> AbstractVal
     returned = NOTHING
     if found.callee is not None:
         returned = _retold(node, program.returned(found.callee))
-        returned = without_graph(returned) if no_grad else returned
         if returned.elem is not None and returned.type is None:
             # A generator of the program draws from the loader that it is given.
             loader = next((t for t in args if kind_of(t.type) == LOADER), None)
             returned = returned if loader is None else returned.replace(over=loader)
     if found.called and kind_of(found.base.type) == MODULE:
-        return _output(found.base, args, keywords, returned, graph=not no_grad)
+        return _output(found.base, args, keywords, returned)
     if found.callee is not None:
         return returned
     if found.base is not NOTHING and not found.called and isinstance(node.func, ast.Attribute):
-        return _of_method(found, node, args, keywords, no_grad)
-    given = library.call_result(found.name, args, keywords, node, no_grad)
+        return _of_method(found, node, args, keywords)
+    given = library.call_result(found.name, args, keywords, node)
     collates = keywords["collate_fn"].definition if given.elem is not None and "collate_fn" in keywords else None
     return given.replace(elem=_collated(program, collates)) if isinstance(collates, Function) else given
 
@@ -317,44 +314,39 @@ def _construct(
 
 
 def _output(
-    model: AbstractValue, args: list[AbstractValue], keywords: dict[str, AbstractValue], returned: AbstractValue,
-    *, graph: bool,
-) -> AbstractValue:  # fmt: skip
-    """A forward pass gives tensors on the model's device, with their graph unless under no_grad."""
+    model: AbstractValue, args: list[AbstractValue], keywords: dict[str, AbstractValue], returned: AbstractValue
+) -> AbstractValue:
+    """A forward pass gives tensors on the model's device."""
     device = model.device if model.device and model.device != "cpu" else None
     device = device or tensor_values.device_among([*args, *keywords.values()], {}) or model.device
     if returned.items is not None:
-        # Where the graph of one output was followed, the others' was as well: masks, indices, draws have none.
-        followed = graph and any(item.graph for item in returned.items)
-        return AbstractValue(
-            items=tuple(_placed(item, device, graph and (item.graph or not followed)) for item in returned.items)
-        )
-    return tensor(device, graph) if returned.type is None else _placed(returned, device, graph)
+        return AbstractValue(items=tuple(_placed(item, device) for item in returned.items))
+    return tensor(device) if returned.type is None else _placed(returned, device)
 
 
-def _placed(thing: AbstractValue, device: str | None, graph: bool) -> AbstractValue:
+def _placed(thing: AbstractValue, device: str | None) -> AbstractValue:
     if thing is NOTHING or thing.type == TENSOR:
-        return tensor(device if device and device != "cpu" else thing.device or device, graph)
+        return tensor(device if device and device != "cpu" else thing.device or device)
     return thing
 
 
 def _of_method(
-    found: Resolved, node: ast.Call, args: list[AbstractValue], keywords: dict[str, AbstractValue], no_grad: bool
+    found: Resolved, node: ast.Call, args: list[AbstractValue], keywords: dict[str, AbstractValue]
 ) -> AbstractValue:
     """What a method call on an object of a known kind gives."""
     base, method = found.base, found.name.rpartition(".")[2]
     kind = kind_of(base.type)
     if kind == TENSOR or base.type == BATCH:
-        return tensor_values.tensor_method(base, method, _named_devices(node, args), keywords, no_grad)
+        return tensor_values.tensor_method(base, method, _named_devices(node, args), keywords)
     if kind == MODULE:
         if method in _MOVES:
             return tensor_values.moved(base, method, _named_devices(node, args), keywords)
         if method in _SAME:
             return base
         if method in ("parameters", "buffers"):
-            return AbstractValue(elem=AbstractValue(type="torch.nn.Parameter", device=base.device, graph=True))
+            return AbstractValue(elem=AbstractValue(type="torch.nn.Parameter", device=base.device))
         if method in ("generate", "forward"):
-            return tensor(base.device, method == "forward" and not no_grad)
+            return tensor(base.device)
         return NOTHING
     if kind in (LOADER, OPTIMIZER):
         return NOTHING
@@ -368,7 +360,7 @@ def _of_method(
     scaler = base.type in ("torch.amp.GradScaler", "torch.cuda.amp.GradScaler")
     if (base.type == "accelerate.Accelerator" and method in gathers) or (scaler and method == "scale"):
         return args[0] if args else NOTHING
-    result = library.call_result(found.name, args, keywords, node, no_grad)
+    result = library.call_result(found.name, args, keywords, node)
     return AbstractValue(option=True) if result is NOTHING and base.option and not scaler else result
 
 

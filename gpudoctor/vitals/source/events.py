@@ -123,7 +123,6 @@ class Walker:
             evaluation=step.evaluation,
             no_grad=step.no_grad,
             thing=thing(step.scope.module),
-            graph=item.graph and not step.no_grad,
         )
 
 

@@ -200,7 +200,7 @@ def _subscript(program: "SourceLookup", module: Module, node: ast.Subscript) -> 
     if base.keys is not None:
         found = base.keys.get(index.value) if isinstance(index.value, str) else None
         if found is None and base.type == BATCH:
-            return tensor(base.device, base.graph)
+            return tensor(base.device)
         return found if found is not None else AbstractValue(option=base.option)
     if base.attrs is not None and isinstance(index.value, str):
         return base.attrs.get(index.value, AbstractValue(option=base.option))
@@ -209,7 +209,7 @@ def _subscript(program: "SourceLookup", module: Module, node: ast.Subscript) -> 
             return base.items[index.value]
         return element(base) if not isinstance(node.slice, ast.Slice) else base.widened()
     if base.type in (TENSOR, BATCH):
-        return tensor(base.device, base.graph).replace(made=base.made)
+        return tensor(base.device).replace(made=base.made)
     if base.ref == "os.environ":
         rank = isinstance(index.value, str) and index.value.endswith("RANK")
         return AbstractValue(type="rank" if rank else "str", option=True)

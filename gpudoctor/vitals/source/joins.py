@@ -33,7 +33,6 @@ def join(a: AbstractValue, b: AbstractValue) -> AbstractValue:
         elem=join(a.elem, b.elem) if a.elem and b.elem else a.elem or b.elem,
         test=a.test if a.test is b.test or (same and not b.test) else None,
         option=a.option or b.option,
-        graph=a.graph or b.graph,
         optional=a.optional or b.optional,
         guessed=a.guessed and b.guessed,
         made=tuple(dict.fromkeys(a.made + b.made))[:8],

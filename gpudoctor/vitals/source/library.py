@@ -1,10 +1,9 @@
-"""What calls of known libraries give back: types, devices, graphs, without knowing the libraries' code."""
+"""What calls of known libraries give back: types, devices, without knowing the libraries' code."""
 
 import ast
 import re
 from collections.abc import Callable
 
-from gpudoctor.model.graphless import NO_GRAPH
 from gpudoctor.model.signs.source import GuardKind, Known
 from gpudoctor.vitals.source.library_functions import (
     DDP,
@@ -17,15 +16,7 @@ from gpudoctor.vitals.source.library_functions import (
 )
 from gpudoctor.vitals.source.qualified_names import TENSOR_METHODS as TENSOR_METHODS
 from gpudoctor.vitals.source.qualified_names import kind_of
-from gpudoctor.vitals.source.tensor_values import (
-    Arguments,
-    Keywords,
-    any_graph,
-    device_among,
-    device_of,
-    element,
-    paired,
-)
+from gpudoctor.vitals.source.tensor_values import Arguments, Keywords, device_among, device_of, element, paired
 from gpudoctor.vitals.source.values import (
     BATCH,
     DEVICE,
@@ -51,7 +42,7 @@ FINITE = FAILED.opposite()
 _FROM = re.compile(r"\.(?:from_pretrained|from_config|load_from_checkpoint|from_single_file)$")
 
 
-def call_result(name: str, args: Arguments, keywords: Keywords, node: ast.Call, no_grad: bool) -> AbstractValue:
+def call_result(name: str, args: Arguments, keywords: Keywords, node: ast.Call) -> AbstractValue:
     """What a call of a library function or class gives; NOTHING when it cannot be told."""
     special = _SPECIAL.get(name)
     if special is not None:
@@ -65,7 +56,7 @@ def call_result(name: str, args: Arguments, keywords: Keywords, node: ast.Call, 
     if name.startswith("math."):
         return NUMBER
     if name.startswith("torch."):
-        found = _torch(name, args, keywords, no_grad)
+        found = _torch(name, args, keywords)
         if found is not None:
             return found
     if name.startswith("torchvision.models.") or name in ("timm.create_model", "torch.hub.load"):
@@ -132,11 +123,10 @@ def _prepared(args: Arguments) -> AbstractValue:
     return moved[0] if len(moved) == 1 else AbstractValue(items=moved)
 
 
-def _torch(name: str, args: Arguments, keywords: Keywords, no_grad: bool) -> AbstractValue | None:
+def _torch(name: str, args: Arguments, keywords: Keywords) -> AbstractValue | None:
     rest = name[6:]
-    last = rest.rpartition(".")[2]
     if rest.startswith(("nn.functional.", "linalg.", "fft.", "special.")):
-        return tensor(device_among(args, keywords), graph=not no_grad and last not in NO_GRAPH and any_graph(args))
+        return tensor(device_among(args, keywords))
     if "." not in rest:
         if rest in NO_TENSOR:
             return NOTHING
@@ -145,8 +135,7 @@ def _torch(name: str, args: Arguments, keywords: Keywords, no_grad: bool) -> Abs
             copied = args[0].device if rest in ("as_tensor", "tensor") and args else None
             return tensor(device or copied or "cpu")
         if rest[0].islower():
-            graph = not no_grad and rest not in NO_GRAPH and any_graph(args)
-            return paired(tensor(device_among(args, keywords), graph=graph), rest, args[1:], keywords)
+            return paired(tensor(device_among(args, keywords)), rest, args[1:], keywords)
     return None
 
 
@@ -223,7 +212,7 @@ _SPECIAL: dict[str, Callable[[Arguments, Keywords], AbstractValue]] = {
     "torch.cuda.amp.GradScaler": _constantly(AbstractValue(type="torch.cuda.amp.GradScaler")),
     "torch.amp.GradScaler": _constantly(AbstractValue(type="torch.amp.GradScaler")),
     "torch.nn.Parameter": lambda args, _: AbstractValue(
-        type="torch.nn.Parameter", device=args[0].device if args else "cpu", graph=True
+        type="torch.nn.Parameter", device=args[0].device if args else "cpu"
     ),
     "torch.is_grad_enabled": _constantly(NOTHING),
     "transformers.get_scheduler": _constantly(AbstractValue(type=SCHEDULER)),

@@ -19,7 +19,7 @@ FACTORIES = words(
 
 
 PAIRS = frozenset(["max", "min", "topk", "sort", "median", "nanmedian", "mode", "kthvalue", "cummax", "cummin"])
-"""What gives values with their graph and indices without one, if a dimension is given or implied."""
+"""What gives values and indices, if a dimension is given or implied."""
 IMPLIED = frozenset(["topk", "sort", "mode", "kthvalue"])
 """Those of them that need no dimension for it."""
 

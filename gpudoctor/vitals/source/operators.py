@@ -32,7 +32,7 @@ def arithmetic(op: ast.operator, left: AbstractValue, right: AbstractValue) -> A
     if left.type in (TENSOR, BATCH) or right.type in (TENSOR, BATCH):
         sides = [side.device if side.type in (TENSOR, BATCH) else None for side in (left, right)]
         device = "cuda" if "cuda" in (left.device, right.device) else join_devices(*sides)
-        return tensor(device, left.graph or right.graph)
+        return tensor(device)
     if left.known and right.known:
         value = _computed(op, left.value, right.value)
         if value is not MISSING:

@@ -59,18 +59,10 @@ class _Recorder:
 
     # what is recorded
 
-    def add(
-        self,
-        node: ast.AST,
-        call: Call | None = None,
-        effect: int = 0,
-        callee: Function | None = None,
-        *,
-        graph: bool = False,
-    ) -> None:
+    def add(self, node: ast.AST, call: Call | None = None, effect: int = 0, callee: Function | None = None) -> None:
         """Record that this scope executes a node here."""
         self.record.items.append(
-            Item(node, call, tuple(self.marks), tuple(self.loops), self.no_grad, self.evaluating, effect, callee, graph)
+            Item(node, call, tuple(self.marks), tuple(self.loops), self.no_grad, self.evaluating, effect, callee)
         )
 
     def open(self, meanings: Meanings, text: str, line: int) -> None:
@@ -114,14 +106,14 @@ class _Recorder:
                 return self._bare(value)
             case ast.Assign(value=value):
                 self.expression(value)
-                self.add(node, graph=self.thing(value).graph)
+                self.add(node)
             case ast.AnnAssign(value=value):
                 if value is not None:
                     self.expression(value)
-                    self.add(node, graph=self.thing(value).graph)
+                    self.add(node)
             case ast.AugAssign(value=value):
                 self.expression(value)
-                self.add(node, graph=self.thing(value).graph)
+                self.add(node)
             case ast.If():
                 return self._if(node)
             case ast.For() | ast.AsyncFor() | ast.While():
@@ -136,7 +128,7 @@ class _Recorder:
             case ast.Return(value=value):
                 if value is not None:
                     self.expression(value)
-                self.add(node, graph=value is not None and self.thing(value).graph)
+                self.add(node)
                 return True
             case ast.Raise(exc=exc):
                 if exc is not None:
@@ -411,7 +403,7 @@ class _Recorder:
         program, module = self.program, self.module
         found = program.resolve(module, node)
         guards = tuple(mark.guard for mark in self.marks)
-        made, positional, graph = told(program, module, node, found, self.name, guards)
+        made, positional = told(program, module, node, found, self.name, guards)
         module.calls[node] = made
         if not recorded:
             return
@@ -422,13 +414,13 @@ class _Recorder:
             callee = next((t.definition for t in given if isinstance(t.definition, Function)), None)
         if effect & effects.MODES:
             self.evaluating = bool(effect & EVAL)
-        self.add(node, made, effect, callee, graph=graph)
+        self.add(node, made, effect, callee)
 
 
 def told(
     program: SourceLookup, module: Module, node: ast.Call, found: Resolved, function: str, guards: tuple[Guard, ...]
-) -> tuple[Call, list[AbstractValue], bool]:
-    """A call as checks see it, what it is given by place, and whether that carries a graph."""
+) -> tuple[Call, list[AbstractValue]]:
+    """A call as checks see it, and what it is given by place."""
     segment = module.segment
     positional, keywords = arguments(program, module, node)
     starred = [item.value for item in node.args if isinstance(item, ast.Starred)]
@@ -442,7 +434,6 @@ def told(
     open_ended = any(program.thing(module, item).items is None for item in starred) or any(
         held.open or (held.keys is None and held.attrs is None) for held in spread
     )
-    graph = any(thing.graph for thing in (*positional, *keywords.values()))
     base = found.base
     runs = found.callee if found.callee is not None else found.klass
     made = Call(
@@ -465,7 +456,7 @@ def told(
         builds=found.klass.info() if found.klass is not None and found.base is NOTHING else None,
         misfit=misfit(found, node),
     )
-    return made, positional, graph
+    return made, positional
 
 
 def _is_none(node: ast.expr) -> bool:

@@ -679,19 +679,6 @@ class SourceLookup:
             return thing.type if thing.type not in _INTERNAL else None
         return thing.klass.name if thing.klass is not None else None
 
-    def no_grad(self, module: Module, node: ast.AST) -> bool:
-        """Whether gradients are off around a node, by a `with` or a decorator of its function."""
-        for item, _ in holders(module, node):
-            if isinstance(item, ast.With | ast.AsyncWith):
-                for part in reversed(item.items):
-                    mode = self.grad_mode(module, part.context_expr)
-                    if mode is not None:
-                        return mode
-            scope = module.scopes.get(item)
-            if scope is not None and scope.function is not None:
-                return scope.function.no_grad
-        return False
-
     def grad_mode(self, module: Module, node: ast.expr) -> bool | None:
         """Whether `with node:` switches gradients off (True) or on (False); None if it does neither."""
         target = node.func if isinstance(node, ast.Call) else node

@@ -3,7 +3,6 @@
 import re
 from collections.abc import Mapping, Sequence
 
-from gpudoctor.model.graphless import NO_GRAPH
 from gpudoctor.vitals.source.joins import join, join_devices
 from gpudoctor.vitals.source.library_functions import IMPLIED, PAIRS, READS
 from gpudoctor.vitals.source.qualified_names import TENSOR_METHODS, kind_of
@@ -62,14 +61,7 @@ def device_among(args: Arguments, keywords: Keywords) -> str | None:
     return found
 
 
-def any_graph(args: Arguments) -> bool:
-    """Whether one of the things carries its autograd graph."""
-    return any(a.graph or (a.elem is not None and a.elem.graph) or any(i.graph for i in a.items or ()) for a in args)
-
-
-def tensor_method(
-    base: AbstractValue, method: str, args: Arguments, keywords: Keywords, no_grad: bool
-) -> AbstractValue:
+def tensor_method(base: AbstractValue, method: str, args: Arguments, keywords: Keywords) -> AbstractValue:
     """What a method of a tensor (or batch) gives."""
     if method in ("cuda", "cpu", "to"):
         return moved(base, method, args, keywords)
@@ -81,13 +73,12 @@ def tensor_method(
     if method in ("item", "tolist", "numpy") or method in READS:
         return NUMBER if method in ("item", "size", "numel", "dim") else NOTHING
     if method in ("split", "chunk", "unbind"):
-        return AbstractValue(elem=tensor(base.device, base.graph))
+        return AbstractValue(elem=tensor(base.device))
     if base.type == BATCH and method not in TENSOR_METHODS:
         return tensor(base.device)
     if method in ("any", "all") and base.test:
         return tensor(base.device).replace(test=base.test)
-    graph = (base.graph or any_graph(args)) and not no_grad and method not in NO_GRAPH
-    return paired(tensor(base.device, graph), method, args, keywords)
+    return paired(tensor(base.device), method, args, keywords)
 
 
 def paired(result: AbstractValue, method: str, args: Arguments, keywords: Keywords) -> AbstractValue:

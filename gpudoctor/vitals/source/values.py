@@ -118,8 +118,6 @@ class AbstractValue:
     """N of `step % N`."""
     option: bool = False
     """Whether it comes from the command line, a config or the environment."""
-    graph: bool = False
-    """Whether it is a tensor that carries its autograd graph."""
     optional: bool = False
     """Whether it may be None: what some calls give, one branch."""
     guessed: bool = False
@@ -165,20 +163,9 @@ NUMBER = AbstractValue(type="number")
 TEXT = AbstractValue(type="str")
 
 
-def tensor(device: str | None = None, graph: bool = False) -> AbstractValue:
+def tensor(device: str | None = None) -> AbstractValue:
     """A tensor."""
-    return AbstractValue(type=TENSOR, device=device, graph=graph)
-
-
-def without_graph(thing: AbstractValue) -> AbstractValue:
-    """The same as a call under no_grad gives it: neither itself nor what it holds carries a graph."""
-    if thing.graph:
-        return thing.replace(graph=False)
-    items = tuple(map(without_graph, thing.items)) if thing.items is not None else None
-    elem = without_graph(thing.elem) if thing.elem is not None and thing.elem.graph else thing.elem
-    if elem is thing.elem and (items is None or all(a is b for a, b in zip(items, thing.items or (), strict=True))):
-        return thing
-    return thing.replace(items=items, elem=elem)
+    return AbstractValue(type=TENSOR, device=device)
 
 
 def value_of(thing: AbstractValue, text: str) -> Value:
@@ -268,7 +255,6 @@ class Item:
     evaluating: bool
     effect: int = 0
     callee: "Function | None" = None
-    graph: bool = False
 
 
 @dataclass(slots=True, eq=False, repr=False, match_args=False)

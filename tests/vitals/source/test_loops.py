@@ -264,34 +264,6 @@ for x in train_loader:
 
 
 @pytest.mark.parametrize(
-    ("line", "graph"),
-    [
-        ("total += loss", True),
-        ("total += loss.item()", False),
-        ("total += float(loss)", False),
-        ("total = total + loss", True),
-        ("losses.append(loss.cpu())", True),
-        ("losses.append(loss.detach().cpu())", False),
-        ("preds = out.argmax(1)", False),
-        ("with torch.no_grad(): total = model(x)", False),
-    ],
-)
-def test_graphs(line: str, graph: bool) -> None:
-    text = f"""
-total, losses = 0, []
-for x, y in train_loader:
-    out = model(x)
-    loss = F.cross_entropy(out, y)
-    loss.backward()
-    optimizer.step()
-    {line}
-"""
-    loop = training(read_main(HEAD + text))
-    last = [e for e in loop.events if e.span.text == line][-1]
-    assert last.graph is graph
-
-
-@pytest.mark.parametrize(
     ("made", "role"),
     [
         ("from timm.utils import NativeScaler\nstepper = NativeScaler()", "training"),
