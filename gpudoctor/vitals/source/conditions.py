@@ -92,16 +92,6 @@ def _off(meaning: Condition) -> bool:
     return meaning.kind is GuardKind.SWITCH and isinstance(meaning.value, Known) and not meaning.value.value
 
 
-def switched_off(meanings: Meanings) -> Meanings:
-    """The part of a condition that a default keeps from holding; empty when it may hold."""
-    return next(((item,) for item in meanings if _off(item)), ())
-
-
-def fills(thing: AbstractValue) -> bool:
-    """Whether a thing is an object or True: no number and no text, which are no conditions by themselves."""
-    return thing.value is True or not (thing.known or thing.type in ("number", "str"))
-
-
 def meaning(node: ast.expr, thing: AbstractValue, text: str) -> Meanings:
     """What an evaluated expression means as a condition."""
     if thing.test is not None:
@@ -231,7 +221,7 @@ def known_comparison(op: ast.cmpop, left: AbstractValue, right: AbstractValue) -
     a, b = left.value, right.value
     if isinstance(op, ast.Is | ast.IsNot) and (a is None or b is None):
         other = right if a is None else left
-        if other.optional or switched_off(other.test or ()):
+        if other.optional:
             return MISSING
         if other.known:
             return (a is b) is isinstance(op, ast.Is)

@@ -4,7 +4,7 @@ import ast
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from gpudoctor.analysis.source.syntax import in_order, mentioned
+from gpudoctor.analysis.source.syntax import in_order
 from gpudoctor.model.evidence import SourceSpan
 from gpudoctor.vitals.source.events import Step, Walker
 from gpudoctor.vitals.source.qualified_names import kind_of
@@ -112,16 +112,7 @@ def _class_hooks(klasses: Sequence[ClassSymbol], names: Sequence[str], evaluatio
 
 def _lightning_hooks(modules: Sequence[Module]) -> Hooks:
     klasses = [k for module in modules for k in module.klasses if (k.kind or "").startswith("lightning.")]
-    fitted = [k for k in klasses if k.kind == "lightning.LightningModule" and "training_step" in k.methods]
-    if len(fitted) > 1:
-        named = [k for k in fitted if any(_names(module, k.node.name) for module in modules)]
-        klasses = [k for k in klasses if k not in fitted or k in named or not named]
     return _class_hooks(klasses, _STEP_HOOKS, False) + _class_hooks(klasses, _EVALUATION_HOOKS, True)
-
-
-def _names(module: Module, name: str) -> bool:
-    """Whether a module names a class: one that a package only defines is not fitted."""
-    return name in module.text and mentioned(module.by_kind(), module.parents, name)
 
 
 def _hf_hooks(modules: Sequence[Module]) -> Hooks:

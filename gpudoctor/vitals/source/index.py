@@ -38,7 +38,6 @@ def index(module: Module) -> list[ast.Import | ast.ImportFrom]:
         _scope(module, scope, node)
         if isinstance(node, ast.Import | ast.ImportFrom):
             imports.append(node)
-    module.stand_ins = "ImportError" in module.text or "ModuleNotFound" in module.text
     module.torch = any(target.partition(".")[0] in _LIBRARIES for target in module.imports.values())
     return imports
 

@@ -16,7 +16,7 @@ from gpudoctor.vitals.source.library_functions import (
 )
 from gpudoctor.vitals.source.qualified_names import TENSOR_METHODS as TENSOR_METHODS
 from gpudoctor.vitals.source.qualified_names import kind_of
-from gpudoctor.vitals.source.tensor_values import Arguments, Keywords, device_among, device_of, element, paired
+from gpudoctor.vitals.source.tensor_values import Arguments, Keywords, device_among, device_of, element
 from gpudoctor.vitals.source.values import (
     BATCH,
     DEVICE,
@@ -135,7 +135,7 @@ def _torch(name: str, args: Arguments, keywords: Keywords) -> AbstractValue | No
             copied = args[0].device if rest in ("as_tensor", "tensor") and args else None
             return tensor(device or copied or "cpu")
         if rest[0].islower():
-            return paired(tensor(device_among(args, keywords)), rest, args[1:], keywords)
+            return tensor(device_among(args, keywords))
     return None
 
 

@@ -18,12 +18,6 @@ FACTORIES = words(
 )
 
 
-PAIRS = frozenset(["max", "min", "topk", "sort", "median", "nanmedian", "mode", "kthvalue", "cummax", "cummin"])
-"""What gives values and indices, if a dimension is given or implied."""
-IMPLIED = frozenset(["topk", "sort", "mode", "kthvalue"])
-"""Those of them that need no dimension for it."""
-
-
 READS = words(
     "item tolist numpy size dim numel ndimension element_size nelement stride data_ptr storage get_device "
     "is_contiguous is_floating_point backward register_hook retain_grad dtype __len__ is_pinned tobytes"

@@ -142,12 +142,10 @@ class Roles:
             if id(outer) in own:
                 above |= own[id(outer)].direct
         flags = mine.flags
-        both = flags & _STEPPING == _STEPPING
         trains = False
-        if both and (not mine.trains or mine.direct & _STEPPING == _STEPPING):
-            trains = self._claim(mine, own)
-        elif not mine.trains:
-            if flags & BACKWARD:
+        if not mine.trains:
+            trains = flags & _STEPPING == _STEPPING
+            if not trains and flags & BACKWARD:
                 trains = draws(loop) if half or above & STEP else _counts(loop)
             if not trains:
                 parent.flags |= flags & (_STEPPING | GUESS)
@@ -160,20 +158,6 @@ class Roles:
             loop.role = LoopRole.EPOCHS
         else:
             self._evaluation(record, loop, mine)
-
-    def _claim(self, mine: _Own, own: dict[int, _Own]) -> bool:
-        """A loop with a backward and a step of its own takes over inner loops that only repeat a part of it."""
-        waiting = list(mine.children)
-        kept = False
-        while waiting:
-            child = waiting.pop()
-            waiting += own[id(child)].children
-            if child.role is LoopRole.TRAINING:
-                if draws(child):
-                    kept = True
-                else:
-                    child.role = LoopRole.OTHER
-        return not kept
 
     def _evaluation(self, record: FunctionRecord, loop: LoopRecord, mine: _Own) -> None:
         if mine.any & (_STEPPING | COLLECT) or not mine.any & FORWARD or _yields(loop):

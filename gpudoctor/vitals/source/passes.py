@@ -1,7 +1,7 @@
 """What each scope executes, in order: calls, tests and assignments, with their guards and loops."""
 
 import ast
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 
 from gpudoctor.analysis.source.syntax import called_name, children, is_main_guard, names_in, walk
@@ -28,7 +28,6 @@ from gpudoctor.vitals.source.values import (
 
 _DEEPEST = 120
 """Levels of nesting that are followed."""
-_REACHES = (ast.GtE, ast.Gt, ast.Eq)
 _EXITS = ("sys.exit", "exit", "quit", "os._exit", "os.abort")
 
 
@@ -54,8 +53,6 @@ class _Recorder:
         self.no_grad = function is not None and function.no_grad
         self.evaluating = False
         self.depth = 0
-        self.told: dict[ast.expr, Meanings] = {}
-        """What parts of conditions mean by what they guard."""
 
     # what is recorded
 
@@ -83,11 +80,7 @@ class _Recorder:
     def meaning(self, node: ast.expr) -> tuple[Meanings, str]:
         """What a condition says of how often what it guards runs, and its text."""
         text = self.module.segment(node)
-        if isinstance(node, ast.BoolOp) and self.told:
-            parts = [self.meaning(part)[0] for part in node.values]
-            if any(part in self.told for part in node.values):
-                return (conditions.means_and if isinstance(node.op, ast.And) else conditions.means_or)(parts), text
-        return self.told.get(node) or conditions.meaning(node, self.thing(node), text), text
+        return conditions.meaning(node, self.thing(node), text), text
 
     # statements
 
@@ -186,7 +179,6 @@ class _Recorder:
                 self.execute(below.body)
                 self.execute(below.orelse)
                 return False
-            self._told_by_body(below.test, below.body)
             self.expression(below.test, tested=True)
             self.add(below.test)
             told, text = self.meaning(below.test)
@@ -218,36 +210,6 @@ class _Recorder:
         """Whether a branch that ends does so by going on to the next pass (or back to the caller)."""
         last = body[-1] if body else None
         return isinstance(last, ast.Continue) or (isinstance(last, ast.Return) and not self.loops)
-
-    def _told_by_body(self, test: ast.expr, body: Sequence[ast.stmt]) -> None:
-        """Note what parts of a condition mean, as far as the body that they guard tells."""
-        if isinstance(test, ast.BoolOp):
-            for operand in test.values:
-                self._told_by_body(operand, body)
-        elif (told := self._reset(test, body)) is not None:
-            self.told[test] = told
-
-    def _reset(self, test: ast.expr, body: Sequence[ast.stmt]) -> Meanings | None:
-        """`if count >= N: ...; count = 0`, `if not done: ...; done = True` and `if x is None: ...; x = make()`."""
-        negated = isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not)
-        name = text_of(test.operand if isinstance(test, ast.UnaryOp) and negated else test)
-        left = text_of(test.left) if isinstance(test, ast.Compare) else ""
-        unset = isinstance(test, ast.Compare) and isinstance(test.ops[0], ast.Is) and _is_none(test.comparators[0])
-        for statement in _in_order(body):
-            if not isinstance(statement, ast.Assign) or not (text := text_of(statement.targets[0])):
-                continue
-            if unset and text == left:
-                return None if _is_none(statement.value) else (Condition(kind=GuardKind.ONCE),)
-            if not isinstance(statement.value, ast.Constant):
-                continue
-            value = statement.value.value
-            if isinstance(value, bool) and text == name:
-                return (Condition(kind=GuardKind.ONCE),) if value is negated else None
-            if value == 0 and text == left and isinstance(test, ast.Compare) and isinstance(test.ops[0], _REACHES):
-                bound = test.comparators[0]
-                period = value_of(self.thing(bound), self.module.segment(bound))
-                return (Condition(kind=GuardKind.PERIOD, period=period, subject=frozenset({text})),)
-        return None
 
     def _loop(self, node: ast.For | ast.AsyncFor | ast.While) -> None:
         source = None
@@ -457,18 +419,6 @@ def told(
         misfit=misfit(found, node),
     )
     return made, positional
-
-
-def _is_none(node: ast.expr) -> bool:
-    return isinstance(node, ast.Constant) and node.value is None
-
-
-def _in_order(body: Sequence[ast.stmt]) -> Iterator[ast.stmt]:
-    """Statements that run whenever the body does."""
-    for statement in body:
-        yield statement
-        if isinstance(statement, ast.With):
-            yield from _in_order(statement.body)
 
 
 def stores(node: ast.AST) -> frozenset[str]:

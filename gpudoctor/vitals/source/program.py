@@ -6,13 +6,13 @@ give to `self`, a call what the function returns. Every answer is worked out onc
 
 import ast
 import builtins
-import re
 from bisect import bisect_right
 from collections.abc import Callable, Iterator, Sequence
+from functools import reduce
 
 from gpudoctor.analysis.source.syntax import is_main_guard, last_name
 from gpudoctor.lang import say
-from gpudoctor.vitals.source import conditions, settings
+from gpudoctor.vitals.source import settings
 from gpudoctor.vitals.source.calls import Resolved, resolve
 from gpudoctor.vitals.source.expressions import HANDLERS
 from gpudoctor.vitals.source.importing import Importer, relative_name
@@ -30,7 +30,6 @@ from gpudoctor.vitals.source.values import (
     Binding,
     ClassSymbol,
     Function,
-    Meanings,
     Module,
     Scope,
 )
@@ -251,7 +250,7 @@ class SourceLookup:
             if any(item in around for item in module.above(binding.node)):
                 kept.insert(0, binding)
                 certain = False
-        return [one for one in kept if not _stands_in(one)] or kept, certain
+        return kept, certain
 
     def _arrives(self, scope: Scope, binding: Binding, above: dict[ast.AST, ast.AST]) -> tuple[bool, bool]:
         """Whether a binding of an earlier place may hold at a use, and whether it certainly was made."""
@@ -273,25 +272,8 @@ class SourceLookup:
 
     def joined(self, found: Sequence[Binding]) -> AbstractValue:
         """What a name holds that has one of some bindings."""
-        joined: AbstractValue | None = None
-        things = [(one, self.bound(one)) for one in found]
-        empty = [one for one, thing in things if thing.known and not thing.value]
-        for one, thing in things:
-            off = self._off(one.scope.module, one.node) if empty and len(things) == 2 and one not in empty else ()
-            if off and conditions.fills(thing):
-                other = next(part for part, _ in things if part is not one)
-                return join(self.bound(other), thing).replace(value=MISSING, test=off)
-            joined = thing if joined is None else join(joined, thing)
-        return joined or NOTHING
-
-    def _off(self, module: Module, node: ast.AST) -> Meanings:
-        """The condition around a node that is off by default."""
-        for item, part in holders(module, node):
-            if isinstance(item, ast.If) and part is not item.test:
-                told = conditions.meaning(item.test, self.thing(module, item.test), module.segment(item.test))
-                if off := conditions.switched_off(told if part in item.body else conditions.negate(told)):
-                    return off
-        return ()
+        things = [self.bound(one) for one in found]
+        return reduce(join, things) if things else NOTHING
 
     def bound(self, binding: Binding) -> AbstractValue:
         """What a binding gives."""
@@ -715,14 +697,6 @@ def _kind(bases: Sequence[AbstractValue]) -> str | None:
                 return kind
             found = found or kind
     return found
-
-
-def _stands_in(binding: Binding) -> bool:
-    """Whether a binding only stands in for an import that failed."""
-    module = binding.scope.module
-    around = module.above(binding.node) if module.stand_ins else ()
-    above = [item.type for item in around if isinstance(item, ast.ExceptHandler)]
-    return any(item is not None and re.search("ImportError|ModuleNotFound", ast.unparse(item)) for item in above)
 
 
 def _apart(block: ast.If, use: ast.AST, binding: ast.AST) -> bool:

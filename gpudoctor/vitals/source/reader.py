@@ -2,7 +2,6 @@
 
 import ast
 import os
-import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 
@@ -143,7 +142,6 @@ class _Builder:
         engines = engine_loops(modules)
         loops = list(_training(modules, engines))
         cut_unreached(modules, [(module, node.lineno) for module, node in loops if not in_cut(module, node.lineno)])
-        _demote(modules, engines)
         for module in modules:
             yield self._script(module, [engine for engine in engines if engine.module is module])
 
@@ -273,42 +271,10 @@ class _Builder:
         )
 
 
-_UPDATES = re.compile(r"optim|(^|_)opts?(_|$|[A-Z0-9])|(^|_)step$|apply_grad|scaler", re.IGNORECASE)
-"""Names of what updates parameters, or may."""
-
-
-def _demote(modules: Sequence[Module], engines: Sequence[EngineLoop]) -> None:
-    """A backward pass trains nothing in a program without anything that updates parameters.
-
-    It makes a saliency map, an attack or the Fisher information.
-    """
-    driven = {id(engine.module) for engine in engines}
-    updating = {id(module) for module in modules if id(module) in driven or _updates(module)}
-    trains: set[int] = set()
-    for entry in modules:
-        if entry.entry:
-            program = {id(module) for module in entry.reach()}
-            trains |= program if program & updating else set()
-    for module in modules:
-        if id(module) in trains:
-            continue
-        for record in _records(module):
-            for loop in record.loops:
-                if loop.role in (LoopRole.TRAINING, LoopRole.EPOCHS):
-                    loop.role = LoopRole.OTHER
-
-
 def _records(module: Module) -> Iterator[FunctionRecord]:
     if module.record is not None:
         yield module.record
     yield from (function.record for function in module.functions if function.record is not None)
-
-
-def _updates(module: Module) -> bool:
-    """Whether what is left of a module names an optimizer or a step."""
-    names = [node.id for node in module.of(ast.Name)] + [node.arg for node in module.of(ast.arg)]
-    words = {node.attr for node in module.of(ast.Attribute)} | (set(names) - {"step"})  # a counter
-    return any(_UPDATES.search(word) for word in words)
 
 
 def _training(modules: Sequence[Module], engines: Sequence[EngineLoop]) -> Iterator[tuple[Module, ast.expr | ast.stmt]]:

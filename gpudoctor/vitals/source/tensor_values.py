@@ -4,7 +4,7 @@ import re
 from collections.abc import Mapping, Sequence
 
 from gpudoctor.vitals.source.joins import join, join_devices
-from gpudoctor.vitals.source.library_functions import IMPLIED, PAIRS, READS
+from gpudoctor.vitals.source.library_functions import READS
 from gpudoctor.vitals.source.qualified_names import TENSOR_METHODS, kind_of
 from gpudoctor.vitals.source.values import BATCH, LOADER, NOTHING, NUMBER, TENSOR, TEXT, AbstractValue, tensor
 
@@ -78,15 +78,7 @@ def tensor_method(base: AbstractValue, method: str, args: Arguments, keywords: K
         return tensor(base.device)
     if method in ("any", "all") and base.test:
         return tensor(base.device).replace(test=base.test)
-    return paired(tensor(base.device), method, args, keywords)
-
-
-def paired(result: AbstractValue, method: str, args: Arguments, keywords: Keywords) -> AbstractValue:
-    """A result as values and indices, where that is what a function gives; `args` without the tensor itself."""
-    dimension = "dim" in keywords or bool(args and args[0].type != TENSOR)
-    if method in PAIRS and (method in IMPLIED or dimension):
-        return result.replace(items=(result, tensor(result.device)))
-    return result
+    return tensor(base.device)
 
 
 def moved(base: AbstractValue, method: str, args: Arguments, keywords: Keywords) -> AbstractValue:

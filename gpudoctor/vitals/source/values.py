@@ -429,8 +429,6 @@ class Module:
     links: "list[Module]" = field(default_factory=list)
     """Modules of the program that it imports."""
     arguments: dict[str, Value] = field(default_factory=dict)
-    stand_ins: bool = True
-    """Whether something in it may stand in for an import that failed."""
     torch: bool = False
     """Whether it imports torch or something built on it."""
     cut: list[tuple[int, int]] = field(default_factory=list)

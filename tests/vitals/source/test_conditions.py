@@ -50,7 +50,6 @@ def guarded(test: str, words: list[str] | None = None) -> Event:
         ("if not i % 10:", 10),
         ("if i % EVERY == 0:", 50),
         ("if i % args.log_interval == 0:", 10),
-        ("if not done or i % 50 == 0:\n            done = True", 50),
         ("if i > 0 and i % args.log_interval == 0:", 10),
         ("if i % 1 == 0:", 1),
         ("if due(i, every=7):", 7),
@@ -85,8 +84,6 @@ def test_a_period_from_the_launch_line() -> None:
         ("if rank != 0: continue\n        if True:", GuardKind.RANK),
         ("if i == 10:", GuardKind.ONCE),
         ("if i == len(loader) - 1:", GuardKind.ONCE),
-        ("if not done:\n            done = True", GuardKind.ONCE),
-        ("if held is None:\n            with torch.no_grad():\n                held = loss", GuardKind.ONCE),
         ("if torch.isnan(loss):", GuardKind.FAILURE),
         ("if args.debug:", GuardKind.SWITCH),
         ("if os.environ.get('DEBUG'):", GuardKind.SWITCH),
@@ -167,11 +164,6 @@ def test_short_circuits(statement: str, period: int) -> None:
     assert plain(event(training(read_main(text)), "probe").period) == period
 
 
-def test_a_counter_that_starts_over() -> None:
-    found = guarded("count += 1\n        if count >= 25:\n            count = 0")
-    assert [guard.kind for guard in found.guards] == [GuardKind.PERIOD]
-
-
 SWITCHES = """
 import torch, argparse
 parser = argparse.ArgumentParser()
@@ -188,8 +180,6 @@ args = parser.parse_args()
         ("found = args.start is not None or torch.save(1, 'x')\n", False),
         ("if args.log and torch.save(1, 'x'):\n    pass\n", True),
         ("while not (args.start is None or torch.save(1, 'x')):\n    pass\n", True),
-        ("writer = None\nif args.log:\n    writer = open('x')\nif writer:\n    torch.save(1, 'x')\n", True),
-        ("if args.log:\n    on = True\nelse:\n    on = False\nif on:\n    torch.save(1, 'x')\n", True),
         ("every = 0\nif args.log:\n    every = 10\nif every:\n    torch.save(1, 'x')\n", False),
     ],
 )
@@ -217,7 +207,6 @@ trainer.fit()
     ("first", "second", "test", "never"),
     [
         ("self.on = args.log", "pass", "self.on", True),
-        ("self.log = None\n        if args.log: self.log = open('x')", "pass", "self.log", True),
         ("self.log = None\n        if args.log: self.log = open('x')", "pass", "self.log is None", False),
         ("self.log = None\n        if args.log: self.log = open('x')", "self.log = open('y')", "self.log", False),
         ("self.on = False", "self.on = True", "self.on", False),

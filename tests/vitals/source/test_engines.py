@@ -150,16 +150,3 @@ if __name__ == "__main__":
     loop = training(script)
     assert loop.role is LoopRole.TRAINING
     assert event(loop, "print").every_pass
-
-
-def test_a_lightning_module_that_the_program_only_defines_is_not_fitted() -> None:
-    other = LIGHTNING.split("class Lit", 1)[1].replace("loss.item()", "loss.cpu()")
-    fit = "trainer = L.Trainer()\ntrainer.fit({made}, DataLoader(x))\n"
-    text = LIGHTNING.replace("{module}", "lightning") + "\nclass Other" + other
-    one = training(read_main(text + fit.format(made="Lit()")))
-    assert event(one, "torch.Tensor.item")
-    assert not [item for item in one.events if item.call is not None and item.call.method == "cpu"]
-    both = training(read_main(text + fit.format(made="Lit() if small else Other()")))
-    assert event(both, "torch.Tensor.item") and event(both, "torch.Tensor.cpu")
-    by_text = training(read_main(text + fit.format(made="make('Lit', 'Other')")))
-    assert event(by_text, "torch.Tensor.item") and event(by_text, "torch.Tensor.cpu")

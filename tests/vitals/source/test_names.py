@@ -29,7 +29,6 @@ from torch.utils.data import DataLoader, Dataset
             "try:\n    from apex import amp\nexcept ImportError:\n    amp = None\namp.initialize()",
             "apex.amp.initialize",
         ),
-        ("try:\n    import fast as f\nexcept ImportError:\n    import slow as f\nf.go()", "fast.go"),
         ("def evaluate():\n    pass\nevaluate()", "evaluate"),
         ("def print(x):\n    pass\nprint(1)", "main.print"),
         ("class Meter:\n    def update(self, v):\n        pass\nm = Meter()\nm.update(1)", "Meter.update"),
