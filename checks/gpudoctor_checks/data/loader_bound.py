@@ -95,13 +95,6 @@ class LoaderBound(Check):
             source="torch.utils.data: 0 means that the data is loaded in the main process",
             meaning="A loader with at most this many workers loads in the training process.",
         ),
-        Threshold(
-            name="random_elements",
-            default=100_000,
-            unit="{elements}",
-            source="torch.randn draws about 100 million numbers a second on one core: 1 ms",
-            meaning="Drawing this many random numbers for one item counts as real work.",
-        ),
         *Threshold.note_and_warning(
             "Waiting for data for this share of a recorded run is",
             noted=0.10,
@@ -245,13 +238,9 @@ class LoaderBound(Check):
             return
         if told.value > self.limit("workers"):
             return
-        least = self.limit("random_elements")
-        counted = [item for item in work if item.elements is None or item.elements >= least]
-        if not counted:
+        if not work:
             return
-        heavy = sorted(
-            [item for item in counted if not item.light] or counted, key=lambda item: not _felt(loader, item)
-        )
+        heavy = sorted([item for item in work if not item.light] or work, key=lambda item: not _felt(loader, item))
         origin = "" if told.origin == "literal" else say(" ({origin})", origin=told.origin)
         first = heavy[0]
         more = say(" and does {heavy} more such operations", heavy=len(heavy) - 1) if len(heavy) > 1 else ""
@@ -289,7 +278,7 @@ class LoaderBound(Check):
 def _felt(loader: Loader, item: ItemWork) -> bool:
     """Whether work is felt beside any step: dear, of the data set that is drawn from, and not an engine's few
     rows collated beside the step of a large model."""
-    return item.dear and not item.chosen and not (loader.engine and item.collated)
+    return item.dear and not (loader.engine and item.collated)
 
 
 def _setting(made: "Loader | of_run.LoaderCall") -> str:

@@ -17,15 +17,12 @@ from gpudoctor.analysis.source.sample_syntax import (
     METHODS,
     PARTITIONS,
     PARTS,
-    RANDOM,
     TOKENISES,
-    elements,
     head,
     heavy,
-    optional,
     works,
 )
-from gpudoctor.analysis.source.syntax import is_attribute, last_name, nodes, walk
+from gpudoctor.analysis.source.syntax import last_name, nodes, walk
 from gpudoctor.lang import say
 from gpudoctor.model.evidence import SourceSpan
 from gpudoctor.model.signs.source import Call, ClassInfo, Script, Source
@@ -47,23 +44,13 @@ class ItemWork:
     """True for work of some tens of microseconds: converting a small image that is in memory already."""
     iterable: bool = False
     """Whether it stands in the `__iter__` of an iterable data set, which every worker would run in full."""
-    elements: int | None = None
-    """Random numbers drawn for one item, where that is the work and its size is written there."""
     collated: bool = False
     """Whether it is done for a whole batch at once, in a collate function."""
-    chosen: bool = False
-    """Whether the program may draw from another data set instead, which does no work that could be told."""
 
     @property
     def dear(self) -> bool:
         """Whether a batch of it is felt beside any step: what other work takes, the source does not tell."""
         return not self.light and self.what.startswith(DEAR)
-
-
-def _either(found: list[list[ItemWork]]) -> list[ItemWork]:
-    """The work of alternatives: what one of them does and another does not is done where that one is chosen."""
-    free = any(not work for work in found)
-    return [replace(item, chosen=True) if free else item for work in found for item in work]
 
 
 @once
@@ -82,17 +69,14 @@ class _Reader:
         self._calls = {call.node: (script, call) for script in source.scripts for call in script.calls}
         self._classes = {name: (script, info) for script in source.scripts for name, info in script.classes.items()}
         functions = ((s, node) for s in source.scripts for node in nodes(s, ast.FunctionDef, ast.AsyncFunctionDef))
-        self._functions: dict[ast.AST, tuple[Script, ClassInfo | None]] = {node: (s, None) for s, node in functions}
-        self._functions |= {
-            node: (script, info) for script, info in self._classes.values() for node in info.methods.values()
-        }
+        self._functions: dict[ast.AST, Script] = {node: script for script, node in functions}
+        names = {node: f"{info.name}." for _, info in self._classes.values() for node in info.methods.values()}
         self._by_name = {
-            (script.path, f"{info.name}.{name}" if info is not None else name): node
-            for node, (script, info) in self._functions.items()
-            if (name := getattr(node, "name", ""))
+            (script.path, names.get(node, "") + getattr(node, "name", "")): node  # type: ignore[call-overload]
+            for node, script in self._functions.items()
         }
         self._known: dict[ast.AST, tuple[ItemWork, ...]] = {}
-        self._bodies: dict[tuple[ast.AST, ast.AST | None, bool], list[ItemWork]] = {}
+        self._bodies: dict[tuple[ast.AST, bool], list[ItemWork]] = {}
 
     def loader(self, loader: Loader) -> tuple[ItemWork, ...]:
         """The work of one loader, found once; the engines of a script all draw from the same training sets."""
@@ -126,7 +110,7 @@ class _Reader:
         if isinstance(value, ast.List | ast.Tuple):
             return [work for item in value.elts for work in self.dataset(script, item, depth - 1)]
         if found := [self._of_call(*self._calls[call], depth) for call in self._made(script, value)]:
-            return _either(found)
+            return [work for works in found for work in works]
         if isinstance(value, ast.Call) and isinstance(value.func, ast.Attribute):
             return self.dataset(script, value.func.value, depth - 1)  # ds.shuffle().select()
         inner = value.value if isinstance(value, ast.Subscript | ast.Starred) else None
@@ -142,7 +126,7 @@ class _Reader:
         if call.name.startswith("torchvision.datasets."):
             return self._vision(script, call)
         owner = self._class_of(call)
-        return self._items(*owner, call) if owner is not None else []
+        return self._items(*owner) if owner is not None else []
 
     def _class_of(self, call: Call) -> tuple[Script, ClassInfo] | None:
         """The program's class that a call makes."""
@@ -162,12 +146,12 @@ class _Reader:
             return self.function(script, value.args[0], loops=loops)
         node = script.thing(value).defined
         if node in self._functions and node is not None:
-            return self._body(*self._functions[node], node, None, loops)
+            return self._body(self._functions[node], node, loops)
         found: list[ItemWork] = []
         for call in self._made(script, value):
             owned = self._class_of(self._calls[call][1])
             if owned is not None and "__call__" in owned[1].methods:
-                found += self._body(*owned, owned[1].methods["__call__"], None, loops)
+                found += self._body(owned[0], owned[1].methods["__call__"], loops)
         return found
 
     def _vision(self, script: Script, call: Call) -> list[ItemWork]:
@@ -183,45 +167,35 @@ class _Reader:
             return [ItemWork(what=what, call=call.name, span=call.span)]
         return [ItemWork(what=say("converts an image that is in memory"), call=call.name, span=call.span, light=True)]
 
-    def _items(self, script: Script, info: ClassInfo, construction: Call) -> list[ItemWork]:
+    def _items(self, script: Script, info: ClassInfo) -> list[ItemWork]:
         for name in ("__getitem__", "__getitems__", "__iter__"):
             if name in info.methods:
                 method, iterable = info.methods[name], name == "__iter__"
-                found = self._body(script, info, method, construction, True)
+                found = self._body(script, method, True)
                 return [replace(work, iterable=iterable) for work in found]
         return []
 
-    def _body(
-        self,
-        script: Script,
-        owner: ClassInfo | None,
-        function: ast.AST,
-        construction: Call | None,
-        loops: bool,
-        depth: int = _DEPTH,
-    ) -> list[ItemWork]:
-        key = (function, construction.node if construction is not None else None, loops)
+    def _body(self, script: Script, function: ast.AST, loops: bool, depth: int = _DEPTH) -> list[ItemWork]:
+        key = (function, loops)
         if key in self._bodies or depth == 0:
             return self._bodies.get(key, [])
         found = self._bodies[key] = []
-        unused = optional(owner, construction)
         for node in walk(function):
             if isinstance(node, ast.For | ast.While) and loops and works(node):
                 found.append(ItemWork(what="runs a Python loop", call=head(node), span=script.span(node)))
-            if not isinstance(node, ast.Call) or not self._runs(node) or is_attribute(node.func, *unused):
+            if not isinstance(node, ast.Call) or not self._runs(node):
                 continue
             found += self._call_work(script, node)
             _, call = self._calls.get(node, (script, None))
             callee = self._by_name.get((call.home, call.runs)) if call is not None else None
             if callee is not None:
-                home, held = self._functions[callee]
-                found += self._body(home, held, callee, construction if held is owner else None, loops, depth - 1)
+                found += self._body(self._functions[callee], callee, loops, depth - 1)
         return found
 
     def _call_work(self, script: Script, node: ast.Call) -> Iterator[ItemWork]:
         _, call = self._calls.get(node, (script, None))
         name, method, written = call.name if call else ast.unparse(node.func), last_name(node.func), ""
-        known, size = heavy(name), None
+        known = heavy(name)
         if known:
             what: str | None = known
         elif call is not None and call.runs:
@@ -235,10 +209,9 @@ class _Reader:
         elif method == "convert" and node.args and isinstance(node.args[0], ast.Constant):
             what, written = say("decodes an image"), method
         elif name.startswith(("torch.", "numpy.")):
-            size = elements(node) if method in RANDOM else None
-            what = say("draws random numbers") if size is not None else None
+            return
         else:
             what = next((words for part, words in PARTS if part in method.lower()), None)
             written = ast.unparse(node.func)
         if what is not None:
-            yield ItemWork(what=what, call=written or name, span=script.span(node), elements=size)
+            yield ItemWork(what=what, call=written or name, span=script.span(node))

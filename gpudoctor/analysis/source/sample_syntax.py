@@ -4,7 +4,6 @@ import ast
 
 from gpudoctor.analysis.source.syntax import last_name, walk
 from gpudoctor.lang import say
-from gpudoctor.model.signs.source import Call, ClassInfo
 
 
 def heavy(name: str) -> str | None:
@@ -17,23 +16,6 @@ def heavy(name: str) -> str | None:
     return best[1] if best else None
 
 
-def optional(owner: ClassInfo | None, construction: Call | None) -> set[str]:
-    """Attributes like `transform` that default to None and that this construction does not pass."""
-    if owner is None or construction is None or "__init__" not in owner.methods or construction.open_ended:
-        return set()
-    arguments = owner.methods["__init__"].args
-    names = [item.arg for item in arguments.args][1:]
-    passed = set(construction.keywords) | set(names[: len(construction.positional)])
-    defaults = dict(zip(reversed(names), reversed(arguments.defaults), strict=False))
-    defaults |= {
-        item.arg: value
-        for item, value in zip(arguments.kwonlyargs, arguments.kw_defaults, strict=True)
-        if value is not None
-    }
-    none = {name for name, value in defaults.items() if isinstance(value, ast.Constant) and value.value is None}
-    return none - passed
-
-
 def works(loop: ast.For | ast.While) -> bool:
     """Whether a loop inside an item goes through numbers: through the pixels, not through a few parts."""
     if any(isinstance(node, ast.Yield | ast.YieldFrom) for node in walk(loop)):
@@ -41,19 +23,6 @@ def works(loop: ast.For | ast.While) -> bool:
     if isinstance(loop, ast.While):
         return True
     return isinstance(loop.iter, ast.Call) and last_name(loop.iter.func) == "range"
-
-
-def elements(node: ast.Call) -> int | None:
-    """Numbers that a call draws, from the literal sizes it is given; None when a size is not literal."""
-    size = 1
-    dimensions: list[ast.expr] = []
-    for item in node.args + [k.value for k in node.keywords if k.arg == "size"]:
-        dimensions += item.elts if isinstance(item, ast.Tuple | ast.List) else [item]
-    for item in dimensions:
-        if not isinstance(item, ast.Constant) or not isinstance(item.value, int):
-            return None
-        size *= item.value
-    return size if dimensions else None
 
 
 def head(loop: ast.For | ast.While) -> str:
@@ -181,4 +150,3 @@ CHEAP_TRANSFORMS = frozenset(
 )
 """Transforms that only convert."""
 PARTITIONS = frozenset({"Subset", "ConcatDataset", "random_split", "ChainDataset", "StackDataset"})
-RANDOM = frozenset({"randn", "rand", "normal", "uniform", "standard_normal", "random"})

@@ -1,12 +1,12 @@
 """What a call calls and gives: a library's function, one of the program's own, a method by its object's type."""
 
 import ast
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from gpudoctor.analysis.source.syntax import last_name, words
 from gpudoctor.model.signs.source import Misfit
-from gpudoctor.vitals.source import conditions, library, settings, tensor_values
+from gpudoctor.vitals.source import library, settings, tensor_values
 from gpudoctor.vitals.source.qualified_names import TENSOR_METHODS, canonical, kind_of, method_name
 from gpudoctor.vitals.source.values import (
     BATCH,
@@ -256,7 +256,7 @@ def call(program: "SourceLookup", module: Module, node: ast.Call) -> AbstractVal
         return made
     returned = NOTHING
     if found.callee is not None:
-        returned = _retold(node, program.returned(found.callee))
+        returned = program.returned(found.callee)
         if returned.elem is not None and returned.type is None:
             # A generator of the program draws from the loader that it is given.
             loader = next((t for t in args if kind_of(t.type) == LOADER), None)
@@ -278,15 +278,6 @@ def _collated(program: "SourceLookup", function: Function) -> AbstractValue:
     made = [key for key, part in keys.items() if part.type == "list" or (part.elem is not None and part.type is None)]
     lists = {key: AbstractValue(type="list") for key in made}
     return AbstractValue(type=BATCH, device="cpu", keys=lists or None, open=bool(lists))
-
-
-def _retold(node: ast.Call, returned: AbstractValue) -> AbstractValue:
-    """A condition that a function returns depends, at its call site, on the arguments."""
-    if returned.test is None:
-        return returned
-    names = frozenset(name for arg in node.args for name in conditions.subject(arg))
-    told = tuple(replace(m, subject=names) if m.subject and names else m for m in returned.test)
-    return returned.replace(test=told)
 
 
 def _construct(

