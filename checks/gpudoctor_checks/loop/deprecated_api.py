@@ -99,8 +99,6 @@ class DeprecatedApi(Check):
             return
         gone = reached(version, row.gone)
         told = told_version(patient, package, path) if gone else None
-        if told is not None and told.outgrown is not None and told.outgrown.name == what:
-            told = None  # the import that tells the version fails by itself
         # Whether the release that a README names, or that goes with the project's older torch, still has it.
         there = told is not None and told.version is not None and not reached(told.version, row.gone)
         if row.gone and package not in ("torch", "transformers") and is_dated(patient, path):

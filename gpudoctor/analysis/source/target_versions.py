@@ -1,36 +1,18 @@
-"""The version of a package that a script or config is written for: the installed one, or the project's own.
+"""The version of a package that a script or config is written for: the installed one, or the project's own."""
 
-An import of a package's inside that later releases do not have tells it too: the program needs an older one.
-"""
-
-import ast
 import json
 import os
 import re
 from dataclasses import dataclass
 from functools import cache
 
-from gpudoctor.analysis.source.control_flow import FUNCTIONS, enclosing
-from gpudoctor.analysis.source.entry_points import training_programs
-from gpudoctor.analysis.source.syntax import nodes
 from gpudoctor.lang import say
 from gpudoctor.model.cuda import numbers
-from gpudoctor.model.evidence import SourceSpan
 from gpudoctor.model.patient import Patient
 from gpudoctor.model.remedy import Edit, ImportEdit, KeywordEdit, Remedy
 from gpudoctor.model.signs.project import Asked
-from gpudoctor.model.signs.source import Script, Source
+from gpudoctor.model.signs.source import Script
 from gpudoctor.model.unavailable import ReaderCrashed, Unavailable, optional
-
-
-@dataclass(frozen=True, slots=True)
-class Outgrown:
-    """One such import."""
-
-    name: str
-    last: str
-    """The last release of the package that has the name."""
-    span: SourceSpan
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,26 +23,21 @@ class Meant:
     """A version to compare with; None when neither the environment nor the project names one."""
     asked: Asked | None = None
     """The project's line that excludes the installed version; None when the installed version counts."""
-    outgrown: Outgrown | None = None
-    """The import that the installed version does not have, where that tells the version."""
 
     @property
     def installed(self) -> bool:
         """Whether it is the version that is installed here."""
-        return self.version is not None and self.asked is None and self.outgrown is None
+        return self.version is not None and self.asked is None
 
     @property
     def origin(self) -> str:
         """Why this version counts: `2.13.0 is installed`, `requirements.txt:3 asks for torch==1.7.1`."""
-        asked, import_ = self.asked, self.outgrown
+        asked = self.asked
         if asked is not None:
             place = {"path": asked.path, "line": asked.line, "name": asked.name}
             if asked.prose:
                 return say("{path}:{line} names {name} {wanted}", **place, wanted=asked.wanted.strip("=.*"))
             return say("{path}:{line} asks for {name}{wanted}", **place, wanted=asked.wanted)
-        if import_ is not None:
-            place = {"path": import_.span.path, "line": import_.span.line, "name": import_.name}
-            return say("{path}:{line} imports {name}, last in {last}", **place, last=import_.last)
         return say("{version} is installed", version=self.version)
 
 
@@ -80,7 +57,7 @@ def meant_version(patient: Patient, name: str, path: str) -> Meant:
 
 
 def told_version(patient: Patient, name: str, path: str) -> Meant | None:
-    """The release that a README names in a sentence, or that an import is last in, where another is installed.
+    """The release that a README names in a sentence, where another is installed.
 
     It counts where no file for a tool bounds the package. It shows what the project means, and bars nothing: a
     finding that does not hold for that release is a note.
@@ -90,10 +67,7 @@ def told_version(patient: Patient, name: str, path: str) -> Meant | None:
         return None
     told = optional(lambda: patient.project_versions.told(path, name)) or ()
     named = next((item for item in told if not item.admits(have)), None)
-    if named is not None:
-        return Meant(version=named.newest, asked=named)
-    found = optional(lambda: outgrown(patient.source, name, path))
-    return Meant(version=found.last, outgrown=found) if found is not None else None
+    return Meant(version=named.newest, asked=named) if named is not None else None
 
 
 def predates(patient: Patient, script: Script, release: str) -> bool:
@@ -160,33 +134,6 @@ _OLD_LOSS = re.compile(r"\b\w*loss\w*\.data\[0\]", re.IGNORECASE)
 def _releases() -> dict[str, dict[str, str]]:
     with open(os.path.join(os.path.dirname(__file__), "api_releases.json"), encoding="utf-8") as stream:
         return dict(json.load(stream))
-
-
-def outgrown(source: Source, package: str, path: str) -> Outgrown | None:
-    """The import that ties the program of a file to the oldest release of a package; None without any.
-
-    Imports in a function, a try or an if are left out: the program knows that they may fail.
-    """
-    last = {name: release for name, release in _releases()["last"].items() if name.startswith(f"{package}.")}
-    found = []
-    for script in _program_of(source, path):
-        named = any(name.rpartition(".")[2] in script.text for name in last)
-        for node in nodes(script, ast.Import, ast.ImportFrom) if named else ():
-            names = [item.name for item in node.names] if isinstance(node, ast.Import) else []
-            if isinstance(node, ast.ImportFrom) and node.module and not node.level:
-                names = [node.module, *(f"{node.module}.{item.name}" for item in node.names)]
-            if not any(isinstance(above, (*FUNCTIONS, ast.Try, ast.If)) for above in enclosing(script, node)):
-                found += [Outgrown(name, last[name], script.span(node)) for name in names if name in last]
-    return min(found, key=lambda item: numbers(item.last), default=None)
-
-
-def _program_of(source: Source, path: str) -> list[Script]:
-    """A script, and those of the trainings that it belongs to."""
-    scripts = {script.path: script for script in source.scripts if script.path == path}
-    for program in training_programs(source):
-        if path in {script.path for script in program.scripts}:
-            scripts |= {script.path: script for script in program.scripts}
-    return list(scripts.values())
 
 
 _WORD = re.compile(r"(?<![\w.])torch(?:\.\w+)+")

@@ -5,7 +5,7 @@ import os
 import sys
 from collections.abc import Callable
 
-from gpudoctor.analysis.source.syntax import is_attribute, is_method_call, is_name, words
+from gpudoctor.analysis.source.syntax import words
 from gpudoctor.vitals.source.values import Module
 
 _MODULES = 300
@@ -29,13 +29,10 @@ class Importer:
         """By absolute path."""
         self._found: dict[tuple[str, str], Module | None] = {}
         self._followed = 0
-        self._added: dict[str, None] = {}
-        """Folders that the program adds to `sys.path`, in order."""
 
     def add(self, module: Module) -> None:
         """A module that is already there."""
         self.modules[module.file] = module
-        self._added.update(dict.fromkeys(added_folders(module)))
         if not module.name:
             module.name = os.path.splitext(os.path.basename(module.file))[0]
 
@@ -68,12 +65,11 @@ class Importer:
             if module is not None:
                 module.name = name
                 self.modules[path] = module
-                self._added.update(dict.fromkeys(added_folders(module)))
         return module
 
     def _roots(self, by: Module, first: str) -> list[str]:
         folder = os.path.dirname(by.file)
-        roots = list(dict.fromkeys([folder, *self._added]))
+        roots = [folder]
         if first in _LIBRARIES or first in sys.stdlib_module_names:
             return roots
         upper = folder
@@ -93,29 +89,6 @@ class Importer:
                 roots.append(upper)
         roots += [os.path.join(root, "src") for root in dict.fromkeys([*roots, upper])]
         return list(dict.fromkeys(roots))
-
-
-def added_folders(module: Module) -> list[str]:
-    """Folders that a module adds to `sys.path` and that are there, told by the words in the call: a relative one may
-    be meant from the module's folder or from one of the two above, where the program is started."""
-    found: list[str] = []
-    for node in module.of(ast.Call):
-        if not (is_method_call(node, "append", "insert") and is_attribute(node.func.value, "path") and node.args):
-            continue
-        if not is_name(node.func.value.value, "sys"):
-            continue
-        parts = list(ast.walk(node.args[-1]))
-        words = [part.value for part in parts if isinstance(part, ast.Constant) and isinstance(part.value, str)]
-        ups = [part for part in parts if is_name(part, "dirname") or is_attribute(part, "dirname", "parent")]
-        if not words and not ups:
-            continue
-        folder = os.path.dirname(module.file)
-        for _ in ups[1:]:
-            folder = os.path.dirname(folder)
-        bases = [folder, os.path.dirname(folder), os.path.dirname(os.path.dirname(folder))]
-        places = [os.path.normpath(os.path.join(base, *words)) for base in bases]
-        found += [next((place for place in places if os.path.isdir(place)), "")]
-    return [place for place in found if place and os.path.dirname(place) != place]
 
 
 def relative_name(module: Module, node: ast.ImportFrom) -> str | None:

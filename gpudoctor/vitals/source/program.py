@@ -492,8 +492,7 @@ class SourceLookup:
         if function.klass is not None and function.short == "__init__":
             names |= self._makers.get(function, set())
         elif function.klass is not None and function.short in ("forward", "__call__"):
-            names |= self._instances(function.klass) | {"model", "net", "self", "module"}
-        names |= self._aliases.get(function.short, set())
+            names |= {"model", "net", "self", "module"}
         for name in sorted(names):
             yield from self.calls.get(name, ())[:100]
 
@@ -508,28 +507,6 @@ class SourceLookup:
                     found.setdefault(made, set()).add(klass.node.name)
             self.memory["makers"] = found
         return self.memory["makers"]  # type: ignore[return-value]
-
-    @property
-    def _aliases(self) -> dict[str, set[str]]:
-        if "aliases" not in self.memory:
-            found: dict[str, set[str]] = {}
-            for module in self.modules:
-                for local, target in module.imports.items():
-                    if local != target.rpartition(".")[2]:
-                        found.setdefault(target.rpartition(".")[2], set()).add(local)
-            self.memory["aliases"] = found
-        return self.memory["aliases"]  # type: ignore[return-value]
-
-    def _instances(self, klass: ClassSymbol) -> set[str]:
-        """Last names that are given an instance of a class where it is made."""
-        found: set[str] = set()
-        for module, call in self.calls.get(klass.node.name, ()):
-            for item in module.above(call):
-                if isinstance(item, ast.Assign):
-                    found |= {last_name(target) for target in item.targets}
-                if isinstance(item, ast.stmt):
-                    break
-        return found - {""}
 
     def returned(self, function: Function) -> AbstractValue:
         """What a call of a function gives."""
