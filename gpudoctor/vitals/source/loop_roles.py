@@ -5,11 +5,9 @@ loops and the functions it calls included: a loop over micro-batches with the st
 pass of the loop around it, unless it is the loop that draws from the data loader.
 """
 
-import ast
 import re
 from dataclasses import dataclass, field
 
-from gpudoctor.analysis.source.syntax import walk
 from gpudoctor.model.signs.source import LoopRole
 from gpudoctor.vitals.source.qualified_names import kind_of
 from gpudoctor.vitals.source.values import (
@@ -160,11 +158,11 @@ class Roles:
             self._evaluation(record, loop, mine)
 
     def _evaluation(self, record: FunctionRecord, loop: LoopRecord, mine: _Own) -> None:
-        if mine.any & (_STEPPING | COLLECT) or not mine.any & FORWARD or _yields(loop):
+        if mine.any & (_STEPPING | COLLECT) or not mine.any & FORWARD:
             return
         context = loop.no_grad or mine.eval_context
         named = bool(_EVALUATION_NAME.search(loop.iterates) or _EVALUATION_NAME.search(record.name))
-        if (context and (_counts(loop) or named)) or (draws(loop) and _data(loop)):
+        if (context and (_counts(loop) or named)) or draws(loop):
             loop.role = LoopRole.EVALUATION
         elif named and _counts(loop) and not record.name.endswith(("forward", "__call__")):
             loop.role = LoopRole.EVALUATION
@@ -176,11 +174,6 @@ class Roles:
                 loop.role = LoopRole.OTHER if not draws(loop) else loop.role
 
 
-def _yields(loop: LoopRecord) -> bool:
-    """Whether the loop hands on what it makes: the pass of a data set, not an evaluation."""
-    return any(isinstance(node, ast.Yield | ast.YieldFrom) for node in walk(loop.node))
-
-
 def draws(loop: LoopRecord) -> bool:
     """Whether the loop takes its passes from a data loader."""
     source = loop.source
@@ -190,10 +183,6 @@ def draws(loop: LoopRecord) -> bool:
         if thing is not None and kind_of(thing.type) == LOADER:
             return True
     return bool(_LOADER_TEXT.search(loop.iterates)) and not loop.iterates.startswith(("range", "trange"))
-
-
-def _data(loop: LoopRecord) -> bool:
-    return bool(loop.source is not None and loop.source.type != "torch.Tensor")
 
 
 def _counts(loop: LoopRecord) -> bool:

@@ -234,9 +234,6 @@ class _Builder:
             item = step.item
             if item.effect & BACKWARD:
                 common.update(guard.line for guard in step.guards)
-            if item.call is not None and item.call.name == "accelerate.Accelerator.accumulate":
-                found = self._accelerator_steps(record.scope.module)
-                break
             if item.effect & STEP:
                 periods = [g.period for g in step.guards if g.period is not None and g.line not in common]
                 if periods:
@@ -246,14 +243,6 @@ class _Builder:
                 count = step.inner[-1].count
                 found = count if count is not None else Unknown(text=step.inner[-1].iterates)
         return None if isinstance(found, Known) and found.value == 1 else found
-
-    def _accelerator_steps(self, module: Module) -> Value:
-        """`gradient_accumulation_steps` of the Accelerator of a module."""
-        for call in module.calls.values():
-            if call.name == "accelerate.Accelerator":
-                given = call.argument("gradient_accumulation_steps")
-                return given if given is not None else Known(value=1, origin=say("default of Accelerator"))
-        return Unknown(text="accumulate")
 
     def _engine(self, engine: EngineLoop) -> Loop:
         return Loop(

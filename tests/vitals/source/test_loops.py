@@ -177,7 +177,6 @@ for x in train_loader:
         ("for i, x in enumerate(train_loader):\n    (model(x).sum() / 4).backward()\n    if (i + 1) % 4 == 0:\n        optimizer.step()\n        optimizer.zero_grad()", 4),
         ("N = 8\nfor step in range(100):\n    for micro in range(N):\n        model(x).sum().backward()\n    optimizer.step()", 8),
         ("for i, x in enumerate(train_loader):\n    model(x).sum().backward()\n    if i % 1 == 0:\n        optimizer.step()", None),
-        ("from accelerate import Accelerator\na = Accelerator(gradient_accumulation_steps=6)\nfor x in train_loader:\n    with a.accumulate(model):\n        a.backward(model(x).sum())\n        optimizer.step()", 6),
         ("for i, x in enumerate(train_loader):\n    model(x).sum().backward()\n    if (i + 1) % n() == 0:\n        optimizer.step()", "?"),
     ],
 )  # fmt: skip
