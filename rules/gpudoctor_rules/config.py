@@ -4,7 +4,7 @@ import ast
 from collections.abc import Iterator
 
 from gpudoctor.analysis.memory_forecasts import change_words, stage_that_fits
-from gpudoctor.analysis.source.declared_settings import Written, add_keyword, replace_key
+from gpudoctor.analysis.source.declared_settings import Written, replace_key
 from gpudoctor.analysis.source.trainer_periods import OVERRIDES, engine_period
 from gpudoctor.analysis.workload import optional
 from gpudoctor.lang import say
@@ -18,7 +18,7 @@ from gpudoctor_checks.config.deprecated_key import DeprecatedKeyDetail
 from gpudoctor_checks.config.disagreement import CureDetail
 from gpudoctor_checks.config.frequencies import FrequenciesDetail
 from gpudoctor_checks.config.unknown_key import UnknownKeyDetail
-from gpudoctor_rules.remedies import config_edit, remedy
+from gpudoctor_rules.remedies import config_edit, keyword_edit, remedy
 from gpudoctor_rules.settings import (
     as_written,
     auto_edits,
@@ -319,10 +319,7 @@ def _compute(finding: Finding, patient: Patient, items: list[Written]) -> Remedy
         owner = items[0].node_text.rpartition(".")[0]
         edit = items[0].edit(quoted(items[0], word), python=f"{owner}.{word}" if owner else f'"{word}"')
     elif isinstance(place, SourceSpan):
-        for script in patient.source.scripts:
-            for call in script.calls_to(".BitsAndBytesConfig"):
-                if call.span == place:
-                    edit = add_keyword(script, call, "bnb_4bit_compute_dtype", f'"{word}"')
+        edit = keyword_edit(place, set=(("bnb_4bit_compute_dtype", f'"{word}"'),))
     why = say("4-bit layers then use tensor cores")
     return _setting("CFG008-compute", f"bnb_4bit_compute_dtype={word}", why, edit)
 

@@ -8,12 +8,11 @@ from dataclasses import dataclass
 from gpudoctor.analysis import of_run
 from gpudoctor.analysis.observation import confirmed, suspicions
 from gpudoctor.analysis.run.steady_run import Run, judged, spots
-from gpudoctor.analysis.source.control_flow import bound, function_of, loop_node
+from gpudoctor.analysis.source.control_flow import bound, loop_node
 from gpudoctor.analysis.source.entry_points import training_programs
 from gpudoctor.analysis.source.syntax_places import line_at, place
 from gpudoctor.analysis.source.train_eval_mode import (
     LeftInEvalMode,
-    feeds_backward,
     forwards,
     left_during_training,
     model_of,
@@ -199,9 +198,6 @@ class EvalModeMisuse(Check):
         node = loop_node(script, loop)
         if not runs or node is None or node in said or _engine_hook(script, loop) or _needs_gradients(loop):
             return
-        function = function_of(script, node)
-        if function is not None and feeds_backward(function, node):
-            return  # the losses of several batches make one step
         if not (source.trains or _EVALUATES.search(loop.function)):
             return
         said.add(node)

@@ -107,20 +107,6 @@ class Written:
         return ()
 
 
-def add_keyword(script: Script, call: Call, name: str, value: str) -> TextEdit | None:
-    """The edit that gives a call one more keyword, after its last argument; None where that is no plain place.
-
-    Unlike an edit by the call's place it tells `f(x).g()` from `f(x)`, which start at one place.
-    """
-    node = call.node
-    given: list[ast.expr | ast.keyword] = [*node.args, *node.keywords]
-    last = max(given, key=lambda item: (item.end_lineno or 0, item.end_col_offset or 0), default=None)
-    if last is None or isinstance(last, ast.GeneratorExp) or node.end_lineno is None:
-        return None
-    text = replace_node(script, last, "").expected
-    return replace_node(script, last, f"{text}, {name}={value}")
-
-
 def replace_key(file: ConfigFile, line: int, column: int, old: str, new: str) -> TextEdit | None:
     """Replace a key's text at its place; None where something else stands there."""
     lines = file.text.split("\n")

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from gpudoctor.analysis.source.control_flow import callers, enclosing
 from gpudoctor.analysis.source.optimizers import optimizers
-from gpudoctor.analysis.source.syntax import FunctionNode, is_method_call, names_in, walk
+from gpudoctor.analysis.source.syntax import FunctionNode
 from gpudoctor.model.signs.source import Call, Event, GuardKind, Loop, LoopRole, Script, Source
 
 _GRADIENT_OFF = re.compile(r"no_grad|inference_mode|set_grad_enabled|eval_mode|inference|evaluating")
@@ -130,37 +130,3 @@ def _held_fixed(source: Source, switch: Event) -> bool:
     here = [one for one in optimizers(source) if (one.script.path, one.call.function) == where]
     name = model_of(switch.call)
     return bool(here) and all(one.whole and name not in one.roots for one in here)
-
-
-def feeds_backward(outer: ast.AST, inner: ast.stmt) -> bool:
-    """Whether a backward in `outer`, behind a loop `inner` of it, needs values that the loop makes."""
-    if inner.end_lineno is None:
-        return False
-    held = set().union(*(stored(part) for part in walk(inner)))
-    after = [part for part in walk(outer) if getattr(part, "lineno", 0) > inner.end_lineno]
-    for part in sorted(after, key=lambda node: (getattr(node, "lineno", 0), getattr(node, "col_offset", 0))):
-        if is_method_call(part, "backward"):
-            if held & names_in(part):
-                return True
-        elif isinstance(part, ast.Assign | ast.AugAssign):
-            kept = isinstance(part, ast.AugAssign) and bool(stored(part) & held)
-            held = held | stored(part) if kept or held & names_in(part.value) else held - stored(part)
-    return False
-
-
-def stored(node: ast.AST) -> set[str]:
-    """Names that get a value, or a part of one, by a statement or by `append`."""
-    targets: list[ast.expr] = []
-    if isinstance(node, ast.Assign):
-        targets = node.targets
-    elif isinstance(node, ast.AugAssign):
-        targets = [node.target]
-    elif is_method_call(node):
-        targets = [node.func.value] if node.func.attr in ("append", "extend", "add_", "copy_") else []
-    roots = [part for target in targets for part in (target.elts if isinstance(target, ast.Tuple) else [target])]
-    found = set()
-    for part in roots:
-        while isinstance(part, ast.Subscript):
-            part = part.value
-        found |= {part.id} if isinstance(part, ast.Name) else set()
-    return found

@@ -8,7 +8,6 @@ from typing import Any
 
 from gpudoctor.analysis.source.syntax import called_name
 from gpudoctor.model.signs.source import GuardKind, Known, Unknown
-from gpudoctor.vitals.source.index import text_of
 from gpudoctor.vitals.source.library import FAILED, RANK_ZERO
 from gpudoctor.vitals.source.values import MISSING, WITH_A_GPU, AbstractValue, Condition, Meanings, value_of
 
@@ -110,35 +109,15 @@ def meaning(node: ast.expr, thing: AbstractValue, text: str) -> Meanings:
     if name in ("sync_gradients", "is_gradient_accumulation_boundary"):
         return (Condition(kind=GuardKind.PERIOD, period=Unknown(text=text)),)
     if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Mod):
-        return negate(periodic(node, thing, text))
+        return negate(periodic(thing, text))
     if _is_counter(node):
-        return (Condition(kind=GuardKind.ONCE, negated=True, subject=subject(node)),)
+        return (Condition(kind=GuardKind.ONCE, negated=True),)
     return (Condition(kind=GuardKind.OTHER),)
 
 
-def subject(node: ast.AST) -> frozenset[str]:
-    """The names that an expression depends on: `step`, `self.step`."""
-    found: set[str] = set()
-    waiting: list[ast.AST] = [node]
-    while waiting and len(found) < 20:
-        part = waiting.pop()
-        if isinstance(part, ast.Name):
-            found.add(part.id)
-        elif isinstance(part, ast.Attribute):
-            found.add(text_of(part) or "?.")
-        elif isinstance(part, ast.BinOp):
-            waiting += [part.left, part.right]
-        elif isinstance(part, ast.Call):
-            waiting += part.args
-        elif isinstance(part, ast.Subscript):
-            waiting.append(part.value)
-    return frozenset(found)
-
-
-def periodic(node: ast.BinOp, thing: AbstractValue, text: str) -> Meanings:
+def periodic(thing: AbstractValue, text: str) -> Meanings:
     """`step % N == 0` or another remainder."""
-    period = thing.modulus or Unknown(text=text)
-    return (Condition(kind=GuardKind.PERIOD, period=period, subject=subject(node.left)),)
+    return (Condition(kind=GuardKind.PERIOD, period=thing.modulus or Unknown(text=text)),)
 
 
 def _is_rank(node: ast.AST) -> bool:
@@ -180,14 +159,14 @@ def _switch(left: AbstractValue, right: AbstractValue, text: str) -> Meanings | 
 
 def _equal(node: ast.expr, left: AbstractValue, right: AbstractValue, text: str) -> Meanings | None:
     if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Mod):
-        return periodic(node, left, text)
+        return periodic(left, text)
     if left.type == "rank" or _is_rank(node) or _MAIN_NAME.search(called_name(node).lower()):
         return (RANK_ZERO,) if right.value is not None else None
     if _of_device(left) and isinstance(right.value, str) and not left.known:
         gpu = Known(value=right.value.startswith("cuda"), origin=WITH_A_GPU, text=text)
         return (Condition(kind=GuardKind.SWITCH, value=gpu),)
     if _is_counter(node) and not isinstance(right.value, str | bool) and right.value is not None:
-        return (Condition(kind=GuardKind.ONCE, subject=subject(node)),)
+        return (Condition(kind=GuardKind.ONCE),)
     return None
 
 
@@ -200,7 +179,7 @@ def _member(node: ast.expr, left: AbstractValue) -> Meanings | None:
     if left.type == "rank" or _is_rank(node):
         return (RANK_ZERO,)
     if _is_counter(node):
-        return (Condition(kind=GuardKind.ONCE, subject=subject(node)),)
+        return (Condition(kind=GuardKind.ONCE),)
     return None
 
 
@@ -212,7 +191,7 @@ def _ordered(node: ast.Compare, op: ast.cmpop, left: AbstractValue, right: Abstr
         return None
     if not isinstance(bound.value, int | float) or bound.value > _FEW:
         return None
-    few = Condition(kind=GuardKind.ONCE, subject=subject(first))
+    few = Condition(kind=GuardKind.ONCE)
     return (few,) if below else (few.opposite(),)
 
 

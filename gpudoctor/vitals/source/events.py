@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from gpudoctor.model.evidence import SourceSpan
-from gpudoctor.model.signs.source import Event, Guard, GuardKind, Loop, LoopRole, Thing, Unknown
+from gpudoctor.model.signs.source import Event, Guard, Loop, LoopRole, Thing
 from gpudoctor.vitals.source.loop_roles import Roles
-from gpudoctor.vitals.source.values import Function, FunctionRecord, Item, LoopRecord, Mark, Module
+from gpudoctor.vitals.source.values import Function, FunctionRecord, Item, LoopRecord, Module
 
 MOST = 8000
 """Most events of one loop; a pass that does more is cut."""
@@ -67,14 +67,12 @@ class Walker:
         items = loop.scope.items[loop.start : loop.end]
         evaluation = loop.role is LoopRole.EVALUATION
         budget = [MOST]
-        yield from self._walk(
-            loop.scope, items, depth + 1, loop.base, _Here((), (), (), False, evaluation, depth), budget, ()
-        )
+        yield from self._walk(loop.scope, items, depth + 1, loop.base, _Here((), (), (), False, evaluation), budget, ())
 
     def function_steps(self, function: Function, evaluation: bool = False) -> Iterator[Step]:
         """What one call of a function meets (a hook of an engine)."""
         if function.record is not None:
-            here = _Here((), (), (), False, evaluation, -1)
+            here = _Here((), (), (), False, evaluation)
             yield from self._walk(function.record, function.record.items, 0, 0, here, [MOST], (function,))
 
     def _walk(
@@ -91,7 +89,7 @@ class Walker:
             if budget[0] <= 0:
                 return
             budget[0] -= 1
-            guards = here.guards + tuple(_guard(mark, here.depth) for mark in item.guards[base:])
+            guards = here.guards + item.guards[base:]
             inner = here.inner + item.loops[outer:]
             no_grad = here.no_grad or item.no_grad
             evaluation = (
@@ -105,7 +103,7 @@ class Walker:
                 continue
             via = (*here.via, item.call.span) if item.call is not None else here.via
             evaluates = evaluation or self.roles.of_function(callee).evaluates
-            there = _Here(guards, inner, via, no_grad, evaluates, None)
+            there = _Here(guards, inner, via, no_grad, evaluates)
             yield from self._walk(callee.record, callee.record.items, 0, 0, there, budget, (*stack, callee))
 
     def event(
@@ -133,17 +131,3 @@ class _Here:
     via: tuple[SourceSpan, ...]
     no_grad: bool
     evaluation: bool
-    depth: int | None
-    """Index of the walked loop among its scope's loops, None in a called function."""
-
-
-def _guard(mark: Mark, depth: int | None) -> Guard:
-    """The guard as the walked loop sees it: one on an outer loop's counter is the same on every pass."""
-    guard = mark.guard
-    if mark.depth is None or (depth is not None and mark.depth >= depth):
-        return guard
-    if depth is None and mark.depth >= 0:
-        return guard
-    if guard.kind in (GuardKind.PERIOD, GuardKind.ONCE) or guard.mostly:
-        return Guard(kind=GuardKind.SWITCH, text=guard.text, line=guard.line, value=Unknown(text=guard.text))
-    return guard

@@ -20,7 +20,6 @@ from gpudoctor.vitals.source.values import (
     FunctionRecord,
     Item,
     LoopRecord,
-    Mark,
     Meanings,
     Module,
     value_of,
@@ -48,7 +47,7 @@ class _Recorder:
         self.program, self.module = program, module
         self.name = function.name if function is not None else ""
         self.record = FunctionRecord(module=module, name=self.name)
-        self.marks: list[Mark] = []
+        self.marks: list[Guard] = []
         self.loops: list[LoopRecord] = []
         self.no_grad = function is not None and function.no_grad
         self.evaluating = False
@@ -64,14 +63,7 @@ class _Recorder:
 
     def open(self, meanings: Meanings, text: str, line: int) -> None:
         """What follows runs only when a condition holds."""
-        for meaning in meanings:
-            depth: int | None = None
-            if meaning.subject and self.loops:
-                stored = (at for at in range(len(self.loops) - 1, -1, -1) if meaning.subject & self.loops[at].stores)
-                depth = next(stored, -1)
-                if depth == -1 and any("." in name and "epoch" not in name for name in meaning.subject):
-                    depth = None
-            self.marks.append(Mark(guard=meaning.guard(text, line), depth=depth))
+        self.marks += [meaning.guard(text, line) for meaning in meanings]
 
     def thing(self, node: ast.expr) -> AbstractValue:
         """What an expression gives."""
@@ -222,7 +214,6 @@ class _Recorder:
             scope=self.record,
             parents=tuple(self.loops),
             base=len(self.marks),
-            stores=stores(node),
             span=self.module.span(node),
             iterates=iterates,
             source=source,
@@ -270,7 +261,7 @@ class _Recorder:
         for handler in node.handlers:
             height = len(self.marks)
             text = f"except {self.module.segment(handler.type)}" if handler.type is not None else "except"
-            self.marks.append(Mark(guard=FAILED.guard(text, handler.lineno)))
+            self.marks.append(FAILED.guard(text, handler.lineno))
             kept = not self.execute(handler.body) or kept
             del self.marks[height:]
         self.execute(node.orelse)
@@ -340,7 +331,6 @@ class _Recorder:
             scope=self.record,
             parents=tuple(self.loops),
             base=len(self.marks),
-            stores=frozenset(),
             span=self.module.span(node),
             iterates=self.module.segment(generators[0].iter),
             source=self.thing(generators[0].iter),
@@ -364,8 +354,7 @@ class _Recorder:
         """Resolve a call, and record it where it is one that this scope executes."""
         program, module = self.program, self.module
         found = program.resolve(module, node)
-        guards = tuple(mark.guard for mark in self.marks)
-        made, positional = told(program, module, node, found, self.name, guards)
+        made, positional = told(program, module, node, found, self.name, tuple(self.marks))
         module.calls[node] = made
         if not recorded:
             return
@@ -419,21 +408,3 @@ def told(
         misfit=misfit(found, node),
     )
     return made, positional
-
-
-def stores(node: ast.AST) -> frozenset[str]:
-    """Names that a loop's head and body bind, attributes as `self.step`, and what they fill or change."""
-    found: set[str] = set()
-    for part in walk(node):
-        targets: list[ast.AST] = []
-        match part:
-            case ast.Name(ctx=ast.Store()):
-                targets = [part]
-            case ast.Attribute(ctx=ast.Store()) | ast.Subscript(ctx=ast.Store(), value=ast.Name()):
-                targets = [part.value if isinstance(part, ast.Subscript) else part]
-            case ast.Expr(value=ast.Call(func=ast.Attribute(value=ast.Name() as owner, attr=attr))):
-                targets = [owner] if attr in ("update", "append", "extend", "setdefault", "pop") else []
-        for target in targets:
-            text = text_of(target)
-            found |= {text} if text.startswith("self.") else {text, text.partition(".")[0]}
-    return frozenset(found - {""})

@@ -397,7 +397,7 @@ class SourceLookup:
         if spec.vararg is arg:
             return AbstractValue(elem=NOTHING)
         if spec.kwarg is arg:
-            return self._keywords(function, {*names, *(item.arg for item in spec.kwonlyargs)})
+            return AbstractValue(type="dict", keys={}, open=True)
         launch = settings.launched(self, function)
         if launch is not None:
             place = names.index(name) if name in names else len(names)
@@ -424,17 +424,6 @@ class SourceLookup:
         if thing is NOTHING:
             thing = self.guessed(module, name, thing)
         return thing
-
-    def _keywords(self, function: Function, named: set[str]) -> AbstractValue:
-        keys: dict[str, AbstractValue] = {}
-        sites = self.sites(function)
-        for home, call in sites:
-            for item in call.keywords:
-                if item.arg is not None and item.arg not in named:
-                    thing = self.thing(home, item.value)
-                    keys[item.arg] = join(keys[item.arg], thing) if item.arg in keys else thing
-        loose = not sites or any(item.arg is None for _, call in sites for item in call.keywords)
-        return AbstractValue(type="dict", keys=keys, open=loose)
 
     def given(self, function: Function, home: Module, call: ast.Call, name: str) -> AbstractValue | None:
         """What a call gives for a parameter: an argument, a key of `**kwargs`, the default; None if nobody can tell."""

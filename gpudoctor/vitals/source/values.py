@@ -56,8 +56,6 @@ class Condition:
     value: Value | None = None
     negated: bool = False
     """Whether it is the opposite of its kind: every pass but the Nth, no failure."""
-    subject: frozenset[str] = frozenset()
-    """Names whose change makes the condition change: the step counter."""
 
     @property
     def mostly(self) -> bool:
@@ -207,15 +205,6 @@ FunctionNode = ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda
 
 
 @dataclass(slots=True, eq=False, repr=False, match_args=False)
-class Mark:
-    """A guard, and the loop whose passes it thins."""
-
-    guard: Guard
-    depth: int | None = None
-    """Index of that loop among the scope's open loops; -1 for none of them; None when it cannot be told."""
-
-
-@dataclass(slots=True, eq=False, repr=False, match_args=False)
 class LoopRecord:
     """A lexical loop of one scope."""
 
@@ -224,8 +213,6 @@ class LoopRecord:
     parents: "tuple[LoopRecord, ...]"
     base: int
     """Guards that were open at its head."""
-    stores: frozenset[str]
-    """Names that its head or body binds."""
     span: SourceSpan
     iterates: str = ""
     source: AbstractValue | None = None
@@ -249,7 +236,7 @@ class Item:
 
     node: ast.AST
     call: Call | None
-    guards: tuple[Mark, ...]
+    guards: tuple[Guard, ...]
     loops: tuple[LoopRecord, ...]
     no_grad: bool
     evaluating: bool

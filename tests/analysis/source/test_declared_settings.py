@@ -9,7 +9,7 @@ from jobs import launch_line, patient_of
 from scripts import read_script
 
 from gpudoctor.analysis.source.config_links import links, world_size
-from gpudoctor.analysis.source.declared_settings import add_keyword, from_entry, from_keyword, replace_key
+from gpudoctor.analysis.source.declared_settings import from_entry, from_keyword, replace_key
 from gpudoctor.analysis.source.training_arguments import option_words, training_arguments
 
 HF = "output_dir: o\nper_device_train_batch_size: 1\nnum_train_epochs: 1\n"
@@ -36,28 +36,6 @@ def test_a_chained_call_is_not_taken_for_another(method: str, keyword: str, expe
     text = apply_edits(script.text, item.rename("processing_class"))
     assert expected in text
     assert "train(resume_from_checkpoint=True)" in text
-
-
-@pytest.mark.parametrize(
-    ("call", "expected"),
-    [
-        ("f(1)", "f(1, x=2)"),
-        ("f(a=1,)", "f(a=1, x=2,)"),
-        ("f(*p, **k)", "f(*p, **k, x=2)"),
-        ("f(\n    a=1,  # why\n).g()", "f(\n    a=1, x=2,  # why\n).g()"),
-    ],
-)
-def test_a_keyword_is_added(call: str, expected: str) -> None:
-    [script] = read_script(call + "\n").scripts
-    found = next(item for item in script.calls if item.method == "f")
-    edit = add_keyword(script, found, "x", "2")
-    assert edit is not None
-    assert apply_edits(script.text, [edit]) == expected + "\n"
-
-
-def test_no_keyword_is_added_where_there_is_no_place() -> None:
-    [script] = read_script("f(x for x in y)\nf()\n").scripts
-    assert [add_keyword(script, call, "x", "2") for call in script.calls] == [None, None]
 
 
 @pytest.mark.parametrize(

@@ -70,35 +70,6 @@ def test_gradients_of_the_input_train_nothing(learn, found):
     assert len([item for item in said if item.detail.how == "training"]) == found
 
 
-SUMMED = """
-    import torch
-    from torch import nn
-    from torch.nn import functional as F
-
-    class Learner(nn.Module):
-        def __init__(self):
-            super().__init__()
-            self.network = nn.Sequential(nn.Linear(8, 8), nn.Dropout(0.5), nn.Linear(8, 2))
-            self.optimizer = torch.optim.SGD(self.network.parameters(), 0.1)
-        def update(self, minibatches):
-            objective, told = 0, 0
-            for x, y in minibatches:
-                WHERE += F.cross_entropy(self.network(x), y)
-            objective = objective / len(minibatches)
-            self.optimizer.zero_grad()
-            objective.backward()
-            self.optimizer.step()
-
-    learner = Learner()
-    for minibatches in zip(*[torch.utils.data.DataLoader(torch.load(f"{i}.pt")) for i in range(3)]):
-        learner.update(minibatches)
-"""
-
-
-def test_healthy_the_losses_of_several_batches_make_one_step():
-    assert examine(EvalModeMisuse, script_patient(SUMMED.replace("WHERE", "objective"))) == []
-
-
 def test_a_network_of_another_file_in_a_program_that_only_scores(tmp_path):
     (tmp_path / "encoder.py").write_text(
         textwrap.dedent("""
