@@ -64,11 +64,10 @@ class Memory:
         made[_PEAK] = allocated["peak"]
         made[_RESERVED] = stats["reserved_bytes"]["all"]["current"]
         self._device.note(allocated["current"], self._probe.steps.index)
-        retries, ooms = int(stats.get("num_alloc_retries", 0)), int(stats.get("num_ooms", 0))
-        if retries + ooms > self._retries:
-            self._retries = retries + ooms
-            fields = {"step": self._probe.steps.index, "kind": "retries", "retries": retries, "ooms": ooms}
-            self._probe.record("memory", fields)
+        retries = int(stats.get("num_alloc_retries", 0))
+        if retries > self._retries:
+            self._retries = retries
+            self._probe.record("memory", {"step": self._probe.steps.index, "kind": "retries", "retries": retries})
         self._budget.charge(perf_counter() - start)
 
     def ended(self) -> None:
@@ -101,9 +100,7 @@ class Memory:
         worth = (item.graph or item.size * item.length >= _TELLING for item in holders)
         if rows and (grew or end or any(worth)):
             fields = {"step": now.step, "kind": "census", "device": device, "since": first.step}
-            grown_by = (self._device if device == "cuda" else self._host).more
-            more = {"grew": grown_by, "rss": self.rss or None, "growth": rows}
-            self._probe.record("memory", {**fields, **more})
+            self._probe.record("memory", {**fields, "rss": self.rss or None, "growth": rows})
 
     def end(self) -> None:
         """The process ends: what grew to the last is told."""

@@ -381,10 +381,7 @@ class Readings:
         # What has no gradient in it does not move either, and is told as dead.
         frozen = [entry for entry in entries if entry.stood and not entry.moved and entry.zeros < entry.looked]
         if self._changed("frozen", frozen):
-            unheld = sum(not entry.held for entry in frozen)
-            self._tell_some(
-                "frozen", frozen, elements, min((entry.stood for entry in frozen), default=self.count), unheld=unheld
-            )
+            self._tell_some("frozen", frozen, elements, min((entry.stood for entry in frozen), default=self.count))
         if "stuck" in self._stuck:
             self._record("updates", self._stuck)
 

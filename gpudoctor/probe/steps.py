@@ -90,7 +90,7 @@ class Steps:
         self._others = 0
         """Steps of other optimizers since the anchor's last."""
         self._run = 0
-        """Steps of the anchor without one of another between."""
+        """Steps of the anchor without one of another between, but for quick ones."""
         self._remembered = 0
         self._deferred = False
         self._idle_backwards = 0
@@ -159,7 +159,8 @@ class Steps:
         self._clock.phase = OTHER
         self._idle_backwards = 0
         self.optimizer_calls += 1
-        self._ends_step(self.anchor)
+        if self._others:
+            self._others = self._run = 0
         self._close(now)
         self._probe.pace.timed_ended()
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from .wire.steps import COLUMNS, DEVICE, MEMORY, NUMBERS
 
 NAN = float("nan")
@@ -23,28 +21,12 @@ FULL_ROWS = 16384
 """Rows of one step each; after them a row covers 2 steps for 8,192 rows, then 4, and so on."""
 MERGED_ROWS = 8192
 
-_T, _COUNT = AT["t"], AT["count"]
-_LAST = {AT["index"], AT["t"], *(AT[name] for name in _STATES)} - {AT["peak"]}
-_LARGEST = {AT["longest"], AT["peak"]}
+_T = AT["t"]
 
 
 def steps_in_row(row: int) -> int:
     """How many steps the row with this number covers."""
     return 1 if row < FULL_ROWS else 2 << (row - FULL_ROWS) // MERGED_ROWS
-
-
-def merge(into: list[float], row: Sequence[float]) -> None:
-    """Add a later row to an earlier one: sums, the longest, the last that is known."""
-    for position, value in enumerate(row):
-        before = into[position]
-        if value != value:
-            continue
-        if before != before or position in _LAST:
-            into[position] = value
-        elif position in _LARGEST:
-            into[position] = max(before, value)
-        else:
-            into[position] = before + value
 
 
 class StepTable:
@@ -54,38 +36,19 @@ class StepTable:
         self.rows = 0
         self.room = 1
         """Steps that the next row may cover."""
-        self._per_row = 1
         self._values: list[float] = []
-        self._open: list[float] = []
-        self._steps = 0
 
     def push(self, row: list[float]) -> None:
-        """Steps have ended, one or as many as there was room for; `row` has `WIDTH` values."""
-        if self._per_row == 1 or (not self._steps and row[_COUNT] >= self._per_row):
-            self._values += row
-            self._done()
-            return
-        if self._steps:
-            merge(self._open, row)
-        else:
-            self._open = row
-        self._steps += int(row[_COUNT])
-        self.room = self._per_row - self._steps
-        if self._steps >= self._per_row:
-            self._values += self._open
-            self._steps = 0
-            self._done()
-
-    def _done(self) -> None:
+        """Steps have ended, as many as there was room for, or the last ones; `row` has `WIDTH` values."""
+        self._values += row
         self.rows += 1
         if self.rows >= FULL_ROWS:
-            self._per_row = steps_in_row(self.rows)
-        self.room = self._per_row
+            self.room = steps_in_row(self.rows)
 
     def patch(self, step: int, column: int, value: float) -> bool:
         """Set a value of a step that is over; whether its row was still here."""
         values = self._values
-        if self._per_row > 1 or not values:
+        if self.room > 1 or not values:
             return False
         at = (step - int(values[0])) * WIDTH
         if not 0 <= at < len(values) or values[at] != step:
@@ -98,9 +61,6 @@ class StepTable:
 
         Rows that ended after `until` stay: numbers of theirs are on their way.
         """
-        if everything and self._steps:
-            self._values += self._open
-            self._steps = 0
         values = self._values
         size = len(values) // WIDTH * WIDTH
         while size and not everything and values[size - WIDTH + _T] > until:
