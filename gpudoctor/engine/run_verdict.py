@@ -38,7 +38,6 @@ _FIRST = 3
 """Findings that the verdict adds up."""
 
 _STEPS_ARE = {
-    "loader": say("gpudoctor saw no backward pass and no optimizer: it counts a batch as a step. "),
     "backward": say("gpudoctor saw no optimizer: it counts a backward pass as a step. "),
     "trace": say("The trace marks no step: gpudoctor reads all of it as one. "),
 }

@@ -1,7 +1,7 @@
 """Where one step of training ends and the next begins, in loops that carry no marker.
 
 A step lies between two ends of the outermost `optimizer.step()`; with several optimizers the first one closes it.
-Without an optimizer a step ends with its backward pass, and without those with the next batch.
+Without an optimizer a step ends with its backward pass.
 """
 
 from __future__ import annotations
@@ -33,8 +33,6 @@ _PHASES = slice(DATA_WAIT, DATA_WAIT + len(PHASES))
 
 ACCUMULATION = 512
 """Backward passes without a step of the optimizer that exists before they count as steps themselves."""
-DRAWS = 32
-"""Batches without any backward pass before they count as steps (inference, training without autograd)."""
 RARE, ALONE = 16, 8
 """Steps of another optimizer without one of the first after which it is the one whose steps are the steps, and steps
 of the first one in a row after which two are enough.
@@ -94,7 +92,6 @@ class Steps:
         self._remembered = 0
         self._deferred = False
         self._idle_backwards = 0
-        self._idle_draws = 0
         self._fresh = False
         self.drawn = 0.0
         """Seconds that the sampler saw the loop waiting for its own generator; moved to data wait."""
@@ -104,21 +101,16 @@ class Steps:
 
     def loader_begins(self) -> None:
         """`iter(loader)`: as long as nothing was trained, the first step begins here."""
-        if not self.backwards and self.marker != "loader":
+        if not self.backwards:
             self._restart()
             self._fresh = True
 
     def draw_begins(self) -> None:
         """A batch is about to be drawn from a loader."""
-        if self.marker == "loader":
-            self.close()
-        elif not self.backwards:
+        if not self.backwards:
             if not self._fresh:
                 self._restart()
             self._fresh = False
-            self._idle_draws += 1
-            if self._idle_draws >= DRAWS and not self.optimizers and not self.index:
-                self._mark("loader")
 
     def forward_begins(self) -> None:
         """The outermost module is called: without a loader, the first step begins here."""

@@ -168,20 +168,6 @@ def test_gradients_beside_an_optimizer_are_no_steps(tmp_path):
     assert len(told.steps("index")) == 5
 
 
-def test_a_loop_without_backward_steps_by_its_batches(tmp_path):
-    told = run_script(
-        tmp_path,
-        """
-        model = net().eval()
-        with torch.no_grad():
-            for x, y in DataLoader(data(512), batch_size=8):
-                model(x)
-        """,
-    ).rank
-    assert told.one("loop")["marker"] == "loader"
-    assert len(told.steps("index")) == 64 - 32 + 1  # the draw that finds no batch ends one, too
-
-
 def test_an_optimizer_for_every_parameter_inside_the_backward_pass(tmp_path):
     told = run_script(
         tmp_path,
