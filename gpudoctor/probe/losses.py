@@ -52,6 +52,8 @@ _TOLD = 4
 _ROWS, _COLUMNS = 64, 1024
 """Outputs of a batch that are compared."""
 _LABELS = 1 << 16
+_STRANGE = 9
+"""Losses with the loader's labels to one with others: what the program makes may look the same by chance."""
 _KNOWN = 64
 """Labels that are remembered."""
 
@@ -84,6 +86,8 @@ class Losses:
         self._labels: dict[int, int] = {}
         """Batches of one label each, by label; -1: the rest."""
         self._matched = self._single = self._elements = self._classes = 0
+        self._strange = 0
+        """Losses whose labels are not those of the batch."""
         self._loader: int | None = None
         self._likely = 0
         self._unnormal: dict[str, int] = {}
@@ -296,6 +300,8 @@ class Losses:
             self._single += low == high
             if key in self._labels or len(self._labels) < _KNOWN:
                 self._labels[key] = self._labels.get(key, 0) + 1
+        elif fresh:
+            self._strange += 1
 
     def _kept(self, node: Any, name: str) -> Any:
         """What a node keeps under a name; None where hooks keep it, which would run when asked."""
@@ -320,7 +326,7 @@ class Losses:
         if self._wide:
             shapes = [[list(own), list(shape), often] for (own, shape), often in self._wide.items()]
             self._tell("broadcast", {"step": step, "losses": self._looks, "shapes": shapes})
-        if self._matched:
+        if self._matched > _STRANGE * self._strange:
             fields = {
                 "step": step, "losses": self._matched, "found": self._single, "elements": self._elements,
                 "classes": self._classes, "loader": self._loader,
