@@ -25,7 +25,7 @@ from gpudoctor.model.records import frozen
 
 _WORD = re.compile(r"[a-z0-9]+")
 _NOISE = """
-a an and are as at be but by can do does for from has have how i if in is it its my no not of on or so that the
+a an and are as at be but by can did do does for from has have how i if in is it its my no not of on or so that the
 this to was what when where which while who why will with you your error runtimeerror valueerror
 """
 _STOP = frozenset(_NOISE.split())
