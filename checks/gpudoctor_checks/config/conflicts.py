@@ -136,6 +136,8 @@ def _holds(case: Case, condition: _Condition) -> Match:
         return None
     if not item.known and condition.must not in {"set", "word"}:
         return None
+    if condition.must == "foreign":
+        return item if _foreign(case, item) else None
     return item if _fulfils(item, condition.must, condition.words) else None
 
 
@@ -170,6 +172,15 @@ def _fulfils(item: Written, must: str, words: Sequence[str]) -> bool:
 def _textual(item: Written) -> bool:
     """Whether PyYAML reads the number as text: it wants a dot, and a sign in the exponent."""
     return bool(item.entry and re.fullmatch(r"[-+]?(\d+[eE][-+]?\d+|\d+\.\d*[eE]\d+)", item.entry.text))
+
+
+def _foreign(case: Case, item: Written) -> bool:
+    """Whether a class of layers is that of another architecture than the model's."""
+    model = case[MODEL].get("model")
+    name = str(model.value).rstrip("/").rpartition("/")[2].lower() if model is not None else ""
+    blocks = _table()["blocks"]
+    own = next((block for pattern, block in blocks if re.search(pattern, name)), item.value)
+    return own != item.value and any(item.value == block for _, block in blocks)
 
 
 _CASTS = ("float(", "type=float", "eval(", "set_defaults", "add_implicit_resolver", "pydantic", "OmegaConf")

@@ -92,6 +92,7 @@ class _Row:
         """Of its faults, each with its `fields`."""
         yield from self._gpus()
         yield from self._world()
+        yield from self._task_gpu()
         if self.nodes > 1 and _LOCAL.fullmatch(self.row.told.get("meets", "")):
             yield "meets"
 
@@ -125,3 +126,11 @@ class _Row:
             return
         if self.total < (self.row.world or 0):
             yield "missing"
+
+    def _task_gpu(self) -> Iterator[str]:
+        """A program that takes the GPU of its local rank, where each task sees one, number 0."""
+        if self.row.grants.gpus_per_task != 1 or self.here <= 1:
+            return
+        by_place = [text for text in self.texts if "SLURM_LOCALID" in text and "set_device(" in text]
+        if by_place and not any("device_count" in text for text in by_place):
+            yield "one-gpu"

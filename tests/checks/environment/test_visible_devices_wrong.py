@@ -180,3 +180,12 @@ def test_what_does_not_fit_in_the_launch_table(tmp_path, text, kind):
         for finding in found[:1]
         if kind in ("ranks", "missing", "meets")
     )
+
+
+def test_sick_a_program_that_takes_the_gpu_of_its_local_rank(tmp_path):
+    path = tmp_path / "job.sbatch"
+    path.write_text("#SBATCH --ntasks=8\n#SBATCH --gpus-per-task=1\nsrun python t.py\n")
+    program = "import os, torch\ntorch.cuda.set_device(int(os.environ['SLURM_LOCALID']))\n"
+    patient = script_patient(program, job=read_job(None, {}, [path]), environment={})
+    [finding] = examine(VisibleDevicesWrong, patient)
+    assert finding.detail.kind == "one-gpu"
