@@ -2,23 +2,21 @@
 
 from collections.abc import Iterator
 
-from gpudoctor.analysis.source.built_classes import built, declared_names
-from gpudoctor.analysis.source.declared_settings import Setup, Written, from_entry, from_keyword
+from gpudoctor.analysis.source.built_classes import built
+from gpudoctor.analysis.source.declared_settings import Setup, Written, from_keyword
 from gpudoctor.analysis.source.entry_points import in_a_training
 from gpudoctor.analysis.source.pretrained_models import TRAINERS, trainers
 from gpudoctor.analysis.source.target_versions import installed_version, is_dated, meant_version
-from gpudoctor.analysis.source.training_arguments import in_a_test, read_by, training_arguments
+from gpudoctor.analysis.source.training_arguments import in_a_test, training_arguments
 from gpudoctor.lang import say
 from gpudoctor.model import Check, Code, Cost, Detail, Finding, Patient, Reads, Severity
 from gpudoctor.model.records import frozen, replace
-from gpudoctor.model.signs.configs import ConfigFile, ConfigKind
+from gpudoctor.model.signs.configs import ConfigKind
 from gpudoctor.model.signs.source import Call, Script, Source
 from gpudoctor_checks.api_facts import ApiFact, facts, reached
 
 MAJOR = "5"
 """The major version of transformers that dropped what version 4 deprecated: many still run 4."""
-
-FILES = {ConfigKind.DEEPSPEED: "deepspeed", ConfigKind.ACCELERATE: "accelerate", ConfigKind.AXOLOTL: "axolotl"}
 
 
 @frozen
@@ -42,21 +40,19 @@ class DeprecatedKey(Check):
         - `evaluation_strategy`, `no_cuda`, `per_gpu_train_batch_size`, `fp16_opt_level` and other former
           training arguments, in files, calls and launch lines.
         - `torch_dtype` and `use_auth_token` in `from_pretrained`, `tokenizer` in a Trainer.
-        - Old keys of DeepSpeed, accelerate and axolotl configs.
         - `optim: adamw_hf` and other values that transformers no longer accepts.
     Why it hurts:
         A removed key raises a TypeError when the script starts, or a config's reader ignores it. A deprecated
         key warns now and fails after the next upgrade.
     How it knows:
         It compares with the releases in which keys came and went. A removed key is an error in a call, and a
-        warning in a file. Without an installed version, a key removed within version 4 of
-        transformers is a warning. A key removed in 5, or only deprecated, is a note. If the project's own files
-        exclude the installed version, gpudoctor compares with the newest release that they admit. It then
-        reports no error. In a project that uses an older torch, a removed key is a note. It is also a note if
-        the project pins a package that the installed transformers needs newer. So is a key in a section of a
-        config, which a program reads as it likes. In a script that trains nothing, a removed argument of
-        `from_pretrained` is a note, and a deprecated one is silent. From a job's log: the messages that name
-        it, in the exception or line that came first.
+        warning in a file. Without an installed version, a key removed within version 4 of transformers is a
+        warning. A key removed in 5, or only deprecated, is a note. If the project's own files exclude the
+        installed version, gpudoctor compares with the newest release that they admit. It then reports no error.
+        In a project that uses an older torch, a removed key is a note. It is also a note if the project pins a
+        package that the installed transformers needs newer. So is a key in a section of a config, which a
+        program reads as it likes. In a script that trains nothing, a removed argument of `from_pretrained` is a
+        note, and a deprecated one is silent.
     False alarms:
         An environment that pins an old version and was not examined; a key of your own with an old name.
     Remedies:
@@ -64,7 +60,6 @@ class DeprecatedKey(Check):
     References:
         - api_facts.json of the checks: each row has its releases
         - https://github.com/huggingface/transformers/releases
-        - https://www.deepspeed.ai/docs/config-json/
     """
 
     code = Code("CFG009")
@@ -74,16 +69,12 @@ class DeprecatedKey(Check):
     log_messages_file = "log_messages.toml"
 
     def examine(self, patient: Patient) -> Iterator[Finding]:
-        source, configs = patient.source_and_configs
+        source, _ = patient.source_and_configs
         for setup in training_arguments(patient):
             # No library reads its settings from TOML: such a table is the program's own.
             ours = setup.kind is not ConfigKind.AXOLOTL and not setup.path.endswith(".toml")
             if ours and not (setup.call is not None and in_a_test(setup.call)):
                 yield from self._arguments(patient, setup)
-        declared = declared_names(source)
-        for file in configs.files:
-            if read_by(file.kind, source):
-                yield from self._file(file, declared)
         yield from self._loading(patient, source)
         yield from self._trainers(patient, source)
 
@@ -122,20 +113,6 @@ class DeprecatedKey(Check):
             yield self._found(row, items, severity, meant.version, True, call and not dated, installed=True)
         elif meant.installed and reached(meant.version, row.since) and not row.value:
             yield self._found(row, items, Severity.NOTE, meant.version, False, installed=True)
-
-    def _file(self, file: ConfigFile, declared: frozenset[str]) -> Iterator[Finding]:
-        table = FILES.get(file.kind, "")
-        for row in facts(table):
-            entry = file.entries.get(row.name)
-            if entry is None or entry.value is None or row.name in declared:
-                continue
-            if not (row.name == "fp16" and entry.value is False):
-                severity, items = Severity.WARNING if row.gone else Severity.NOTE, (from_entry(file, entry),)
-                yield self._found(row, items, severity, row.gone or row.since, bool(row.gone), library=table)
-        dtype = facts("from-pretrained")[0]
-        entry = file.entries.get(dtype.name) if file.kind is ConfigKind.HUGGINGFACE else None
-        if entry is not None and entry.value is not None:
-            yield self._found(dtype, (from_entry(file, entry),), Severity.NOTE, dtype.since, False)
 
     def _loading(self, patient: Patient, source: Source) -> Iterator[Finding]:
         """Arguments of from_pretrained: one finding a script and argument."""
@@ -188,10 +165,9 @@ class DeprecatedKey(Check):
         called: bool = False,
         *,
         installed: bool = False,
-        library: str = "transformers",
     ) -> Finding:
         first = items[0]
-        release = say("{table} {gone}", table=library, gone=version)
+        release = say("{table} {gone}", table="transformers", gone=version)
         fails = say("transformers refuses the value") if row.value else say("the call raises a TypeError")
         return self.finding(
             say(

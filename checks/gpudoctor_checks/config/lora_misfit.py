@@ -50,7 +50,6 @@ class LoraMisfit(Check):
     References:
         - https://huggingface.co/docs/peft/package_reference/lora
         - https://huggingface.co/docs/peft/developer_guides/troubleshooting
-        - https://arxiv.org/abs/2312.03732
     """
 
     code = Code("CFG007")

@@ -31,7 +31,6 @@ class PrecisionConflict(Check):
     References:
         - https://huggingface.co/docs/transformers/deepspeed
         - https://www.deepspeed.ai/docs/config-json/#fp16-training-options
-        - https://huggingface.co/docs/accelerate/usage_guides/deepspeed
     """
 
     code = Code("CFG001")

@@ -43,7 +43,6 @@ class QuantisationConflict(Check):
     References:
         - https://huggingface.co/docs/transformers/quantization/bitsandbytes
         - https://huggingface.co/docs/peft/accelerate/deepspeed
-        - https://arxiv.org/abs/2305.14314
     """
 
     code = Code("CFG008")

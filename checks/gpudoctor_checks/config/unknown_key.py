@@ -61,7 +61,6 @@ class UnknownKey(Check):
     References:
         - known_keys.json beside this check: each table has its source and version
         - https://www.deepspeed.ai/docs/config-json/
-        - https://huggingface.co/docs/transformers/main_classes/trainer#transformers.TrainingArguments
     """
 
     code = Code("CFG005")

@@ -44,7 +44,6 @@ class ZeroStageMisfit(Check):
     References:
         - https://www.deepspeed.ai/docs/config-json/#zero-optimizations-for-fp16-training
         - https://arxiv.org/abs/1910.02054
-        - https://huggingface.co/docs/transformers/deepspeed#select-a-zero-stage
     """
 
     code = Code("CFG004")

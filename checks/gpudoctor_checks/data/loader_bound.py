@@ -88,13 +88,6 @@ class LoaderBound(Check):
     reads = frozenset({Reads.SOURCE, Reads.RECORDING, Reads.PROCESS})
     severity = Severity.WARNING
     thresholds = (
-        Threshold(
-            name="workers",
-            default=0,
-            unit="{workers}",
-            source="torch.utils.data: 0 means that the data is loaded in the main process",
-            meaning="A loader with at most this many workers loads in the training process.",
-        ),
         *Threshold.note_and_warning(
             "Waiting for data for this share of a recorded run is",
             noted=0.10,
@@ -236,7 +229,7 @@ class LoaderBound(Check):
         told = loader.workers
         if not isinstance(told, Known) or isinstance(told.value, str | tuple) or told.value is None:
             return
-        if told.value > self.limit("workers"):
+        if told.value > 0:
             return
         if not work:
             return

@@ -30,8 +30,7 @@ class LoaderDead(Check):
         even end it.
     How it knows:
         From a recording: the exception of the training process and its message about the worker (exit code or
-        signal). Kills for memory at that time, and heartbeats that show where it waits. From a job's log: the
-        messages that name it, in the exception or line that came first.
+        signal). Kills for memory at that time, and heartbeats that show where it waits.
     False alarms:
         A slow first batch or a cold disk: a wait that ended is not a finding.
     Remedies:

@@ -49,13 +49,6 @@ class NotShuffled(Check):
             source="a set in class order mixes classes only where one begins, within a batch",
             meaning="If at least this share of batches has one class, the set is in class order.",
         ),
-        Threshold(
-            name="batches",
-            default=3,
-            unit="{steps}",
-            source="convention: two classes with this many batches each; by chance a rare class never fills one",
-            meaning="Fewest batches of one class each, for at least two classes.",
-        ),
     )
 
     def examine(self, patient: Patient) -> Iterator[Finding]:
@@ -64,7 +57,7 @@ class NotShuffled(Check):
         seen = [item for item in seen if int(item[0].get("losses") or 0) >= self.limit("losses")]
         for record, loader in seen:
             by_class = [int(often) for label, often in record.get("labels") or () if label >= 0]
-            full = [often for often in by_class if often >= self.limit("batches")]
+            full = [often for often in by_class if often > 2]  # by chance a rare class never fills a batch
             losses, single = int(record.get("losses") or 0), int(record.get("found") or 0)
             if len(full) < 2 or single < self.limit("one_class_share") * losses:
                 continue

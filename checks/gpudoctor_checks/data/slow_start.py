@@ -25,6 +25,8 @@ _LARGE = re.compile(
     re.I,
 )
 """Names of public sets with hundreds of thousands of texts and more."""
+_LEAST_SECONDS = 2.0
+"""A shorter start does not matter, however short the run."""
 _MOST = 0.5
 """Share of a run that ended by itself from which on its start is what it mostly did."""
 
@@ -89,13 +91,6 @@ class SlowStart(Check):
             source="convention: a tenth of a short run",
             meaning="A start that takes this share of the whole run is a note.",
         ),
-        Threshold(
-            name="start_floor",
-            default=2.0,
-            unit="s",
-            source="convention: too short to matter",
-            meaning="A shorter start is never a finding, however short the run.",
-        ),
     )
 
     def examine(self, patient: Patient) -> Iterator[Finding]:
@@ -108,7 +103,7 @@ class SlowStart(Check):
         ends, own = process.steps.column("t"), of_run.start(process)
         whole, took = ends[-1], ends[0] - process.steps.column("duration")[0]
         long = took >= self.limit("start_noted")
-        if not long and own.seconds < max(self.limit("start_floor"), self.limit("run_share") * whole):
+        if not long and own.seconds < max(_LEAST_SECONDS, self.limit("run_share") * whole):
             return
         took = took if long else own.seconds
         lines = of_run.by_line(own.lines)[:3]

@@ -50,7 +50,6 @@ class CpuBudget(Check):
     References:
         - https://github.com/pytorch/pytorch/blob/main/torch/distributed/run.py (OMP_NUM_THREADS)
         - https://github.com/pytorch/pytorch/issues/22501
-        - https://www.kernel.org/doc/html/latest/scheduler/sched-bwc.html
     """
 
     code = Code("ENV007")

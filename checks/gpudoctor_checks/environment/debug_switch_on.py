@@ -62,7 +62,6 @@ class DebugSwitchOn(Check):
     References:
         - https://github.com/Lightning-AI/pytorch-lightning/issues/12344
         - https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/env.html
-        - https://github.com/NVIDIA/DCGM (Software.cpp: bad environment variables)
     """
 
     code = Code("ENV010")

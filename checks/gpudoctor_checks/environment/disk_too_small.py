@@ -36,8 +36,7 @@ class DiskTooSmall(Check):
         The save fails with "No space left on device" after hours of training. It often leaves a broken file as
         the newest checkpoint. Full caches and temporary folders stop downloads, compilations and loaders.
     How it knows:
-        Free space that this user may use, from statvfs. From a job's log: the messages that name it, in the
-        exception or line that came first.
+        Free space that this user may use, from statvfs.
     False alarms:
         gpudoctor does not see quotas (they can only make it worse). Folders that did not answer in time are
         skipped.

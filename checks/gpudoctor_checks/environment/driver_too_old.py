@@ -58,7 +58,6 @@ class DriverTooOld(Check):
     References:
         - https://docs.nvidia.com/deploy/cuda-compatibility/minor-version-compatibility.html
         - https://docs.nvidia.com/deploy/cuda-compatibility/forward-compatibility.html
-        - https://github.com/pytorch/pytorch/issues/4546
     """
 
     code = Code("ENV003")

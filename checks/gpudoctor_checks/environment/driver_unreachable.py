@@ -52,9 +52,8 @@ class DriverUnreachable(Check):
         `torch.cuda.is_available()` is False or CUDA fails at the first call: the job dies, or trains on the
         CPU.
     How it knows:
-        gpudoctor starts NVML in a separate process with a time limit, and compares its answer with
-        /sys/bus/pci, /dev/nvidia* and /proc/driver/nvidia/version. From a job's log: the messages that name it,
-        in the exception or line that came first.
+        gpudoctor starts NVML in a separate process with a time limit, and compares its answer with /sys/bus/pci,
+        /dev/nvidia* and /proc/driver/nvidia/version.
     False alarms:
         A container started without GPUs on a machine that has some is a note. It is more if something shows
         that it should have them. GPUs that belong to a virtual machine, or whose device nodes belong to another
@@ -64,7 +63,6 @@ class DriverUnreachable(Check):
     References:
         - https://github.com/NVIDIA/nvidia-container-toolkit/issues/48 (a container that lost its GPUs)
         - https://github.com/NVIDIA/nvidia-container-toolkit/issues/251
-        - https://docs.nvidia.com/deploy/nvml-api/group__nvmlInitializationAndCleanup.html
     """
 
     code = Code("ENV001")

@@ -24,9 +24,8 @@ class GpuArchUnsupported(Check):
         The first kernel dies with "no kernel image is available for execution on the device". Often this is
         after minutes of loading data. `torch.cuda.is_available()` still returns True.
     How it knows:
-        It reads the architecture list in libtorch_python.so, as `torch.cuda.get_arch_list()` returns it,
-        without importing torch. The driver gives the cards' compute capability. From a job's log: the messages
-        that name it, in the exception or line that came first.
+        It reads the architecture list in libtorch_python.so, as `torch.cuda.get_arch_list()` returns it, without
+        importing torch. The driver gives the cards' compute capability.
     False alarms:
         A build from source has its own list, which gpudoctor reads in the same way. A card that the job does
         not use (an old display card) is only a warning if another card works. Jetson boards are not reported:
@@ -36,7 +35,6 @@ class GpuArchUnsupported(Check):
     References:
         - https://docs.nvidia.com/cuda/cuda-c-programming-guide/index.html#binary-compatibility
         - https://github.com/pytorch/pytorch/blob/main/RELEASE.md#pytorch-cuda-support-matrix
-        - https://github.com/pytorch/pytorch/issues/167244
     """
 
     code = Code("ENV004")

@@ -34,8 +34,7 @@ class HostMemoryTight(Check):
         when a model is loaded, or in the first evaluation. Swapping makes every step wait for a disk.
     How it knows:
         It reads /proc/meminfo, the tightest cgroup limit (page cache not counted as used) and the scheduler's
-        grant. It reads the swap counters twice within 50 ms. From a job's log: the messages that name it, in
-        the exception or line that came first.
+        grant. It reads the swap counters twice within 50 ms.
     False alarms:
         The needs are the minimum for torch, CUDA and workers; the data's share is unknown. Swap that is used
         but idle is not reported: the kernel stores idle pages there.

@@ -33,9 +33,8 @@ class LimitsTooLow(Check):
         register memory ("ibv_reg_mr failed", "ibv_create_cq failed"). "pthread_create failed: Resource
         temporarily unavailable" at start.
     How it knows:
-        /proc/self/limits of this shell; the job inherits them unless its launcher sets others.
-        Workers come from the script or config, InfiniBand from /sys/class/infiniband. From a job's log: the
-        messages that name it, in the exception or line that came first.
+        /proc/self/limits of this shell; the job inherits them unless its launcher sets others. Workers come from
+        the script or config, InfiniBand from /sys/class/infiniband.
     False alarms:
         Schedulers and container runtimes often raise limits for the job: run gpudoctor inside the job. Cards
         with RDMA over Ethernet count only if the job has several nodes. With an unknown number of workers
@@ -46,7 +45,6 @@ class LimitsTooLow(Check):
     References:
         - https://github.com/pytorch/pytorch/issues/973
         - https://github.com/NVIDIA/nccl-tests/issues/206
-        - https://pytorch.org/docs/stable/multiprocessing.html#sharing-strategies
     """
 
     code = Code("ENV008")

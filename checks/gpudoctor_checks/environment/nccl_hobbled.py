@@ -49,7 +49,6 @@ class NcclHobbled(Check):
     References:
         - https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/env.html
         - https://github.com/NVIDIA/nccl/issues/631
-        - https://github.com/pytorch/pytorch/issues/119932
     """
 
     code = Code("ENV012")

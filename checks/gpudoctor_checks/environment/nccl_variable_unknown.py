@@ -123,7 +123,6 @@ class NcclVariableUnknown(Check):
     References:
         - https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/env.html
         - https://docs.pytorch.org/docs/stable/torch_nccl_environment_variables.html
-        - https://github.com/NVIDIA/nccl (NCCL_PARAM in src/)
     """
 
     code = Code("ENV016")

@@ -73,7 +73,6 @@ class PackageConflict(Check):
 
         gpudoctor imports nothing. The project's requirements come from its requirements, pyproject, setup and
         conda files. gpudoctor searches from the script's folder up to the top of its repository.
-        From a job's log: the messages that name it, in the exception or line that came first.
     False alarms:
         Extras are optional and are not checked. A stack built from source may have version numbers that its
         metadata does not allow and still work. Such a conflict is a warning. It is an error only if the import
@@ -84,8 +83,6 @@ class PackageConflict(Check):
     References:
         - https://github.com/Dao-AILab/flash-attention/issues/975
         - https://github.com/pytorch/pytorch/issues/186591
-        - https://github.com/pytorch/vision/issues/8985
-        - https://packaging.python.org/en/latest/specifications/dependency-specifiers/
     """
 
     code = Code("ENV005")

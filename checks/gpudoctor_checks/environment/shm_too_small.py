@@ -51,7 +51,7 @@ class ShmTooSmall(Check):
         killed by signal: Bus error", often hours into the run. NCCL keeps its buffers there too.
     How it knows:
         Statvfs on /dev/shm, or the size that the launch line or pod asks for. Workers from the script or the
-        config. From a job's log: the messages that name it, in the exception or line that came first.
+        config.
     False alarms:
         Small items (token ids) need little. If the workers are unknown it is a note. On a machine without a GPU,
         a job or a script the check is silent.
@@ -60,7 +60,6 @@ class ShmTooSmall(Check):
     References:
         - https://github.com/pytorch/pytorch/issues/5040
         - https://docs.docker.com/reference/cli/docker/container/run/ (--shm-size, 64 MiB by default)
-        - https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/troubleshooting.html (shared memory)
     """
 
     code = Code("ENV006")

@@ -25,9 +25,8 @@ class TorchCpuBuild(Check):
         enabled". It happens when pip resolves against the CPU index, or conda picks a `cpu` variant. It also
         happens when another package pulls torch in.
     How it knows:
-        It reads `torch/version.py` in the environment's folder (it does not import torch) and queries the
-        driver for its GPUs. From a job's log: the messages that name it, in the exception or line that came
-        first.
+        It reads `torch/version.py` in the environment's folder (it does not import torch) and queries the driver
+        for its GPUs.
     False alarms:
         A laptop or a CI machine without a GPU needs only the CPU build: the check is skipped there. Cards too
         old for any CUDA build of torch do not count. A machine whose GPU is kept for something else on purpose:

@@ -47,7 +47,7 @@ class VisibleDevicesWrong(Check):
     How it knows:
         The variable in this shell, the job script or the script, read as CUDA and torch read it. gpudoctor
         compares it with the GPUs that the driver lists. Ranks and granted GPUs from the launch line and the
-        scheduler. From a job's log: the messages that name it, in the exception or line that came first.
+        scheduler.
     False alarms:
         Hiding every GPU on purpose for a run on the CPU. Several ranks that share a GPU on purpose (MPS). A
         scheduler's job script that is read outside its allocation is compared only with what it requests. A

@@ -45,7 +45,6 @@ class NvlinkDown(Check):
     References:
         - https://docs.nvidia.com/datacenter/tesla/fabric-manager-user-guide/index.html
         - https://github.com/pytorch/pytorch/issues/35710 (error 802)
-        - https://github.com/NVIDIA/nvidia-resiliency-ext (NVLink health check)
     """
 
     code = Code("GPU006")

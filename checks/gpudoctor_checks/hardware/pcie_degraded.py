@@ -49,8 +49,6 @@ class PcieDegraded(Check):
     References:
         - https://docs.nvidia.com/deploy/nvml-api/group__nvmlDeviceQueries.html (nvmlDeviceGetCurrPcieLinkWidth)
         - https://github.com/tensorflow/tensor2tensor/issues/390
-        - https://github.com/AlexeyAB/darknet/issues/2807 (a riser)
-        - https://github.com/NVIDIA/DCGM (dcgm_gpu_hardware_limits.h: replays a minute)
     """
 
     code = Code("GPU005")

@@ -49,7 +49,6 @@ class RecoveryNeeded(Check):
     References:
         - https://docs.nvidia.com/deploy/nvml-api/ (NVML_FI_DEV_GET_GPU_RECOVERY_ACTION)
         - https://github.com/NVIDIA/nvidia-resiliency-ext (GPU health check)
-        - https://github.com/NVIDIA/DCGM (recovery state)
     """
 
     code = Code("GPU008")

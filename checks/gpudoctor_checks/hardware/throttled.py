@@ -54,7 +54,6 @@ class Throttled(Check):
     References:
         - https://docs.nvidia.com/deploy/nvml-api/group__nvmlClocksEventReasons.html
         - https://github.com/mlfoundations/open_clip/discussions/703
-        - https://github.com/NVIDIA/DCGM
     """
 
     code = Code("GPU002")

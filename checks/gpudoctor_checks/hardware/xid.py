@@ -139,9 +139,8 @@ class Xid(Check):
         slot is failing. Others (13, 31, 43) mean that a program did something illegal. Draining the node for
         them wastes a healthy machine.
     How it knows:
-        It reads the last 24 hours of the kernel log (journal or dmesg), or a whole saved
-        one. A table has the 172 numbers of NVIDIA's catalogue. From a job's log: the messages that name it, in
-        the exception or line that came first.
+        It reads the last 24 hours of the kernel log (journal or dmesg), or a whole saved one. A table has the
+        172 numbers of NVIDIA's catalogue.
     False alarms:
         Events of a program that was killed on purpose (45), or of another user's job. The log covers the whole
         machine. Both are notes.
