@@ -100,7 +100,7 @@ class CpuBudget(Check):
         if granted and job is not None and not runs_here(patient):
             return granted, (Measurement("cpus_granted", granted, "{CPUs}", provenance=Provenance.DECLARED),)
         if not runs_here(patient):
-            raise Unavailable(say("the job script does not set a number of CPUs, and it runs on another machine"))
+            raise Unavailable(say("the job script runs on another machine"))
         host = patient.host
         cpus = min(host.cpu_budget, granted or host.cpu_budget)
         shown: list[Evidence] = [

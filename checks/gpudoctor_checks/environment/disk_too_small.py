@@ -59,7 +59,7 @@ class DiskTooSmall(Check):
 
     def examine(self, patient: Patient) -> Iterator[Finding]:
         if not runs_here(patient):
-            raise Unavailable(say("the job script runs on another machine, whose disks gpudoctor cannot see from here"))
+            raise Unavailable(say("the job script runs on another machine"))
         host = patient.host
         seen: set[str] = set()
         if has_purpose(patient):

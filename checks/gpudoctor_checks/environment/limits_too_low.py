@@ -61,9 +61,7 @@ class LimitsTooLow(Check):
 
     def examine(self, patient: Patient) -> Iterator[Finding]:
         if not runs_here(patient):
-            raise Unavailable(
-                say("the job script runs on another machine, whose limits gpudoctor cannot see from here")
-            )
+            raise Unavailable(say("the job script runs on another machine"))
         host, workers = patient.host, read_workers(patient)
         yield from self._open_files(host, workers)
         yield from self._locked_memory(host, patient)

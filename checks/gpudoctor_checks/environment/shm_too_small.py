@@ -84,9 +84,7 @@ class ShmTooSmall(Check):
             shown = Measurement("shm_granted", granted, "B", provenance=Provenance.DECLARED)
             return _Room(total=granted, evidence=shown)
         if not runs_here(patient):
-            raise Unavailable(
-                say("the job script runs on another machine, whose /dev/shm gpudoctor cannot see from here")
-            )
+            raise Unavailable(say("the job script runs on another machine"))
         host = patient.host
         if isinstance(host.shm_total, Absent):
             raise Unavailable(host.shm_total.reason)
