@@ -54,7 +54,7 @@ BUDGETS = {
         12191,
         ["gpudoctor/report", "gpudoctor/ui", "gpudoctor/cli", "gpudoctor/watch", "gpudoctor/agents"],
     ),
-    "checks": (20817, ["checks"]),
+    "checks": (20760, ["checks"]),
     "rules": (3972, ["rules"]),
     "the rest of vitals and analysis": (11267, ["gpudoctor"]),
     "tests": (51005, ["tests"]),
