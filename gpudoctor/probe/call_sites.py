@@ -8,7 +8,7 @@ import sysconfig
 from types import CodeType, FrameType
 from typing import TYPE_CHECKING, Any, Optional, Tuple
 
-from .stacks import Spot, calls_module, line_of
+from .stacks import Spot, line_of
 
 if TYPE_CHECKING:
     from .probe import Probe
@@ -22,10 +22,6 @@ _COMPILED = f"{os.sep}torchinductor_"
 """Part of the path of code that torch.compile has written."""
 _DEPTH = 60
 """Frames that are looked at, innermost first."""
-_CALLERS = 4
-"""The user's own functions above the innermost one that a look remembers."""
-_ABOVE = 200
-"""Frames above the innermost one of the user's in which callers are looked for."""
 
 FRAMEWORKS = frozenset(
     {
@@ -102,22 +98,6 @@ class Places:
     def user_index(self, stack: list[Spot]) -> int | None:
         """Where in a stack the user's innermost function is; None where there is none."""
         return next((at for at, (code, _) in enumerate(stack) if self.is_user(code)), None)
-
-    def callers(self, stack: list[Spot], user: int) -> tuple[bool, tuple[Spot, ...]]:
-        """Whether a module's call contains the user's innermost function, and what leads to it.
-
-        That are the user's functions outside of all modules, innermost first.
-        """
-        inside = False
-        found: list[Spot] = []
-        for spot in stack[user + 1 : user + 1 + _ABOVE]:
-            if self.is_user(spot[0]):
-                if len(found) < _CALLERS:
-                    found.append(spot)
-            elif calls_module(spot[0]):
-                inside = True
-                found.clear()
-        return inside, tuple(found)
 
     def instrument(self, stack: list[Spot]) -> CodeType | None:
         """The innermost function of a stack that measures the program, or None."""

@@ -50,8 +50,6 @@ COUNTED_LATE = sys.version_info >= (3, 13)
 """Whether `os.fork` counts threads when its hooks have run."""
 _MOST = 100
 """Lines of one record, the most frequent first."""
-_CHAINS = 3
-"""Ways to a line that one record tells apart."""
 
 
 class Sampler:
@@ -249,12 +247,8 @@ class Lines:
         if entry is None:
             if len(self._open) >= 4 * _MOST:
                 return
-            entry = self._open[key] = [place, 0.0, {}, {}]
+            entry = self._open[key] = [place, 0.0, {}]
         entry[1] += weight
-        callers = places.callers(stack, user) if user is not None else (False, ())
-        if callers[1] and (callers in entry[3] or len(entry[3]) < _MOST):
-            # Two callers may share a line (a policy that acts and learns): its time is told apart by them.
-            entry[3][callers] = entry[3].get(callers, 0) + weight
         if user != 0:
             shown = places.instrument(stack[:user]) or stack[0][0]
             below = (shown.co_filename, shown.co_name)
@@ -264,16 +258,15 @@ class Lines:
         """The step that the looks fell into is over. (The other thread may be adding: it gets a new table.)"""
         self._step = self._probe.steps.index
         opened, self._open = self._open, {}
-        for key, (place, weight, below, above) in list(opened.items()):
+        for key, (place, weight, below) in list(opened.items()):
             entry = self._counts.get(key)
             if entry is None:
                 if len(self._counts) < 4 * _MOST:
-                    self._counts[key] = [place, weight, below, above]
+                    self._counts[key] = [place, weight, below]
                 continue
             entry[1] += weight
-            for known, more in ((entry[2], below), (entry[3], above)):
-                for name, share in list(more.items()):
-                    known[name] = known.get(name, 0) + share
+            for name, share in list(below.items()):
+                entry[2][name] = entry[2].get(name, 0) + share
 
     def due(self) -> bool:
         """Whether it is time for a record."""
@@ -297,21 +290,16 @@ class Lines:
     def _write(self, counts: dict[tuple[Any, ...], list[Any]], more: dict[str, Any]) -> None:
         rows: list[list[Any]] = []
         leaves: list[list[Any]] = []
-        callers: list[list[Any]] = []
-        for (phase, *_), (place, weight, below, above) in sorted(counts.items(), key=lambda item: -item[1][1])[:_MOST]:
+        for (phase, *_), (place, weight, below) in sorted(counts.items(), key=lambda item: -item[1][1])[:_MOST]:
             for (path, name), share in sorted(below.items(), key=lambda item: -item[1])[:2]:
                 if not path.startswith(PROBE):
                     leaves.append([len(rows), path, name, round(share, 1)])
-            for (inside, chain), share in sorted(above.items(), key=lambda item: -item[1])[:_CHAINS]:
-                shown = [[spot[0].co_filename, line_of(spot), spot[0].co_name] for spot in chain]
-                callers.append([len(rows), inside, shown, round(share, 1)])
             rows.append([phase, *place, round(weight, 1)])
         fields: dict[str, Any] = {
             "samples": round(sum(entry[1] for entry in list(counts.values())), 1),
             "interval": INTERVAL,
             "counts": rows,
             "leaves": leaves[:_MOST],
-            "callers": callers[:_MOST],
             **more,
         }
         self._probe.record("lines", fields)

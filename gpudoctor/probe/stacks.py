@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dis
 import gc
-import os
 import re
 import sys
 from functools import lru_cache
@@ -29,7 +28,6 @@ _MOST = 10_000
 """Lines that are remembered."""
 _READABLE = getattr(sys, "_is_gil_enabled", lambda: True)()
 """Without the interpreter's lock no thread can read what another one executes."""
-_MODULES = os.path.join("torch", "nn", "modules", "module.py")
 _lines: dict[tuple[str, str, int, int], int] = {}
 """By file and function: equal functions of two files are equal as `code`."""
 _call = methodcaller("__call__")
@@ -71,11 +69,6 @@ def line_of(spot: Spot) -> int:
             _lines.clear()
         _lines[key] = line
     return line
-
-
-def calls_module(code: CodeType) -> bool:
-    """Whether a function is torch's way into a module's `forward`."""
-    return code.co_filename.endswith(_MODULES) and code.co_name not in ("decorate_context", "__enter__", "__exit__")
 
 
 # Whether the training loop is waiting for a batch that no `DataLoader` makes.

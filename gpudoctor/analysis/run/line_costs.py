@@ -101,39 +101,6 @@ def lines(process: Process) -> tuple[LineCost, ...]:
     return _lines([item for item in records if not _after(item, stable.end)] if stable.rows else process.of("lines"))
 
 
-@frozen
-class Way:
-    """One way to a line, and how often the sampler saw it."""
-
-    inside: bool
-    """Whether the line is inside of a module's call."""
-    callers: tuple[LinePlace, ...]
-    """The user's functions outside of all modules that led to it, innermost first; at most four."""
-    samples: float
-
-
-@once
-def ways(process: Process) -> Mapping[tuple[str, str, int], tuple[Way, ...]]:
-    """Phase, path and line to the ways that led there in steady state; lines without callers are left out."""
-    stable = steady(process)
-    found: dict[tuple[str, str, int], dict[tuple[bool, tuple[LinePlace, ...]], float]] = {}
-    for record in process.of("lines"):
-        if stable.rows and (record.t < stable.begin or _after(record, stable.end)):
-            continue
-        counts = record.get("counts") or ()
-        for index, inside, chain, samples in record.get("callers") or ():
-            if not chain:
-                continue
-            phase, path, line, *_ = counts[index]
-            way = bool(inside), tuple(LinePlace(path=str(p), line=int(n), function=str(f)) for p, n, f in chain)
-            here = found.setdefault((str(phase), str(path), int(line or 0)), {})
-            here[way] = here.get(way, 0.0) + float(samples)
-    return {
-        key: tuple(Way(inside=way[0], callers=way[1], samples=seen) for way, seen in here.items())
-        for key, here in found.items()
-    }
-
-
 def _after(record: Record, end: float) -> bool:
     """Whether a record holds what came after the last step that ended."""
     return bool(record.get("open")) and record.t > end
@@ -247,44 +214,6 @@ def by_line(costs: Iterable[LineCost], *phases: str) -> list[LineCost]:
             share=known.share + item.share,
         )  # fmt: skip
     return sorted(merged.values(), key=lambda item: -item.samples)
-
-
-_STEP = ("backward", "optimizer")
-
-
-def callers_of_modules(process: Process, *phases: str) -> list[LineCost]:
-    """The user's lines in these phases, those inside of a module's call given to the line that called it.
-
-    A line that leads to backward passes and optimizers, too, is an engine's start and gets nothing.
-    """
-    known = ways(process)
-    engines = {
-        (place.path, place.line)
-        for (phase, *_), found in known.items() if phase in _STEP
-        for way in found for place in way.callers
-    }  # fmt: skip
-    moved: list[LineCost] = []
-    for item in lines(process):
-        if item.phase not in phases:
-            continue
-        found = known.get((item.phase, item.place.path, item.place.line), ())
-        seen = sum(way.samples for way in found)
-        left = item.samples
-        for way in found:
-            caller = way.callers[0]
-            if way.inside and (caller.path, caller.line) not in engines:
-                part = item.samples * way.samples / max(seen, item.samples)
-                left -= part
-                share = item.share * part / item.samples
-                moved.append(LineCost(phase=item.phase, place=caller, samples=part, share=share))
-        if left > _LEAST * item.samples:
-            share = item.share * left / item.samples
-            moved.append(LineCost(phase=item.phase, place=item.place, samples=left, share=share))
-    return by_line(moved)
-
-
-_LEAST = 0.01
-"""Part of a line's samples that the rounding of a record explains."""
 
 
 def relative(recording: Recording, path: str) -> str:

@@ -262,14 +262,11 @@ def site_spans(patient: Patient, found: "Iterable[Site]") -> list[SourceSpan]:
 
 
 def hot_lines(patient: Patient, run: Run, *phases: str) -> list[SourceSpan]:
-    """At most three lines of the user that the sampler saw most in these phases, each a tenth or more.
-
-    For lines inside of a model, the line that calls the model.
-    """
-    from gpudoctor.analysis.run.line_costs import callers_of_modules
+    """At most three lines of the user that the sampler saw most in these phases, each a tenth or more."""
+    from gpudoctor.analysis.run.line_costs import by_line, lines
 
     state = max(run.states, key=lambda state: sum(state.share(phase) for phase in phases))
-    found = callers_of_modules(state.process, *phases)
+    found = by_line(item for item in lines(state.process) if item.phase in phases)
     total = sum(item.samples for item in found)
     return [spot(patient, item.place) for item in found if item.samples >= 0.1 * total][:3]
 

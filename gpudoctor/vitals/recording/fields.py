@@ -226,7 +226,6 @@ _OF: Mapping[str, Mapping[str, Judge]] = {
         "open": flag,
         "counts": every(row(text, _PATH, _LINE, _PATH, amount)),
         "leaves": every(row(whole, _PATH, _PATH, amount)),
-        "callers": every(row(whole, flag, every(row(text, line, text)), amount)),
     },
     "numeric": {
         **dict.fromkeys(("value", "first_name", "last_name", "kind_of", "model"), text),
@@ -366,7 +365,7 @@ def judged(type: str, fields: Mapping[str, Any], wrong: Counter[str]) -> dict[st
 
 
 _POINTS: Mapping[str, tuple[tuple[str, Callable[[Any], list[int]], str], ...]] = {
-    "lines": tuple((name, lambda value: [item[0] for item in value or ()], "counts") for name in ("leaves", "callers")),
+    "lines": (("leaves", lambda value: [item[0] for item in value or ()], "counts"),),
     "exception": (("user", lambda value: [] if value is None else [value], "frames"),),
 }
 """Fields that count places of another one: name, those places, the other one."""

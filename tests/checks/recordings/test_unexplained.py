@@ -114,20 +114,6 @@ def test_lines_that_step_an_environment_are_the_jobs_own():
     assert said.startswith("Little time is lost") and run.work
 
 
-def test_lines_inside_of_a_model_are_given_to_the_evaluation_that_calls_it():
-    patient, places = patient_of(
-        "def judge():\n    return G(1)  # judges\ndef inner(x):\n    return x * 2  # inner\nG(judge())\n",
-        ("evaluation", "inner", 50), ("forward", "inner", 50), ("evaluation", "judges", 1),
-        evaluation=lambda i: 0.05 * (i % 5 == 4),
-    )  # fmt: skip
-    seen = patient.recording.ranks[0].last("lines")
-    way = [[seen.get("counts")[0][1], places["judges"], "judge"]]
-    seen.fields["callers"] = [[0, True, way, 50]]
-    [finding] = findings(patient, "OBS004")
-    assert next(span.line for span in finding.evidence if hasattr(span, "line")) == places["judges"]
-    assert f":{places['inner']}" not in finding.message
-
-
 ROLLOUT = """
 def rollout(state):
     kept = []

@@ -242,5 +242,8 @@ def schedule(recording: Recording) -> CardLine | None:
             parts.append(say("{name} {total:,.0f}", name=item.name, total=item.total))
         if item.calls and item.each >= _OFTEN:
             parts.append(say("stepped {calls:,.0f} times", calls=item.calls))
+        elif item.calls:
+            # It may be gone before its last step, as the function that made it is.
+            parts.append(say("stepped at least {calls:,.0f} times", calls=item.calls))
         facts.update(total=item.total or None, calls=round(item.calls), each=round(item.each, 3))
     return CardLine(name="schedule", text=concatenated(", ", parts), facts=facts)
