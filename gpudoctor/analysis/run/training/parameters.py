@@ -68,10 +68,6 @@ def _elements(recording: Recording, model: Record, seen: Record | None) -> tuple
         if its is not None:
             total += integer(its, "total")
             trained += integer(its, "trained")
-        else:
-            # A rank that did not tell is counted as the whole model.
-            total += integer(model, "parameters")
-            trained += integer(model, "trainable")
     return total, trained
 
 
