@@ -18,7 +18,7 @@ ROOT = Path(__file__).parents[1]
 BUDGETS = {
     # Issue 40 gives it 3,500 lines: it is still to be trimmed. What it takes here, other folders give.
     "training card": (
-        4454,
+        4453,
         ["gpudoctor/probe/training", "gpudoctor/analysis/run/training", "checks/gpudoctor_checks/training"],
     ),
     "model, text, lang, errors, testing": (
@@ -45,9 +45,9 @@ BUDGETS = {
             "gpudoctor/vitals/build_log_patient.py",
         ],
     ),
-    "recordings and live": (5823, ["gpudoctor/analysis/run", "gpudoctor/analysis/live", "gpudoctor/vitals/recording"]),
+    "recordings and live": (5748, ["gpudoctor/analysis/run", "gpudoctor/analysis/live", "gpudoctor/vitals/recording"]),
     "preflight": (4446, ["gpudoctor/preflight", "gpudoctor/analysis/preflight"]),
-    "probe, recorder, hooks": (10761, ["gpudoctor/probe", "gpudoctor/recorder", "gpudoctor/hooks"]),
+    "probe, recorder, hooks": (10722, ["gpudoctor/probe", "gpudoctor/recorder", "gpudoctor/hooks"]),
     "trial": (3212, ["gpudoctor/trial"]),
     "estimate": (6046, ["gpudoctor/estimate"]),
     "report, ui, cli, watch, agents": (
@@ -57,7 +57,7 @@ BUDGETS = {
     "checks": (20760, ["checks"]),
     "rules": (3972, ["rules"]),
     "the rest of vitals and analysis": (11267, ["gpudoctor"]),
-    "tests": (51004, ["tests"]),
+    "tests": (50951, ["tests"]),
     "benchmarks": (7877, ["benchmarks"]),
 }
 """Group: lines, folders or files. A file belongs to the first group that names it or a folder above it."""
