@@ -1,7 +1,7 @@
 """Tests of large groups of nodes, as group testing: whom the good groups clear, who is in all bad ones."""
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 from gpudoctor.model.signs.preflight import LinkTest
 
@@ -58,43 +58,28 @@ class GroupTests:
         if not bad:
             if not self.culprits or len(rest) < 3:
                 return []
-            if rest not in self.tested:
-                return [rest]
-            if len(self.culprits) > 1:  # each of them alone among the good ones
-                alone = (rest | {node} for node in self.culprits)
-                return [nodes for nodes in alone if nodes not in self.tested][:1]
-            return []
+            return [rest] if rest not in self.tested else []
         if len(bad) == 1 and self.tested[frozenset(bad[0].nodes)] == 1 and everyone.issuperset(bad[0].nodes):
             return [frozenset(bad[0].nodes)]
         size = min(len(test.nodes) for test in bad)
         suspects = self.suspects() & rest
         if not suspects or (len(suspects) == 1 and len(bad) > 1):
             return []
-        for sets in self._questions(sorted(rest), sorted(suspects), size):
-            if new := [nodes for nodes in sets if nodes not in self.tested and len(nodes) > 2]:
-                return new
-        return []
+        sets = self._question(sorted(rest), sorted(suspects), size)
+        return [nodes for nodes in sets if nodes not in self.tested and len(nodes) > 2]
 
-    def _questions(self, rest: Sequence[int], suspects: Sequence[int], size: int) -> Iterator[list[frozenset[int]]]:
-        """Ways to go on, the best first; each is a list of disjoint sets."""
+    def _question(self, rest: Sequence[int], suspects: Sequence[int], size: int) -> list[frozenset[int]]:
+        """Halves of the suspects, filled with cleared nodes to the size that shows the fault; disjoint."""
         cleared = sorted(self.cleared(size) & set(rest) - set(suspects))
-        whole = size >= ABOUT * len(rest)
-        if not whole and len(suspects) < len(rest):
-            others = sorted(set(rest) - set(suspects) - set(cleared)) if not cleared else []
-            fillers = [*cleared, *others]
-            half = (len(suspects) + 1) // 2
-            parts = suspects[:half], suspects[half:]
-            need = [max(0, size - len(part)) for part in parts]
-            if cleared and len(fillers) >= sum(need):
-                yield [
-                    frozenset([*parts[0], *fillers[: need[0]]]),
-                    frozenset([*parts[1], *fillers[need[0] : sum(need)]]),
-                ]
-            if len(fillers) >= need[0]:
-                yield [frozenset([*parts[0], *fillers[: need[0]]])]
-            if fillers:
-                yield [frozenset([*fillers, *suspects[: max(half, size - len(fillers))]])]
-        yield _halves(rest)
+        half = (len(suspects) + 1) // 2
+        if not cleared:
+            return [frozenset(rest[: len(rest) // 2]), frozenset(rest[len(rest) // 2 :])]
+        first, second = suspects[:half], suspects[half:]
+        fill = max(0, size - len(first))
+        found = [frozenset([*first, *cleared[:fill]])]
+        if len(cleared) >= fill + size - len(second):
+            found.append(frozenset([*second, *cleared[fill : fill + max(0, size - len(second))]]))
+        return found
 
     def accused(self) -> list[tuple[frozenset[int], list[LinkTest]]]:
         """Each culprit with the bad groups that held it; then what is left between several candidates."""
@@ -103,8 +88,3 @@ class GroupTests:
         if rest and bad:
             found.append((rest, [test for test in bad if rest & set(test.nodes)]))
         return found
-
-
-def _halves(nodes: Sequence[int]) -> list[frozenset[int]]:
-    half = len(nodes) // 2
-    return [frozenset(nodes[:half]), frozenset(nodes[half:])]
