@@ -46,7 +46,7 @@ BUDGETS = {
         ],
     ),
     "recordings and live": (5748, ["gpudoctor/analysis/run", "gpudoctor/analysis/live", "gpudoctor/vitals/recording"]),
-    "preflight": (4446, ["gpudoctor/preflight", "gpudoctor/analysis/preflight"]),
+    "preflight": (4426, ["gpudoctor/preflight", "gpudoctor/analysis/preflight"]),
     "probe, recorder, hooks": (10722, ["gpudoctor/probe", "gpudoctor/recorder", "gpudoctor/hooks"]),
     "trial": (3212, ["gpudoctor/trial"]),
     "estimate": (6046, ["gpudoctor/estimate"]),
