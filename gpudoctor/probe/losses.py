@@ -1,4 +1,4 @@
-"""What a loss is given: shapes that broadcast, labels, outputs that are all the same, what is no probability.
+"""What a loss is given: shapes that broadcast, labels, outputs that are all the same.
 
 It is read from the graph behind the loss, which keeps the loss's arguments until the backward pass has run;
 no function of torch is wrapped for it. Numbers of a device are handed on, never waited for. Arguments that are
@@ -23,8 +23,6 @@ if TYPE_CHECKING:
 _PAIRED = frozenset({"MseLossBackward0", "SmoothL1LossBackward0", "HuberLossBackward0"})
 """Losses that broadcast their two arguments."""
 _CLASSES = "NllLossBackward0"
-_LIKELIHOODS = frozenset({_CLASSES, "NllLoss2DBackward0"})
-"""Losses that take log-probabilities of classes, over their second dimension."""
 _BINARY = frozenset({"BinaryCrossEntropyBackward0", "BinaryCrossEntropyWithLogitsBackward0"})
 _SCORED = _PAIRED | _BINARY | {_CLASSES}
 """Losses that keep outputs and targets."""
@@ -35,12 +33,8 @@ _ON_PURPOSE = frozenset({"UnsqueezeBackward0", "AccumulateGrad", "ViewBackward0"
 """What makes a column of a row, for pairs of all with all; a parameter that is fitted."""
 _SAMPLES = 8
 """Samples of a batch from which on it counts that all are the same."""
-_SUMMED, _PLACES = 1 << 16, 4
-"""Log-probabilities of a batch that are added up, and places of an image at each side."""
-_OFF, _EXACT = 0.1, 0.01
-"""The logarithm of a sum of probabilities from which on they are none (half precision loses less), and how near
-to one the sum of probabilities is that were meant as such.
-"""
+_PLACES = 4
+"""Places of an image that are looked at."""
 _ROUNDING = 1e-4
 """Part of the largest number that single precision loses in a sum."""
 _SHARE = 0.0005
@@ -89,9 +83,6 @@ class Losses:
         self._strange = 0
         """Losses whose labels are not those of the batch."""
         self._loader: int | None = None
-        self._likely = 0
-        self._unnormal: dict[str, int] = {}
-        """Losses that took something else for log-probabilities, by what it was."""
         self._alike = self._since = self._last = 0
         self._named = ""
 
@@ -155,8 +146,6 @@ class Losses:
                 self._distance(node, name)
                 if name == "MulBackward0":  # weights of the samples
                     whole += [side[0] for side in node.next_functions if side[0] is not None]
-            if name in _LIKELIHOODS:
-                self._normal(node)
         if len(scored) == 1:
             self._score(scored[0])
         often = self._looks >= _TOLD and not self._looks & (self._looks - 1)
@@ -218,39 +207,6 @@ class Losses:
         def note(values: list[float]) -> None:
             if values[0] <= _ROUNDING * values[1]:
                 self._found(own, shape)
-
-        self._hand(vector, note)
-
-    # -- probabilities
-
-    def _normal(self, node: Any) -> None:
-        """Whether what a loss takes for log-probabilities of classes are some: do they sum to one?"""
-        made = node.next_functions[0][0]
-        if type(made).__name__ == "LogSoftmaxBackward0" and getattr(made, "_saved_dim", None) == 1:
-            self._likely += 1
-            return
-        given = self._kept(node, "self")
-        if given is None or given.dim() not in (2, 4) or not 2 <= given.shape[1] <= _SUMMED // _PLACES:
-            return
-        if not given.shape[0] or not given.is_floating_point():
-            return
-        if given.dim() == 4:
-            part = given[:_PLACES, :, :_PLACES, :_PLACES]
-        else:
-            part = given[: min(_ROWS, _SUMMED // given.shape[1])]
-        part = part.to(self._torch.float32)
-        sums, logarithms = part.sum(1), part.logsumexp(1)
-        vector = self._torch.stack((logarithms.abs().median(), part.amin(), (sums - 1).abs().median()))
-        moved = moved_by(made, ("LogSoftmaxBackward0",))
-
-        def note(values: list[float]) -> None:
-            if not all(value - value == 0.0 for value in values):  # what is no number is another ailment
-                return
-            self._likely += 1
-            if values[0] > _OFF:
-                plain = values[1] >= 0.0 and values[2] < _EXACT
-                how = "softmax" if plain else "dimension" if moved else "scores"
-                self._unnormal[how] = self._unnormal.get(how, 0) + 1
 
         self._hand(vector, note)
 
@@ -333,9 +289,6 @@ class Losses:
                 "labels": [[label, often] for label, often in sorted(self._labels.items())],
             }  # fmt: skip
             self._tell("labels", fields)
-        if self._unnormal:
-            how = [list(item) for item in self._unnormal.items()]
-            self._tell("unnormalised", {"step": step, "losses": self._likely, "made_by": how})
         if self._alike:
             alike = {"step": self._last, "since": self._since, "found": self._alike, "loss": self._named}
             self._tell("alike", alike)

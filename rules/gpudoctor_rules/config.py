@@ -18,7 +18,7 @@ from gpudoctor_checks.config.deprecated_key import DeprecatedKeyDetail
 from gpudoctor_checks.config.disagreement import CureDetail
 from gpudoctor_checks.config.frequencies import FrequenciesDetail
 from gpudoctor_checks.config.unknown_key import UnknownKeyDetail
-from gpudoctor_rules.remedies import config_edit, keyword_edit, remedy
+from gpudoctor_rules.remedies import config_edit, remedy
 from gpudoctor_rules.settings import (
     as_written,
     auto_edits,
@@ -65,17 +65,11 @@ def precision_conflict(finding: Finding, patient: Patient) -> Iterator[Remedy]:
     elif cure == "load-bf16":
         items = [item for _, item in settings(finding, patient) if "dtype" in item.key]
         name = items[0].key if items else "torch_dtype"
-        edits = [item.edit("bfloat16", python=_bfloat16(item)) for item in items[:1]]
+        edits = [item.edit("bfloat16", python='"bfloat16"') for item in items[:1]]
         title = say("load the model with {key}=torch.bfloat16", key=name)
         yield _setting(f"CFG001-{cure}", title, say("as it is trained"), *edits)
     else:
         yield _setting(f"CFG001-{cure}", *_PRECISIONS.get(cure, _PRECISIONS["none"]))
-
-
-def _bfloat16(item: Written) -> str:
-    """The dtype as the script spells it: `torch.bfloat16`, or the word."""
-    owner = item.node_text.rpartition(".")[0]
-    return f"{owner}.bfloat16" if owner else '"bfloat16"'
 
 
 @answers("CFG002")
@@ -110,14 +104,7 @@ def optimizer_mismatch(finding: Finding, patient: Patient) -> Iterator[Remedy]:
             effort=Effort.SETTING,
         )
     else:
-        written = [f"{item.key}={item.shown}" for item in items[:2]]
-        named = (
-            say("{first} or {second}", first=written[0], second=written[1])
-            if len(written) == 2
-            else written[0]
-            if written
-            else say("one of the two")
-        )
+        named = ", ".join(f"{item.key}={item.shown}" for item in items[:2])
         yield remedy(
             "CFG003-one",
             say("keep one: {settings}", settings=named),
@@ -267,9 +254,6 @@ def _targets(item: Written) -> Remedy:
     )
 
 
-_AMPERE = (8, 0)
-"""Compute capability from which cards have bf16."""
-
 _QUANTISED = {
     "adapter": (
         say("adapter: qlora, with load_in_4bit: true"),
@@ -303,25 +287,11 @@ def quantisation_conflict(finding: Finding, patient: Patient) -> Iterator[Remedy
     elif cure == "four-on":
         yield _setting(f"CFG008-{cure}", "load_in_4bit: true", say("qlora is LoRA on 4-bit weights"))
     elif cure == "compute":
-        yield _compute(finding, patient, items)
+        edits = [item.edit(quoted(item, "bfloat16"), python='"bfloat16"') for item in items[:1]]
+        why = say("4-bit layers then use tensor cores")
+        yield _setting("CFG008-compute", "bnb_4bit_compute_dtype=bfloat16", why, *edits)
     else:
         yield _setting(f"CFG008-{cure}", *_QUANTISED.get(cure, _QUANTISED["peft"]))
-
-
-def _compute(finding: Finding, patient: Patient, items: list[Written]) -> Remedy:
-    """A half precision that the cards have; its name as a word, which needs no import."""
-    cards = optional(lambda: patient.gpus)
-    known = [card.compute_capability for card in cards or () if isinstance(card.compute_capability, tuple)]
-    word = "float16" if known and not all(item >= _AMPERE for item in known) else "bfloat16"
-    edit: Edit | None = None
-    place = finding.evidence[0]
-    if items:
-        owner = items[0].node_text.rpartition(".")[0]
-        edit = items[0].edit(quoted(items[0], word), python=f"{owner}.{word}" if owner else f'"{word}"')
-    elif isinstance(place, SourceSpan):
-        edit = keyword_edit(place, set=(("bnb_4bit_compute_dtype", f'"{word}"'),))
-    why = say("4-bit layers then use tensor cores")
-    return _setting("CFG008-compute", f"bnb_4bit_compute_dtype={word}", why, edit)
 
 
 @answers("CFG009")

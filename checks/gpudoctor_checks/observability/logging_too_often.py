@@ -15,10 +15,6 @@ from gpudoctor.model.signs.source import Guard, GuardKind, Known, Loop, Source
 from gpudoctor.text import duration
 from gpudoctor_checks.declared import measured
 
-HEAVY = re.compile(
-    r"(?:add_(?:figure|images?|image_with_boxes|video|audio|embedding|mesh|pr_curve|graph)|log_(?:figure|image))$"
-)
-"""Methods of trackers that copy and encode whole tensors (histograms have a check of their own)."""
 _SCALARS = re.compile(r"(?:add_scalars?|log_metrics?|report_scalar)$")
 _TRACKERS = re.compile(r"wandb|swanlab|trackio|neptune|accelerator|fabric")
 """In the name of what has a `log` for scalars."""
@@ -58,7 +54,6 @@ class LoggingTooOften(Check):
         - trackers (`wandb.log`, TensorBoard, mlflow, comet, neptune, accelerate...)
         - `print`, loggers, `tqdm.write` and writes to files
 
-        Images, figures and embeddings at such a period cost more: they are a warning.
     Why it hurts:
         Each call formats values, acquires a lock, wakes a thread or writes a line. Most of them first read a
         tensor from the GPU, so the host waits for the device. With steps of a few tens of milliseconds that is
@@ -182,10 +177,9 @@ class LoggingTooOften(Check):
             yield self._found(writes[0].loop, writes)
 
     def _found(self, loop: Loop, writes: list[TrainingCall]) -> Finding:
-        order = ("heavy", "tracker", "file", "print")
+        order = ("tracker", "file", "print")
         writes = sorted(writes, key=lambda write: (order.index(_kind(write)), write.period))
-        first, period = writes[0], int(writes[0].period)
-        heavy = _kind(first) == "heavy"
+        period = int(writes[0].period)
         calls = [write.call for write in writes]
         shown = (
             f"{call.receiver}.{call.method}" if call.name[:2] == "?." and call.receiver else call.name for call in calls
@@ -205,7 +199,7 @@ class LoggingTooOften(Check):
                 *(write.event.span for write in writes[:5]),
                 measured("steps_between_writes", period, "{step}", loop),
             ),
-            severity=Severity.WARNING if heavy else Severity.NOTE,
+            severity=Severity.NOTE,
             detail=LoggingTooOftenDetail(period=period, calls=len(writes), norm=self.limit("log_period")),
         )
 
@@ -218,13 +212,11 @@ def _tracker_switch(guard: Guard) -> bool:
 
 
 def _kind(found: TrainingCall) -> str:
-    """What a call writes: `heavy` (images), `tracker`, `print` or `file`; "" if it does not."""
+    """What a call writes: `tracker`, `print` or `file`; "" if it does not."""
     call = found.call
     if call.receiver_class is not None and call.name == f"{call.receiver_class}.{call.method}":
         return ""  # a method of the program's own: what it writes, if anything, is an event by itself
     written = f"{call.receiver}.{call.method}".lower()
-    if call.receiver and HEAVY.match(call.method):
-        return "heavy"
     # A logger of metrics gets a dictionary; logging's first argument is a level.
     metrics = "log" in call.receiver.lower() and call.node.args and isinstance(call.node.args[0], ast.Dict)
     logs = call.method == "log" and (metrics or _TRACKERS.search(f"{call.name} {written}"))

@@ -3,22 +3,18 @@
 import re
 from collections.abc import Iterator
 
-from gpudoctor.analysis import of_run
-from gpudoctor.analysis.observation import confirmed, suspicions
-from gpudoctor.analysis.run.steady_run import Run, judged, ran_on_cpu
+from gpudoctor.analysis.observation import suspicions
+from gpudoctor.analysis.run.steady_run import judged, ran_on_cpu
 from gpudoctor.analysis.source.device_tensors import Target
 from gpudoctor.analysis.source.entry_points import Program, training_programs
 from gpudoctor.lang import say
-from gpudoctor.model import Check, Code, Detail, Finding, Patient, Reads, Severity, Threshold
+from gpudoctor.model import Check, Code, Detail, Finding, Patient, Reads, Severity
 from gpudoctor.model.records import frozen
 from gpudoctor.model.signs.configs import Configs
 from gpudoctor.model.signs.source import Known
-from gpudoctor.text import percent
 
 _NEEDS_EAGER = re.compile(r"gemma-?[23]|gpt-?oss", re.IGNORECASE)
 """Models whose makers train them eagerly: soft-capped scores, attention sinks."""
-_EAGER = "eager_attention_forward"
-"""The function of transformers that writes attention out."""
 _WANTS_SCORES = re.compile(r"output_attentions|need_weights=True|return_attn|attn_maps|attention_maps")
 
 
@@ -40,9 +36,8 @@ class AttentionEager(Check):
         times, and kept for the backward pass. SDPA's fused kernels keep them on the chip. From a thousand
         tokens on they are 2 to 4 times faster, with memory linear in the length.
     How it knows:
-        From the source of programs that train on CUDA, and from configs. In a recorded run on a GPU also if a
-        library falls back to it, from the stack samples. Not reported: models that their makers train eagerly
-        (Gemma 2 and 3, gpt-oss), and programs that request the scores.
+        From the source of programs that train on CUDA, and from configs. Not reported: models that their makers
+        train eagerly (Gemma 2 and 3, gpt-oss), and programs that request the scores.
     False alarms:
         Short sequences gain little. No fused kernel supports some variants of attention.
     Remedies:
@@ -55,35 +50,9 @@ class AttentionEager(Check):
     name = "attention-eager"
     reads = frozenset({Reads.SOURCE, Reads.CONFIG, Reads.RECORDING})
     severity = Severity.WARNING
-    thresholds = (
-        Threshold(
-            name="looks",
-            default=0.02,
-            unit="1",
-            source="convention: the host only launches it, so few samples see it there",
-            meaning="Eager attention in this share of the stack samples was really used.",
-        ),
-    )
 
     def examine(self, patient: Patient) -> Iterator[Finding]:
-        run = judged(patient)
-        found = suspicions(lambda: self._read(patient), run, refuted=ran_on_cpu(patient))
-        seen = _seen_eager(run) if run is not None else 0.0
-        if run is None or seen < self.limit("looks"):
-            yield from found
-            return
-        yield confirmed(
-            self,
-            found,
-            say(
-                "Attention ran eagerly ({kernel} in {share} of the stack samples): it writes its scores to memory.",
-                kernel=_EAGER,
-                share=percent(seen),
-            ),
-            evidence=(run.measured("eager_attention_looks", seen),),
-            severity=Severity.WARNING,
-            detail=None if found else AttentionEagerDetail(),
-        )
+        yield from suspicions(lambda: self._read(patient), judged(patient), refuted=ran_on_cpu(patient))
 
     def _read(self, patient: Patient) -> Iterator[Finding]:
         source, configs = patient.source_and_configs
@@ -125,13 +94,3 @@ class AttentionEager(Check):
                     subject=f"{file.path}:{entry.line}",
                     detail=AttentionEagerDetail(),
                 )
-
-
-def _seen_eager(run: Run) -> float:
-    """Share of the looks in the library's eager attention; 0 on the CPU and for models that need it."""
-    process = run.lead.process
-    model = of_run.main_model(process)
-    if not of_run.on_gpu(process) or _NEEDS_EAGER.search(str(model.get("name") if model is not None else "")):
-        return 0.0
-
-    return of_run.share_below(process, _EAGER)

@@ -116,16 +116,6 @@ def instrumented(process: Process) -> tuple[LineCost, ...]:
     return _measuring(_records(process))
 
 
-def share_below(process: Process, function: str) -> float:
-    """Share of the sampler's looks in steady state that fell into a function of a library's, by its name."""
-    inside = total = 0.0
-    for record in _records(process):
-        counts = record.get("counts") or ()
-        total += max(sum(row[4] for row in counts), float(record.get("samples") or 0.0))
-        inside += sum(samples for _, _, name, samples in record.get("leaves") or () if name == function)
-    return inside / total if total else 0.0
-
-
 def _records(process: Process) -> list[Record]:
     """What was sampled in steady state; everything where there is none."""
     stable = steady(process)

@@ -1,4 +1,4 @@
-"""A recorded run on a GPU with room to spare: MEM007 and PERF007; attention that ran eagerly: PERF006."""
+"""A recorded run on a GPU with room to spare: MEM007 and PERF007."""
 
 import pytest
 from recordings import make_machine, make_process, make_recording, make_steps, record
@@ -6,10 +6,8 @@ from recordings import make_machine, make_process, make_recording, make_steps, r
 from gpudoctor.model import Confidence
 from gpudoctor.testing import examine, make_patient, prescribe
 from gpudoctor_checks.memory.headroom_unused import HeadroomUnused
-from gpudoctor_checks.performance.attention_eager import AttentionEager
 from gpudoctor_checks.performance.batch_too_small import BatchTooSmall
 from gpudoctor_rules.memory import greater_batch
-from gpudoctor_rules.performance import attention_eager
 
 GIB = 1 << 30
 DEVICE = 80 * GIB
@@ -62,26 +60,3 @@ def test_no_room_no_word(changes):
     one = patient(**changes)
     assert examine(HeadroomUnused, one) == []
     assert examine(BatchTooSmall, one) == []
-
-
-def seen(samples):
-    return record(
-        "lines", 9.0, samples=100, interval=0.02, counts=[["forward", "/job/train.py", 9, "main", 100]],
-        leaves=[[0, "/env/site-packages/transformers/models/llama/modeling_llama.py", "eager_attention_forward", samples]],
-    )  # fmt: skip
-
-
-def test_attention_that_ran_eagerly():
-    one = patient(records=[seen(12)])
-    [finding] = examine(AttentionEager, one)
-    assert finding.confidence is Confidence.CONFIRMED and "12 % of the stack samples" in finding.message
-    [remedy] = prescribe(attention_eager, finding, one)
-    assert remedy.steps[0].endswith("where the model is loaded")
-
-
-@pytest.mark.parametrize(
-    "changes",
-    [{"records": [seen(1)]}, {"records": [seen(12)], "device": "cpu"}, {"records": [seen(12)], "name": "Gemma2Model"}],
-)
-def test_attention_that_is_no_fault(changes):
-    assert examine(AttentionEager, patient(**changes)) == []
