@@ -10,6 +10,7 @@ from gpudoctor.analysis.workload import optional
 from gpudoctor.lang import say
 from gpudoctor.model import Finding, Patient, answers
 from gpudoctor.model.evidence import Measurement, Setting, SourceSpan
+from gpudoctor.model.job_devices import lowest_capability
 from gpudoctor.model.remedy import Applicability, Edit, Effort, KeywordEdit, Remedy
 from gpudoctor.model.signs.configs import ConfigKind
 from gpudoctor.model.signs.memory import Choice
@@ -254,6 +255,8 @@ def _targets(item: Written) -> Remedy:
     )
 
 
+_AMPERE = 8.0
+"""Compute capability from which cards have bf16."""
 _QUANTISED = {
     "adapter": (
         say("adapter: qlora, with load_in_4bit: true"),
@@ -287,9 +290,11 @@ def quantisation_conflict(finding: Finding, patient: Patient) -> Iterator[Remedy
     elif cure == "four-on":
         yield _setting(f"CFG008-{cure}", "load_in_4bit: true", say("qlora is LoRA on 4-bit weights"))
     elif cure == "compute":
-        edits = [item.edit(quoted(item, "bfloat16"), python='"bfloat16"') for item in items[:1]]
+        card = lowest_capability(patient)
+        word = "float16" if card is not None and card < _AMPERE else "bfloat16"
+        edits = [item.edit(quoted(item, word), python=f'"{word}"') for item in items[:1]]
         why = say("4-bit layers then use tensor cores")
-        yield _setting("CFG008-compute", "bnb_4bit_compute_dtype=bfloat16", why, *edits)
+        yield _setting("CFG008-compute", f"bnb_4bit_compute_dtype={word}", why, *edits)
     else:
         yield _setting(f"CFG008-{cure}", *_QUANTISED.get(cure, _QUANTISED["peft"]))
 
