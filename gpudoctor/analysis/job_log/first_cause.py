@@ -11,14 +11,12 @@ from collections.abc import Sequence
 from enum import Enum
 
 from gpudoctor.analysis.job_log.consequences import OF_A_GOOD_END, PEER, UNHEEDED
-from gpudoctor.analysis.job_log.overcome import NO_END, TO_END, WENT_ON, is_last, last_death, overcome, same_failure
+from gpudoctor.analysis.job_log.overcome import TO_END, is_last, last_death, overcome, same_failure
 from gpudoctor.analysis.memo import once
 from gpudoctor.model.log_message import PLAIN, Bearing
 from gpudoctor.model.records import frozen, replace
 from gpudoctor.model.signs.job_log import JobLog, LogEvent
 
-_HALF_A_DAY = 43_200.0
-"""Seconds: two clocks without a day that differ by more have midnight between."""
 _CRASHES = frozenset({"segfault", "abort", "illegal-instruction"})
 _HARD = frozenset({-9, -11, -7, -4, -8, 137, 139, 135, 132, 136})
 """Exit codes of ranks that a signal ended which no waiting rank sends to itself."""
@@ -38,11 +36,6 @@ _GAVE_UP = re.compile(
     r"^\[?(?:ERROR|FATAL|CRITICAL|error|fatal)\b|(?i:\b(?:abort|g[ai]v\w{1,3} up|stopp(?:ed|ing)|leaving)\b)"
 )
 """Words of a program that ends by what failed."""
-_WORDS = re.compile(r"[A-Z]?[a-z]{4,}|[A-Z]{5,}")
-_OF_ALL_ERRORS = frozenset(
-    {"error", "excep", "runti", "value", "index", "tenso", "devic", "objec", "modul", "train", "model", "batch"}
-    | {"attri", "faile", "expec", "argum", "messa", "torch", "found", "input", "state", "loadi", "loade", "which"}
-)
 
 
 class LogRole(Enum):
@@ -82,8 +75,7 @@ def first_cause(log: JobLog) -> FirstCause | None:
     """The first cause; None for a log in which nothing died."""
     told = [item for item in log.events if not (_means_nothing(item) or (item.last and not is_last(item, log)))]
     gone = {item.order for item in told if overcome(item, told, log)}
-    survived = {_said(item) for item in told if item.order in gone and item.progress >= WENT_ON}
-    left = [item for item in told if item.order not in gone and not _survived_elsewhere(item, survived, log)]
+    left = [item for item in told if item.order not in gone]
     if not left or _ended_well(left, log):
         return None
     by_itself = any(item.launcher == "srun" and (item.code > 0 or item.code in _HARD) for item in log.exits)
@@ -121,16 +113,6 @@ def _role(event: LogEvent, root: LogEvent | None, dead: set[int]) -> LogRole:
     return LogRole.CASCADE
 
 
-def _said(event: LogEvent) -> tuple[str, str, str]:
-    return event.code, event.kind, event.text.partition("\n")[0]
-
-
-def _survived_elsewhere(event: LogEvent, survived: set[tuple[str, str, str]], log: JobLog) -> bool:
-    """Whether another rank raised the same and trained on: often only rank 0 prints steps."""
-    silent = event.exception != "" and event.rank is not None and event.followed > NO_END
-    return silent and last_death(log) < 0 and _said(event) in survived
-
-
 def _killed_first(root: LogEvent | None, log: JobLog, left: Sequence[LogEvent]) -> LogEvent | None:
     """The kill of a rank that its launcher saw first, where the root is of ranks that lost it and waited."""
     if root is None or root.bearing is Bearing.CAUSE or not waited_for_others(root):
@@ -159,26 +141,13 @@ def _ended_well(events: Sequence[LogEvent], log: JobLog) -> bool:
 # Which of the rest came first
 
 
-def earliest(events: Sequence[LogEvent]) -> LogEvent | None:
-    """The earliest: by time where both have one and it differs clearly, else as they stand."""
-    best: LogEvent | None = None
-    for item in events:
-        if best is None:
-            best = item
-        elif item.seconds is None or best.seconds is None:
-            best = item if item.order < best.order else best
-        elif item.path == best.path and 1e-6 < best.seconds - item.seconds < _HALF_A_DAY:
-            best = item
-    return best
-
-
 def _first(events: Sequence[LogEvent]) -> LogEvent | None:
     """The cause that came first, or what explains it; a symptom only where no cause is named."""
     symptoms = [item for item in events if item.bearing is Bearing.SYMPTOM]
     causes = [item for item in events if item.bearing is Bearing.CAUSE]
     programs = ((item, dict(item.values).get("program", "")) for item in causes)  # a kill of none of the job's
     causes = [item for item, own in programs if item.kind != "oom-kernel" or not own or _OF_A_JOB.match(own)] or causes
-    first = earliest([item for item in causes if not _by_signal(item, symptoms)] or symptoms)
+    first = next(iter([item for item in causes if not _by_signal(item, symptoms)] or symptoms), None)
     if first is None or not causes:
         return first
     before = [item for item in events if _before(item, first)]
@@ -194,7 +163,7 @@ def _first(events: Sequence[LogEvent]) -> LogEvent | None:
         ),
         (first.kind == PLAIN, named),
     )
-    return next((earliest(found) for applies, found in explained if applies and found), first)
+    return next((found[0] for applies, found in explained if applies and found), first)
 
 
 def _before(one: LogEvent, other: LogEvent) -> bool:
@@ -220,7 +189,7 @@ def _said_before(root: LogEvent | None, log: JobLog, left: Sequence[LogEvent]) -
 
     A rank that did not come may have said why. A plain exception is explained by words of its own rank alone.
     """
-    death = root or earliest([item for item in left if item.kind != UNHEEDED])
+    death = root or next((item for item in left if item.kind != UNHEEDED), None)
     plain = root is not None and root.kind == PLAIN
     if death is None or not (plain or root is None or waited_for_others(root)):
         return None
@@ -229,18 +198,7 @@ def _said_before(root: LogEvent | None, log: JobLog, left: Sequence[LogEvent]) -
     if plain:
         own = [item for item in found if item.path == death.path and item.rank in (None, death.rank)]
         often = {item.kind for item in own if sum(same_failure(item, other) for other in own) >= _OFTEN_SAID}
-        return next((item for item in own if item.kind in often or _explains(item, death)), None)
+        return next((item for item in own if item.kind in often or _GAVE_UP.search(item.text)), None)
     reporters = {item.rank for item in left if item.rank is not None}
     found = [item for item in found if item.rank not in reporters]
-    return earliest([item for item in found if item.rank is not None or _GAVE_UP.search(item.text)])
-
-
-def _explains(said: LogEvent, death: LogEvent) -> bool:
-    """Whether what a program said explains the plain exception behind it: it gave up, or both speak of one thing."""
-    words = f"{death.text} {death.frame.function} {death.frame.text}" if death.frame is not None else death.text
-    return _GAVE_UP.search(said.text) is not None or not _stems(said.text).isdisjoint(_stems(words))
-
-
-def _stems(text: str) -> set[str]:
-    """The beginnings of the longer words of a text; words of all errors are left out."""
-    return {word[:5].lower() for word in _WORDS.findall(text) if len(word) > 4} - _OF_ALL_ERRORS
+    return next((item for item in found if item.rank is not None or _GAVE_UP.search(item.text)), None)

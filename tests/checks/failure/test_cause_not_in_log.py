@@ -9,7 +9,7 @@ torch.distributed.elastic.multiprocessing.errors.ChildFailedError:
 def test_sick_a_log_of_consequences_says_which_evidence_decides(tmp_path):
     [finding] = found_in_log("FAIL018", tmp_path, "step 7 loss 2.1\n" + LAUNCHER)
     assert finding.confidence.value == "suspected"
-    assert "local rank 3" in finding.message and "killed process" in finding.detail.needed
+    assert "the rank that left first" in finding.message and "killed process" in finding.detail.needed
 
 
 def test_healthy_the_cause_is_in_the_log(tmp_path):
