@@ -39,8 +39,6 @@ _OF_ADVICE = re.compile(
     r"(?:cause|lead|result|run|be|get|happen|see)|would|should|tips?:|hint:|otherwise)\b"
 )
 """Words of advice about an error that has not come."""
-_OF_TYPE = re.compile(r"[A-Z]\w{1,60}(?:Error|Exception): ")
-"""The type of an exception, wherever it stands."""
 Mention = tuple[Match, PrefixedLine, int]
 """A cause that a line mentions, and the line with its number."""
 
@@ -69,19 +67,17 @@ def mentions(
                 yield match, line, number
 
 
-def _cause(table: Messages, text: str, *, general: bool = False) -> Match | None:
-    """The wording that a line mentions; `general` ones only if they are asked for."""
+def _cause(table: Messages, text: str) -> Match | None:
+    """The wording of a cause that a line mentions; None for a line that is an event, or harmless, by itself."""
     event = table.in_line(text)
-    hinted = general and event is not None and event.known.message.bearing is Bearing.HINT
-    if event is not None and not (hinted or event.known.message.last or event.known.message.closing):
-        return None  # it is an event wherever it stands, or is harmless
+    if event is not None and not (event.known.message.last or event.known.message.closing):
+        return None
     quoted = _OF_SETTINGS.match(text) is not None or _OF_ADVICE.search(text) is not None
     match = table.in_exception(text) if not quoted else None
     if match is None or match.plain:
         return None
     message = match.known.message
-    bearings = (Bearing.CAUSE, Bearing.SYMPTOM) if general else (Bearing.CAUSE,)
-    told = message.bearing in bearings and not ((message.general and not general) or message.last or message.lasting)
+    told = message.bearing is Bearing.CAUSE and not (message.general or message.last or message.lasting)
     return match if told else None
 
 
