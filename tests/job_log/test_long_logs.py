@@ -389,16 +389,6 @@ def test_the_end_of_a_step_is_of_no_rank():
     assert (root.code, root.rank) == ("FAIL002", None)
 
 
-def test_what_all_ranks_survive_though_one_alone_prints_steps():
-    """NeMo prints the traceback of an optional import on each rank."""
-    failed = raised("AttributeError: module 'fused' has no attribute 'quick_gelu'") + "the module was optional\n"
-    ranks = "".join(prefixed(f"{rank}: ", failed) for rank in range(4))
-    talk = "".join(f"{n % 4}: layer {n} is built\n" for n in range(200))
-    trained = looped("0: step {n}/900 loss: 0.31 lr: 0.01\n", range(9))
-    assert named(ranks + talk + trained) is None and named(ranks + trained) == "FAIL001"
-    assert named(ranks + talk + trained + "srun: error: n1: task 2: Exited with exit code 1\n") == "FAIL001"
-
-
 def test_ranks_that_do_not_know_an_option():
     usage = "usage: fit.py [-h] --config CONFIG\n              [--local_rank LOCAL_RANK]\n"
     ranks = looped(usage + "fit.py: error: unrecognized arguments: --local-rank={n}\n", range(4))

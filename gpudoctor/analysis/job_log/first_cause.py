@@ -17,6 +17,8 @@ from gpudoctor.model.log_message import PLAIN, Bearing
 from gpudoctor.model.records import frozen, replace
 from gpudoctor.model.signs.job_log import JobLog, LogEvent
 
+_HALF_A_DAY = 43_200.0
+"""Seconds: two clocks without a day that differ by more have midnight between."""
 _CRASHES = frozenset({"segfault", "abort", "illegal-instruction"})
 _HARD = frozenset({-9, -11, -7, -4, -8, 137, 139, 135, 132, 136})
 """Exit codes of ranks that a signal ended which no waiting rank sends to itself."""
@@ -141,13 +143,26 @@ def _ended_well(events: Sequence[LogEvent], log: JobLog) -> bool:
 # Which of the rest came first
 
 
+def earliest(events: Sequence[LogEvent]) -> LogEvent | None:
+    """The earliest: by time where both have one and it differs clearly, else as they stand."""
+    best: LogEvent | None = None
+    for item in events:
+        if best is None:
+            best = item
+        elif item.seconds is None or best.seconds is None:
+            best = item if item.order < best.order else best
+        elif item.path == best.path and 1e-6 < best.seconds - item.seconds < _HALF_A_DAY:
+            best = item
+    return best
+
+
 def _first(events: Sequence[LogEvent]) -> LogEvent | None:
     """The cause that came first, or what explains it; a symptom only where no cause is named."""
     symptoms = [item for item in events if item.bearing is Bearing.SYMPTOM]
     causes = [item for item in events if item.bearing is Bearing.CAUSE]
     programs = ((item, dict(item.values).get("program", "")) for item in causes)  # a kill of none of the job's
     causes = [item for item, own in programs if item.kind != "oom-kernel" or not own or _OF_A_JOB.match(own)] or causes
-    first = next(iter([item for item in causes if not _by_signal(item, symptoms)] or symptoms), None)
+    first = earliest([item for item in causes if not _by_signal(item, symptoms)] or symptoms)
     if first is None or not causes:
         return first
     before = [item for item in events if _before(item, first)]
@@ -163,7 +178,7 @@ def _first(events: Sequence[LogEvent]) -> LogEvent | None:
         ),
         (first.kind == PLAIN, named),
     )
-    return next((found[0] for applies, found in explained if applies and found), first)
+    return next((earliest(found) for applies, found in explained if applies and found), first)
 
 
 def _before(one: LogEvent, other: LogEvent) -> bool:
@@ -189,7 +204,7 @@ def _said_before(root: LogEvent | None, log: JobLog, left: Sequence[LogEvent]) -
 
     A rank that did not come may have said why. A plain exception is explained by words of its own rank alone.
     """
-    death = root or next((item for item in left if item.kind != UNHEEDED), None)
+    death = root or earliest([item for item in left if item.kind != UNHEEDED])
     plain = root is not None and root.kind == PLAIN
     if death is None or not (plain or root is None or waited_for_others(root)):
         return None
@@ -201,4 +216,4 @@ def _said_before(root: LogEvent | None, log: JobLog, left: Sequence[LogEvent]) -
         return next((item for item in own if item.kind in often or _GAVE_UP.search(item.text)), None)
     reporters = {item.rank for item in left if item.rank is not None}
     found = [item for item in found if item.rank not in reporters]
-    return next((item for item in found if item.rank is not None or _GAVE_UP.search(item.text)), None)
+    return earliest([item for item in found if item.rank is not None or _GAVE_UP.search(item.text)])

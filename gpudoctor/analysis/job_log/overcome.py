@@ -56,7 +56,7 @@ def _went_on(event: LogEvent, log: JobLog) -> bool:
     if event.closing or (event.exception and event.rank is None):
         lines = _OF_SHELL if event.closing else NO_END
     said = event.quoted or event.warned or event.goes_on
-    if last_death(log) < event.order:
+    if last_death(log) < event.order or (event.progress > 0 and _raised_later(event, log)):
         if said or event.habitual:
             steps = 1
         if said:
@@ -69,6 +69,12 @@ def _went_on(event: LogEvent, log: JobLog) -> bool:
         return True
     served = (event.exception or event.closing) and event.served >= _SERVED
     return bool(served) or event.progress >= steps or event.followed > lines
+
+
+def _raised_later(event: LogEvent, log: JobLog) -> bool:
+    """Whether its file has another exception behind it, of which the death may be."""
+    later = (item for item in log.events if item.path == event.path and item.order > event.order)
+    return any(item.exception and item.bearing is Bearing.CAUSE for item in later)
 
 
 def _of_an_earlier_program(event: LogEvent, told: Sequence[LogEvent], log: JobLog) -> bool:
