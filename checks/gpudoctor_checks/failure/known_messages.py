@@ -283,7 +283,7 @@ class CompileFailed(LogCheck):
 
 
 class StartFailed(LogCheck):
-    """A start failed: the scheduler, the container's runtime or the shell refused it.
+    """The job did not start: the scheduler, the container's runtime or the shell refused it.
 
     What it finds:
         - A pod or job for which no node, quota or machine of the cloud has room.
