@@ -167,13 +167,12 @@ def every_loader(source: Source) -> tuple[Loader, ...]:
         makers = _CLASSES | _ARGUMENTS | own
         built += [(script, call) for call in script.calls if call.name in makers]
     drawn = _drawn(source) if built else {}
-    fitted = {made for script in source.scripts for call in script.calls_to(".fit") for made in _fed(script, call)}
     found = []
     for script, call in built:
         names = (held,) if (held := bound_to(script, call.node)) else ()
         loops = tuple(drawn.get(call.node, ()))
         alone = sum(1 for other, _ in built if other.path == script.path) == 1 and source.trains
-        role = _role(call, names, loops, fitted=call.node in fitted, alone=alone)
+        role = _role(call, names, loops, alone=alone)
         found.append(
             Loader(script=script, call=call, names=names, loops=loops, role=role, engine=call.name in _ARGUMENTS)
         )
@@ -198,21 +197,12 @@ def _drawn(source: Source) -> dict[ast.Call, list[tuple[Script, Loop]]]:
     return found
 
 
-def _fed(script: Script, call: Call) -> tuple[ast.Call, ...]:
-    """The calls that make the loader with which an engine's `fit` trains."""
-    named = {item.arg: item.value for item in call.node.keywords}
-    given = named.get("train_dataloaders") or named.get("train_dataloader") or next(iter(call.node.args[1:2]), None)
-    return script.thing(given).made if given is not None else ()
-
-
-def _role(
-    call: Call, names: tuple[str, ...], loops: tuple[tuple[Script, Loop], ...], *, fitted: bool, alone: bool
-) -> LoaderRole:
+def _role(call: Call, names: tuple[str, ...], loops: tuple[tuple[Script, Loop], ...], *, alone: bool) -> LoaderRole:
     roles = {loop.role for _, loop in loops}
     held_out = any(_says(name, _EVALUATION) for name in names)
     if LoopRole.TRAINING not in roles and held_out and not any(_says(name, _TRAINING) for name in names):
         return LoaderRole.EVALUATION  # `fit(train, val)` is given both
-    if LoopRole.TRAINING in roles or fitted or call.name in _ARGUMENTS:
+    if LoopRole.TRAINING in roles or call.name in _ARGUMENTS:
         return LoaderRole.TRAINING
     if LoopRole.EVALUATION in roles:
         return LoaderRole.EVALUATION

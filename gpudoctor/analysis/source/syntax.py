@@ -129,15 +129,6 @@ def is_name(node: ast.AST | None, *names: str) -> TypeGuard[ast.Name]:
     return isinstance(node, ast.Name) and node.id in names
 
 
-def assigned_values(found: Iterable[ast.AST], name: str) -> list[ast.expr]:
-    """What the assignments among these nodes give a name, in their order; unpacked ones are left out."""
-    return [
-        node.value
-        for node in found
-        if isinstance(node, ast.Assign) and any(is_name(target, name) for target in node.targets)
-    ]
-
-
 def is_attribute(node: ast.AST | None, *names: str) -> TypeGuard[ast.Attribute]:
     """Whether a node is an attribute of one of these names, `x.grad` for `grad`."""
     return isinstance(node, ast.Attribute) and node.attr in names

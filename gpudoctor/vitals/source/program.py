@@ -42,7 +42,6 @@ _SITES = 24
 """Call sites that tell what a parameter holds."""
 _BLOCKS = (ast.If, ast.For, ast.AsyncFor, ast.While, ast.Try, ast.ExceptHandler, ast.With, ast.AsyncWith, ast.Match)
 _LOOPS = (ast.For, ast.AsyncFor, ast.While)
-_ENDS = (ast.Return, ast.Raise, ast.Continue, ast.Break)
 _INTERNAL = frozenset((BATCH, "number", "bool", "rank", "torch.device.type", "tuple", "list", "dict", "str"))
 _DATA = frozenset(
     ["dataclasses.dataclass", "attr.s", "attrs.define", "attrs.frozen", "pydantic.dataclasses.dataclass", "dataclass",
@@ -254,7 +253,7 @@ class SourceLookup:
 
     def _arrives(self, scope: Scope, binding: Binding, above: dict[ast.AST, ast.AST]) -> tuple[bool, bool]:
         """Whether a binding of an earlier place may hold at a use, and whether it certainly was made."""
-        reaches = certain = True
+        certain = True
         inside: ast.AST = binding.node
         if inside in above and not isinstance(inside, _LOOPS) and binding.kind not in ("parameter", "with"):
             return False, False
@@ -263,12 +262,11 @@ class SourceLookup:
                 part = above.get(item)
                 if isinstance(item, ast.If) and part is not None and _apart(item, part, inside):
                     return False, False
-                return reaches, certain and (item in above or item is scope.node)  # else a global of a function
+                return True, certain and (item in above or item is scope.node)  # else a global of a function
             if isinstance(item, _BLOCKS) and not _runs(item, inside):
                 certain = False
-                reaches = reaches and not _leaves(item, inside)
             inside = item
-        return reaches, certain
+        return True, certain
 
     def joined(self, found: Sequence[Binding]) -> AbstractValue:
         """What a name holds that has one of some bindings."""
@@ -680,12 +678,3 @@ def _runs(block: ast.AST, part: ast.AST) -> bool:
     if isinstance(block, ast.If):
         return is_main_guard(block.test) and part in block.body
     return isinstance(block, _LOOPS) and part is getattr(block, "target", None)
-
-
-def _leaves(block: ast.AST, part: ast.AST) -> bool:
-    """Whether the arm of a block that holds a part ends by leaving; a failed import's stand-in counts as left."""
-    for name in ("body", "orelse"):
-        arm = getattr(block, name, [])
-        if part in arm and isinstance(block, ast.If | ast.ExceptHandler):
-            return isinstance(arm[-1], _ENDS)
-    return False
