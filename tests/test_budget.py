@@ -34,7 +34,7 @@ BUDGETS = {
         ],
     ),
     "engine, mend": (4343, ["gpudoctor/engine", "gpudoctor/mend"]),
-    "source": (9992, ["gpudoctor/vitals/source", "gpudoctor/analysis/source"]),
+    "source": (9962, ["gpudoctor/vitals/source", "gpudoctor/analysis/source"]),
     "logs": (
         4535,
         [
