@@ -376,7 +376,6 @@ class Readings:
                 min((entry.looked for entry in dead), default=self.count),
                 none=none[:_NAMES],
                 of=len(entries),
-                front=len(none) == len(dead) and dead == entries[: len(dead)],
             )
         # What has no gradient in it does not move either, and is told as dead.
         frozen = [entry for entry in entries if entry.stood and not entry.moved and entry.zeros < entry.looked]
