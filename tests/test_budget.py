@@ -47,7 +47,7 @@ BUDGETS = {
     ),
     "recordings and live": (5738, ["gpudoctor/analysis/run", "gpudoctor/analysis/live", "gpudoctor/vitals/recording"]),
     "preflight": (4426, ["gpudoctor/preflight", "gpudoctor/analysis/preflight"]),
-    "probe, recorder, hooks": (10675, ["gpudoctor/probe", "gpudoctor/recorder", "gpudoctor/hooks"]),
+    "probe, recorder, hooks": (10674, ["gpudoctor/probe", "gpudoctor/recorder", "gpudoctor/hooks"]),
     "trial": (3212, ["gpudoctor/trial"]),
     "estimate": (6046, ["gpudoctor/estimate"]),
     "report, ui, cli, watch, agents": (
