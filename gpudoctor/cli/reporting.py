@@ -123,7 +123,7 @@ def rendered(
     if arguments.strict:
         report = named_strictly(report)
     if report.run is not None and (arguments.share or not getattr(arguments, "show_data", False)):
-        report = replace(report, run=replace(report.run, shown=()))
+        report = replace(report, run=replace(report.run, shown={}))
     if arguments.format in (TEXT, "json", "html"):
         from gpudoctor.mend.plan import with_patches
 

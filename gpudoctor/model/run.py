@@ -174,8 +174,8 @@ class RunSummary:
     """The user's lines with most of the main thread's time, most first."""
     training: tuple[CardLine, ...] = ()
     """What was trained; empty where nothing of it was seen."""
-    shown: tuple[tuple[tuple[str, bool], ...], ...] = ()
-    """The text of the first batch, with `--show-data`: rows in parts, trained or not; not in the JSON report."""
+    shown: Mapping[str, Any] = field(default_factory=dict)
+    """The first batch, with `--show-data`: `pictures` (RGB) with their `width`, or `text`; not in the JSON report."""
     warnings: tuple[Warned, ...] = ()
     """What Python and libraries warned of, in the order in which it came."""
     samples: int = 0

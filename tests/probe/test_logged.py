@@ -62,6 +62,14 @@ def test_without_a_tracker_what_is_printed_is_kept(tmp_path):
     assert sorted(named) == ["kl", "lr", "train loss"] and list(named["kl"][1]) == [2, 0.5]
 
 
+IMAGES = """
+sets = TensorDataset(torch.arange(12.0).view(12, 1, 1, 1).expand(12, 3, 60, 90).contiguous(), torch.zeros(12).long())
+model = nn.Sequential(nn.Flatten(), nn.Linear(16200, 2))
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+for x, y in DataLoader(sets, batch_size=10):
+    F.cross_entropy(model(x), y).backward()
+    optimizer.step()
+"""
 TEXT = """
 class Words:
     eos_token_id = 2
@@ -82,10 +90,19 @@ train(Words())
 """
 
 
-def test_the_text_of_the_first_batch_is_kept_only_if_asked_for(tmp_path):
-    run = run_script(tmp_path, TEXT)
-    assert shown_batch(open_recording(str(run.folder))) == ()
-    assert b"shown" not in next(run.folder.glob("*.gdr")).read_bytes()
-    (tmp_path / "b").mkdir()
-    rows = shown_batch(open_recording(str(run_script(tmp_path / "b", TEXT, settings={"show_data": True}).folder)))
-    assert rows[0] == (("5", False), ("6/2", True), ("0", False)) and len(rows) == 2
+@pytest.mark.parametrize("text", [IMAGES, TEXT])
+def test_the_first_batch_is_kept_only_if_asked_for(tmp_path, text):
+    run = run_script(tmp_path, text)
+    assert (
+        shown_batch(open_recording(str(run.folder))) == {}
+        and b"shown" not in next(run.folder.glob("*.gdr")).read_bytes()
+    )
+
+
+def test_the_first_batch_as_pictures_and_as_text(tmp_path):
+    (tmp_path / "a").mkdir(), (tmp_path / "b").mkdir()
+    shown = shown_batch(open_recording(str(run_script(tmp_path / "a", IMAGES, settings={"show_data": True}).folder)))
+    assert len(shown["pictures"]) == 8 and shown["width"] == 30 and len(shown["pictures"][0]) == 30 * 30 * 3
+    assert shown["pictures"][0][:3] == b"\0\0\0" and shown["pictures"][7][:3] == b"\xff\xff\xff"
+    shown = shown_batch(open_recording(str(run_script(tmp_path / "b", TEXT, settings={"show_data": True}).folder)))
+    assert shown["text"][0] == (("5", False), ("6/2", True), ("0", False)) and len(shown["text"]) == 2

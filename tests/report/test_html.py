@@ -1,7 +1,9 @@
 """The page: well-formed, self-contained, safe with any text, and every series of a run drawn."""
 
+import base64
 import json
 import re
+import zlib
 from dataclasses import replace
 from html.parser import HTMLParser
 
@@ -96,11 +98,14 @@ def test_the_page_of_a_run_draws_everything():
 
 def test_the_page_shows_the_card_and_the_first_batch():
     lines = (CardLine(name="labels", text="12 % of the tokens are trained; key=sk-" + "a" * 40, facts={"share": 0.12}),)
-    shown = ((("<b>a", False), ("answer", True)),)
+    shown = {"pictures": (bytes(range(75)),), "width": 5, "text": ((("<b>a", False), ("answer", True)),)}
     report = replace(full_report(), run=replace(rich_run(), training=lines, shown=shown))
     page = render(report, "html")
     assert "What is trained" in page and "12 % of the tokens" in page and "aaaa" not in page
-    assert "&lt;b&gt;a <mark>answer</mark>" in page
+    assert "&lt;b&gt;a <mark>answer</mark>" in page and "; img-src data:" in page
+    picture = base64.b64decode(re.search(r"data:image/png;base64,([^\"]+)", page)[1])
+    assert picture.startswith(b"\x89PNG") and zlib.decompress(picture[41:-16])[:16] == b"\0" + bytes(range(15))
+    assert "img-src" not in render(replace(report, run=rich_run()), "html")
     text = render_text(report, width=60, colour=False) + render(report, "markdown")
     assert text.count("What is trained") == 2 and "answer" not in text
     assert "  labels  12 % of the tokens are trained; key=" in text

@@ -105,7 +105,7 @@ class Batches(Look):
     def _show(self, entry: Any, on_host: Mapping[str, Any]) -> None:
         """The first batch of a loader itself, where the user asked for it."""
         tokenizer = self.words.tokenizer and self.words.tokenizer()
-        rows = shown(on_host, tokenizer)
+        rows = shown(self._torch, on_host, tokenizer)
         if rows:
             self._probe.record("shown", {"loader": entry.number, **rows})
 

@@ -51,7 +51,7 @@ def render(report: Report) -> str:
         _environment()
         .get_template("report.jinja")
         .render(
-            policy=POLICY,
+            policy=POLICY + ("; img-src data:" if run is not None and run.shown else ""),
             language=_TAGS.get(language, language),
             title=report.subject.title,
             report=report,

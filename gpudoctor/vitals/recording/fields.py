@@ -270,7 +270,7 @@ _OF: Mapping[str, Mapping[str, Judge]] = {
         "oom": lambda value: _object("oom", value),
         "beyond": lambda value: _object("beyond", value),
     },
-    "shown": {"text": every(every(row(text, flag)))},
+    "shown": {"text": every(every(row(text, flag))), "pictures": _NAMES, "width": whole, "height": whole},
     "signal": {"signal": text},
     "end": {"clean": flag, "dropped": by_name(whole)},
     "facts": {

@@ -1,9 +1,12 @@
 """The training card: what a run really trained, a line for each side of it that was seen."""
 
+import base64
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from typing import Any, TypeAlias
 
 from gpudoctor.analysis.memo import once
+from gpudoctor.analysis.run.training import integer
 from gpudoctor.analysis.run.training.data import batch, evaluation, labels
 from gpudoctor.analysis.run.training.gradients import gradients
 from gpudoctor.analysis.run.training.logged_numbers import said as logged
@@ -16,7 +19,6 @@ from gpudoctor.model.run import CardLine
 from gpudoctor.model.signs.recording import Recording
 from gpudoctor.text import joined, number, percent
 
-Rows: TypeAlias = tuple[tuple[tuple[str, bool], ...], ...]
 Card: TypeAlias = Sequence[CardLine] | None
 """None of what is no run."""
 LINES: tuple[Callable[[Recording], CardLine | None], ...] = (
@@ -40,16 +42,26 @@ def training_card(recording: Recording) -> tuple[CardLine, ...]:
     return tuple(line for line in lines if line is not None)
 
 
-def shown_batch(recording: Recording) -> Rows:
-    """The text of the first batch that was trained on, where it was asked for: its rows in parts, trained or not."""
+def shown_batch(recording: Recording) -> Mapping[str, Any]:
+    """The first batch that was trained on, where it was asked for: pictures as bytes, or text in parts."""
     process = next(iter(recording.ranks), None)
     if process is None:
-        return ()
+        return {}
     roles = {item.get("id"): item.get("role") for item in process.of("loader")}
     # One of the training, else any.
     first = min(process.of("shown"), key=lambda item: roles.get(item.get("loader")) != "training", default=None)
-    rows = first.get("text") or () if first is not None else ()
-    return tuple(tuple((str(words), bool(trained)) for words, trained in row) for row in rows)
+    if first is None:
+        return {}
+    text = []
+    for row in first.get("text") or ():
+        text.append(tuple((str(words), bool(trained)) for words, trained in row))
+    width = integer(first, "width")
+    height = integer(first, "height")
+    pictures: list[bytes] = []
+    with suppress(ValueError):
+        pictures = [base64.b64decode(each) for each in first.get("pictures") or ()]
+    whole = [each for each in pictures if len(each) == 3 * width * height]  # red, green and blue
+    return {"text": tuple(text), "pictures": tuple(whole), "width": width}
 
 
 # What a verdict and a trial say of it.
