@@ -44,14 +44,12 @@ class SlowPreprocessing(Check):
     Why it hurts:
         A Python loop over the pixels of a 224 x 224 image takes 10 to 50 ms, NumPy 0.1 ms. A tokenizer needs
         0.2 to 2 ms per text. Over three epochs it tokenises the same text three times, in workers that could
-        read ahead. `np.loadtxt` takes 1 to 10 µs a number, `np.load` of the same array some microseconds in
-        all.
+        read ahead. `np.loadtxt` takes 1 to 10 µs a number, `np.load` of the same array some microseconds.
     How it knows:
-        From the source: gpudoctor follows the loader to the code that makes an item. That is a note, since
-        workers may hide it; only a run shows that.
+        It follows the loader to the code that makes an item. That is a note, since enough workers may hide it.
     False alarms:
-        Enough workers hide either. Decoding and resizing images, random augmentation, and texts that change at
-        random before they are tokenised are silent. So is a training of one epoch.
+        Decoding and resizing images, random augmentation, and texts that change at random before they are
+        tokenised are silent. So is a training of one epoch.
     Remedies:
         NumPy or torch operations on the whole array; tokenise once before the training and store the result.
     References:
@@ -181,10 +179,12 @@ class SlowPreprocessing(Check):
 
 
 def _over_cells(loop: ast.For) -> bool:
-    """Two loops over ranges, the inner one touching a cell by both counters, `image[y, x]`, or a pixel."""
+    """Two loops over ranges whose inner one touches a cell by both counters, `image[:, y, x]`; or one over pixels."""
     for inner in (node for node in walk(loop) if isinstance(node, ast.For) and node is not loop):
-        cell = f"[{ast.unparse(loop.target)}, {ast.unparse(inner.target)}]"
-        if cell in ast.unparse(inner) or any(is_method_call(part, "getpixel", "putpixel") for part in walk(inner)):
+        counters = {ast.unparse(each.target) for each in (loop, inner) if ast.unparse(each.iter).startswith("range(")}
+        cells = (getattr(part.slice, "elts", ()) for part in walk(inner) if isinstance(part, ast.Subscript))
+        by_both = len(counters) == 2 and any(counters <= set(map(ast.unparse, cell)) for cell in cells)
+        if by_both or any(is_method_call(part, "getpixel", "putpixel") for part in walk(inner)):
             return True
     return False
 
