@@ -211,7 +211,6 @@ class Xid(Check):
             "application": say(" The cause is the program that ran on it, not the node."),
             "unknown": say(" The cause may be the program, the driver or the hardware."),
         }.get(row.blame, "")
-        timed = message.age is not None or message.stamp or message.uptime is not None
         return self.finding(
             say(
                 "{kind} {code} ({row}{asked}) on {where}{times}{ago}. {meaning}{blame}",
@@ -229,7 +228,7 @@ class Xid(Check):
                 LogLine(origin=log.origin, text=message.text, line=message.line, time=message.time),
                 Measurement("xid_events", len(group), "{events}", reproduce=log.searched("Xid|fallen off the bus")),
             ),
-            confidence=Confidence.CONFIRMED if timed else Confidence.PROBABLE,
+            confidence=Confidence.CONFIRMED if _ago(message) else Confidence.PROBABLE,
             severity=severity,
             cost=Cost(breaks=say("{where} may stop working or give wrong results", where=where))
             if severity is Severity.ERROR
@@ -266,7 +265,8 @@ def _live(patient: Patient) -> list[XidEvent]:
 
 def _ago(message: KernelMessage) -> str:
     if message.age is None:
-        return say(", at {stamp}", stamp=message.stamp) if message.stamp else ""
+        booted = say(", {uptime:.0f} s after boot", uptime=message.uptime) if message.uptime is not None else ""
+        return say(", at {stamp}", stamp=message.stamp) if message.stamp else booted
     if message.age < 5400:
         return say(", {age} min ago", age=max(1, round(message.age / 60)))
     return say(", {age} h ago", age=round(message.age / 3600))

@@ -70,7 +70,7 @@ class NoCheckpoint(Check):
         if configs is not None and (configs.canonical("save_period") or configs.canonical("save_epochs")):
             return  # somebody saves by it
         length = self._length(job)
-        for program in launched(patient.source, job) if length is not None else ():
+        for program in launched(patient.source, job):
             if length is not None and (saved := saving(program)).how is not Saving.RESUMABLE:
                 yield self._found(program, saved, length, (job.time_limit if job is not None else None) or 18000.0)
 
