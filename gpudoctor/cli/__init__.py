@@ -90,21 +90,20 @@ def _fault(error: Exception) -> str:
             reason=error.strerror,
             filename=say(": {filename}", filename=error.filename) if error.filename else "",
         )
-    import traceback
+    if isinstance(error, FileNotFoundError) and error.filename is None:  # of os.getcwd alone
+        return say("the working folder is gone; change to another one")
+    from traceback import extract_tb
 
-    frames = [
-        (file, frame) for frame in traceback.extract_tb(error.__traceback__) if (file := _our_file(frame.filename))
-    ]
+    frames = [(file, frame) for frame in extract_tb(error.__traceback__) if (file := _our_file(frame.filename))]
     place = " < ".join(
         say("{file}:{line} in {name}", file=file, line=frame.lineno, name=frame.name)
         for file, frame in reversed(frames[-3:])
     )
-    words = " ".join(str(error).split())[:300]
     return say(
         "internal error: {kind}: {words} ({place}). This is a bug in gpudoctor; please report it "
         "with this line and its input",
         kind=type(error).__name__,
-        words=words,
+        words=" ".join(str(error).split())[:300],
         place=place,
     )
 

@@ -33,7 +33,7 @@ WRONG = {
     "binary script": ({"train.py": b"\x7fELF\x00\x01\x02" * 100}, "check train.py", 3, "train.py"),
     "unknown kind": ({"notes.xyz": "hello"}, "check notes.xyz", 2, "notes.xyz: not recognised"),
     "syntax error": ({"train.py": "import torch\n\ndef f(:\n    pass\n"}, "check train.py", 3, "line 3"),
-    "Python 2": ({"train.py": "import torch\nprint 'epoch', 1\n"}, "check train.py", 3, "Python 2"),
+    "Python 2": ({"train.py": "import torch\nprint 'epoch', 1\n"}, "check train.py", 3, "line 2: syntax error"),
     "wrong encoding": ({"train.py": "# größe\nx = 1\n".encode("latin-1")}, "check train.py", 3, "UTF-8"),
     "settings": ({"gpudoctor.toml": "[tool.gpudoctor]\nselect = [\n"}, "check", 2, "not valid TOML"),
     "project": ({"pyproject.toml": "[tool.gpudoctor]\nselect = [\n"}, "check", 2, "not valid TOML"),
@@ -125,4 +125,4 @@ def test_a_folder_that_vanished():
         ["bash", "-c", f'd=$(mktemp -d) && cd "$d" && rmdir "$d" && {python} -m gpudoctor check train.py'],
         capture_output=True, text=True, timeout=60, check=False,
     )  # fmt: skip
-    refused(done, 2, "train.py")
+    refused(done, 3, "the working folder is gone")

@@ -92,7 +92,7 @@ def _decoded(data: bytes, shown: str) -> str:
         text = data.decode(encoding)
     except (SyntaxError, LookupError, ValueError) as error:
         reason = error.msg if isinstance(error, SyntaxError) else error
-        raise UnreadSource(say("{shown}: Python cannot decode it: {reason}", shown=shown, reason=reason)) from None
+        raise UnreadSource(say("{shown}: save it as UTF-8 ({reason})", shown=shown, reason=reason)) from None
     if "\0" in text:
         raise UnreadSource(say("{shown}: it is a binary file, not a script", shown=shown))
     return text

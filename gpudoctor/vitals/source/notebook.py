@@ -9,7 +9,6 @@ from gpudoctor.model.external_files import load_json
 
 _KEEPING = ("%%time", "%%timeit", "%%capture", "%%prun", "%%memit", "%%snakeviz", "%%wandb")
 """Cell magics whose cell is Python all the same."""
-_GOES_ON = "\\"
 _MAGIC = re.compile(r"^(\s*)(?:[%!?]|[\w.]+\s*=\s*[!%])|^\s*[\w.]+\?{1,2}\s*$")
 
 
