@@ -43,8 +43,8 @@ class CollectiveTimeout(Check):
         From a recording: the exceptions of all ranks, whose times and messages separate the root from its
         echoes. Their last step, phase and line. From a job's log: the messages that name it, in the exception
         or line that came first. The rank that failed first printed no timeout, or waited at another line. From
-        the dumps of torch's flight recorder, one per rank: the rank that did not enter a collective which others
-        wait in, or entered another one. A rank that waits in another group is not blamed.
+        the dumps of torch's flight recorder, one per rank: the rank that missed a collective or entered another
+        one. A rank that waits in another group is not blamed.
     False alarms:
         Dumps of a running job show ranks that are briefly ahead of others. A wait under 10 s does not count,
         by the time of the file: copy dumps with it (`cp -p`). Ranks that die because another one has its own

@@ -112,13 +112,13 @@ def _silence(found: ToldDeath, echoes: str) -> str:
         return say("{failed}, before it imported torch. Its output holds the reason.", failed=capitalised(failed))
     if told.process is None or told.process.clean:
         return say(
-            "The command ended with exit code {code}, and no process that imported torch recorded the reason; read the "
+            "The command ended with exit code {code}, and no process that imported torch recorded the reason. Read the "
             "command's last lines.",
             code=code,
         )
     return say(
-        "{who} ended at once with exit code {code}{when}, with no recorded exception or signal: SIGKILL, os._exit or a "
-        "library that ends the process.{echoes}",
+        "{who} ended at once with exit code {code}{when}, with no recorded exception or signal. Possible causes: "
+        "SIGKILL, os._exit or a library that ends the process.{echoes}",
         who=capitalised(found.who),
         code=code,
         when=found.when,
