@@ -37,10 +37,7 @@ _MUCH_IDLE = 0.1
 _FIRST = 3
 """Findings that the verdict adds up."""
 
-_STEPS_ARE = {
-    "backward": say("gpudoctor saw no optimizer: it counts a backward pass as a step. "),
-    "trace": say("The trace marks no step: gpudoctor reads all of it as one. "),
-}
+_STEPS_ARE = {"backward": say("gpudoctor saw no optimizer: it counts a backward pass as a step. ")}
 """What a step is where no optimizer makes one, by the marker."""
 _WALLS = {
     "docker": say(

@@ -162,12 +162,7 @@ def test_what_findings_give_back_together_counts_no_time_twice(findings, gain):
 
 
 @pytest.mark.parametrize(
-    ("marker", "said"),
-    [
-        ("loader", "gpudoctor saw no backward pass"),
-        ("backward", "gpudoctor saw no optimizer"),
-        ("optimizer", "Little time is lost"),
-    ],
+    ("marker", "said"), [("backward", "gpudoctor saw no optimizer"), ("optimizer", "Little time is lost")]
 )
 def test_what_a_step_is_without_an_optimizer(marker, said):
     told = record("loop", 1.5, marker=marker, path="/job/train.py", line=5, function="<module>", engine=None)
