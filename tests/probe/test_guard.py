@@ -6,6 +6,7 @@ import sys
 import traceback
 from threading import Thread
 from types import SimpleNamespace
+from unittest.mock import MagicMock
 
 import pytest
 
@@ -13,6 +14,9 @@ from gpudoctor.probe.clock import OPTIMIZER, Clock
 from gpudoctor.probe.guard import CALLER, Guard
 from gpudoctor.probe.importlib_bootstrap import MISSING, Usual, wrapped
 from gpudoctor.probe.table import OTHER
+
+
+TORCH = SimpleNamespace(_C=MagicMock(), compiler=SimpleNamespace(is_dynamo_compiling=lambda: False))
 
 
 def plain(a, b=2, *rest, key=3, **others):
@@ -93,8 +97,7 @@ def test_a_signal_while_we_are_at_work_reaches_the_caller(where):
 def hooked(work, **settings):
     """An object whose `divide` is hooked, and what the guard has lost."""
     lost = []
-    torch = SimpleNamespace(_C=SimpleNamespace(), compiler=SimpleNamespace(is_dynamo_compiling=lambda: False))
-    guard = Guard(torch, Clock(), lambda hook, error: lost.append(hook), settings)
+    guard = Guard(TORCH, Clock(), lambda hook, error: lost.append(hook), settings)
     kind = type("Kind", (), {"divide": lambda self, x: 6 // x})
     guard.surround("hook", kind, "divide", work)
     return kind(), lost
@@ -141,8 +144,7 @@ def test_a_hook_that_fails_is_off_and_told_once(faults):
 def test_one_that_fails_in_a_quick_step_is_off_and_told_once(step):
     lost, clock = [], Clock()
     clock.quick = True
-    torch = SimpleNamespace(_C=SimpleNamespace(), compiler=SimpleNamespace(is_dynamo_compiling=lambda: False))
-    guard = Guard(torch, clock, lambda hook, error: lost.append(hook), {})
+    guard = Guard(TORCH, clock, lambda hook, error: lost.append(hook), {})
     kind = type("Kind", (), {"divide": lambda self, x: 6 // x})
     usual = Usual(OPTIMIZER, lambda args: step == "after" or 1 / 0, lambda result: 1 / 0)
     guard.between("hook", kind, "divide", lambda *_: None, lambda *_: None, usual)

@@ -122,8 +122,11 @@ def test_secrets_are_masked(tmp_path):
         "--token=xyz98765",
         "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",
         "--lr=1",
+        code=1,
     )
-    assert b"abcd1234" not in run.rank.path.read_bytes()
+    assert run.rank.one("exception")["message"] == "--api-key ***"
+    written = b"".join(path.read_bytes() for path in run.folder.iterdir())
+    assert not [word for word in (b"abcd1234", b"xyz98765", b"hf_kJs") if word in written]
 
 
 def test_the_live_file_says_where_the_rank_stands_and_goes(tmp_path):

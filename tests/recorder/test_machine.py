@@ -68,7 +68,7 @@ def test_workers_are_known_by_their_files(tmp_path):
     for name in ("worker-0-10-11.gdr", "worker-x-10-12.gdr", "rank-0-10.gdr", "worker-odd.gdr"):
         (tmp_path / name).write_bytes(b"")
     seen = {pid: SimpleNamespace(state=state) for pid, state in ((10, "R"), (11, "D"), (12, "R"), (13, "R"))}
-    assert list(_Command(10, tmp_path)._workers(seen).values()) == [2, 1, 1]
+    assert list(_Command(10, tmp_path)._workers(seen).values()) == [2, 1]
 
 
 def test_a_full_disk_costs_rows_and_nothing_else(tmp_path, monkeypatch):

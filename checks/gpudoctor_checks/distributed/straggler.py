@@ -82,7 +82,7 @@ class StragglingRank(Check):
         part, seconds = next(iter(late.parts.items()))
         named = seconds >= self.limit("covered") * late.seconds
         spans = [spot(patient, item.place) for item in of_run.by_line(of_run.lines(process), part)[:3]] if named else []
-        cause = say("; the delay is in {part}", part=part.replace("_", " ")) if named else ""
+        cause = say("; the delay is in {part}", part=_words(part)) if named else ""
         yield of_run.seen_in_run(run, late.share, spans, whose=Whose.DEVICE).finding(
             self,
             say(
@@ -122,7 +122,7 @@ class StragglingRank(Check):
         if severity is None:
             return
         named = excess >= self.limit("covered") * lost
-        cause = say("; its delay is in {part}{where}", part=part.replace("_", " "), where=of_run.where(places))
+        cause = say("; its delay is in {part}{where}", part=_words(part), where=of_run.where(places))
         yield seen.finding(
             self,
             say(
@@ -135,6 +135,10 @@ class StragglingRank(Check):
             severity=severity,
             detail=StragglerDetail(rank=late.rank or 0, node="", part=part if named else ""),
         )
+
+
+def _words(part: str) -> str:
+    return say("lines of its own") if part == of_run.OTHER else part.replace("_", " ")
 
 
 def _excess(late: "of_run.Rank", others: "list[of_run.Rank]") -> tuple[str, float]:
