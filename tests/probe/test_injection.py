@@ -114,16 +114,8 @@ def test_a_launcher_that_never_trains_has_no_file(tmp_path):
 
 def test_secrets_are_masked(tmp_path):
     pytest.importorskip("torch")
-    run = run_script(
-        tmp_path,
-        "raise ValueError('--api-key abcd1234')",
-        "--api-key",
-        "abcd1234",
-        "--token=xyz98765",
-        "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",
-        "--lr=1",
-        code=1,
-    )
+    words = "--api-key", "abcd1234", "--token=xyz98765", "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", "--lr=1"
+    run = run_script(tmp_path, "raise ValueError('--api-key abcd1234')", *words, code=1)
     assert run.rank.one("exception")["message"] == "--api-key ***"
     written = b"".join(path.read_bytes() for path in run.folder.iterdir())
     assert not [word for word in (b"abcd1234", b"xyz98765", b"hf_kJs") if word in written]

@@ -75,8 +75,7 @@ class StragglingRank(Check):
                 say("the ranks have {steps} steady steps in common; {least} are needed", steps=table.steps, least=least)
             )
         late = of_run.straggler(run.recording)
-        severity = self.level(late.share) if late else None
-        if late is None or severity is None:
+        if late is None or (severity := self.level(late.share)) is None:
             return
         process = next(rank for rank in run.recording.ranks if rank.rank == late.rank)
         part, seconds = next(iter(late.parts.items()))
@@ -114,12 +113,10 @@ class StragglingRank(Check):
         late = min(ranks, key=lambda rank: waits[rank.pid])
         others = [rank for rank in ranks if rank is not late]
         lost = median(waits[rank.pid] for rank in others) - waits[late.pid]
-        total = sum(rank.samples for rank in others)
         part, excess = _excess(late, others)
         places = tuple(place for place in late.places if place.phase == part)
-        seen = of_run.seen_at(window, places, lost, total, whose=Whose.DEVICE)
-        severity = seen.level(self)
-        if severity is None:
+        seen = of_run.seen_at(window, places, lost, sum(rank.samples for rank in others), whose=Whose.DEVICE)
+        if (severity := seen.level(self)) is None:
             return
         named = excess >= self.limit("covered") * lost
         cause = say("; its delay is in {part}{where}", part=_words(part), where=of_run.where(places))
@@ -148,5 +145,4 @@ def _excess(late: "of_run.Rank", others: "list[of_run.Rank]") -> tuple[str, floa
         phase: of_run.phase_share(late, phase) - median(of_run.phase_share(rank, phase) for rank in others)
         for phase in phases
     }
-    part = max(more, key=lambda phase: more[phase])
-    return part, more[part]
+    return max(more.items(), key=lambda item: item[1])
