@@ -15,7 +15,6 @@ from gpudoctor.probe.guard import CALLER, Guard
 from gpudoctor.probe.importlib_bootstrap import MISSING, Usual, wrapped
 from gpudoctor.probe.table import OTHER
 
-
 TORCH = SimpleNamespace(_C=MagicMock(), compiler=SimpleNamespace(is_dynamo_compiling=lambda: False))
 
 
