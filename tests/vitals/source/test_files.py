@@ -22,10 +22,10 @@ def unread(path: Path, **options: ReadLimit) -> str:
     ("content", "sentence"),
     [
         (b"x = 1\nfor in y:\n", "line 2: syntax error: invalid syntax"),
-        (b"x = 1\ny = '\xff'\n", "Python cannot decode it"),
+        (b"x = 1\ny = '\xff'\n", "save it as UTF-8"),
         (b"# -*- coding: klingon -*-\n", "unknown encoding"),
         (b"\x7fELF\0\0\0", "binary file"),
-        ("x = 1".encode("utf-16"), "Python cannot decode it"),
+        ("x = 1".encode("utf-16"), "save it as UTF-8"),
         (b"(" * 100000, "line 1: syntax error: too many nested parentheses"),
         (b"-" * 100000 + b"1", "Python cannot parse it"),
         (b"x = 1" + b"0" * 5000, "syntax error"),
