@@ -56,9 +56,7 @@ class GroupTests:
         rest = everyone - set(self.culprits)
         bad = self.unexplained()
         if not bad:
-            if not self.culprits or len(rest) < 3:
-                return []
-            return [rest] if rest not in self.tested else []
+            return [rest] if self.culprits and len(rest) > 2 and rest not in self.tested else []
         if len(bad) == 1 and self.tested[frozenset(bad[0].nodes)] == 1 and everyone.issuperset(bad[0].nodes):
             return [frozenset(bad[0].nodes)]
         size = min(len(test.nodes) for test in bad)
@@ -69,11 +67,13 @@ class GroupTests:
         return [nodes for nodes in sets if nodes not in self.tested and len(nodes) > 2]
 
     def _question(self, rest: Sequence[int], suspects: Sequence[int], size: int) -> list[frozenset[int]]:
-        """Halves of the suspects, filled with cleared nodes to the size that shows the fault; disjoint."""
-        cleared = sorted(self.cleared(size) & set(rest) - set(suspects))
-        half = (len(suspects) + 1) // 2
+        """Halves of the suspects, filled with cleared nodes (or any others) to the size that shows the fault."""
+        others = set(rest) - set(suspects)
+        cleared = sorted(self.cleared(size) & others or others)
+        half = max((len(suspects) + 1) // 2, size - len(cleared))
         if not cleared:
-            return [frozenset(rest[: len(rest) // 2]), frozenset(rest[len(rest) // 2 :])]
+            part = len(rest) // (4 if frozenset(rest[: len(rest) // 2]) in self.tested else 2)
+            return [frozenset(rest[part:]), frozenset(rest[:part])]
         first, second = suspects[:half], suspects[half:]
         fill = max(0, size - len(first))
         found = [frozenset([*first, *cleared[:fill]])]
