@@ -292,11 +292,14 @@ def _how(loader: "of_run.LoaderFacts | None", busy: "of_run.WorkerActivity | Non
 
 
 def _cause(window: "of_run.ProcessWindow", seen: Observation) -> str:
-    """Why, as a clause: who makes the batches."""
+    """Why, as a clause: who makes the batches, and whether they are busy."""
     inline = [place for place in seen.places if place.kind in of_run.INLINE]
     if sum(place.count for place in inline) * 2 >= sum(place.count for place in seen.places) > 0:
         return say("the process makes every item itself{where}", where=of_run.where(inline))
-    makers = sum(len(rank.workers) for rank in window.ranks)
+    makers = [worker for rank in window.ranks for worker in rank.workers]
     if not makers:
         return say("it stands{where}", where=of_run.where(seen.places))
-    return say("{makers} workers make the items{where}", makers=makers, where=of_run.where(window.worker_places))
+    busy = [min(1.0, worker.cpu) for worker in makers if worker.cpu == worker.cpu]
+    load = say(", busy for {busy}", busy=percent(sum(busy) / len(busy))) if busy else ""
+    where = of_run.where(window.worker_places)
+    return say("{makers} workers make the items{load}{where}", makers=len(makers), load=load, where=where)

@@ -78,17 +78,22 @@ class LoaderDead(Check):
 
     def _live(self, window: "of_run.ProcessWindow") -> Iterator[Finding]:
         """In a watched process: a worker that went away, or a wait for one batch that does not end."""
+        idle = of_run.workers_stand_still(window)
         for rank in window.ranks:
             waits = bool(rank.trail) and rank.trail[-1][1] == "data_wait"
             waited, lost = of_run.standing_for(rank), len(rank.lost_workers)
+            surely = lost > 0 or waited >= self.limit("wait_seconds")
             if rank.alive and lost:
-                message = say("{workers} of {title} died.", workers=count(lost, "loader worker"), title=rank.title)
+                pids = ", ".join(str(worker.pid) for worker in rank.lost_workers[:4])
+                who = count(lost, "loader worker")
+                message = say("{workers} of {title} died (pid {pids}).", workers=who, title=rank.title, pids=pids)
                 shown = Measurement(name="workers_lost", value=lost, unit="{workers}", reproduce="dmesg | tail")
-            elif rank.alive and waits and waited >= self.limit("wait_seconds"):
+            elif rank.alive and waits and (idle or surely):
                 message = say(
-                    "{rank} has been waiting for one batch for {waited}.",
+                    "{rank} has been waiting for one batch for {waited}{idle_workers}.",
                     rank=capitalised(rank.title),
                     waited=duration(waited),
+                    idle_workers=_idle(rank),
                 )
                 how = of_run.by_hand(window)
                 shown = Measurement(name="wait_seconds", value=round(waited, 1), unit="s", reproduce=how)
@@ -97,8 +102,9 @@ class LoaderDead(Check):
             yield self.finding(
                 message,
                 evidence=(*of_run.spans(rank.places[:1]), shown),
-                confidence=Confidence.CONFIRMED,
-                cost=Cost(breaks=say("the training fails or waits for ever")),
+                confidence=Confidence.CONFIRMED if surely else Confidence.PROBABLE,
+                severity=Severity.ERROR if surely else Severity.WARNING,
+                cost=Cost(breaks=say("the training fails or waits for ever")) if surely else None,
                 subject=rank.title,
                 detail=LoaderDeadDetail(hangs=not lost),
             )
@@ -128,3 +134,9 @@ class LoaderDead(Check):
                 detail=LoaderDeadDetail(hangs=True),
             )
             return
+
+
+def _idle(rank: "of_run.Rank") -> str:
+    """How many of its workers do nothing, as a clause."""
+    workers, asleep = len(rank.workers), sum(worker.cpu < 0.02 for worker in rank.workers)
+    return say("; {asleep} of its {workers} workers do nothing", asleep=asleep, workers=workers) if workers else ""

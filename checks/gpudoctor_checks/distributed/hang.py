@@ -19,6 +19,8 @@ _BUSY = frozenset({"evaluation", "checkpoint"})
 """Phases that rightly take long."""
 _BUSY_LIVE = frozenset({"checkpoint", "compile", "start"})
 """What may stand for long with idle CPUs and devices: disks, compilers of their own, a rendezvous."""
+_CROSSED = frozenset({"collective", "sync", "backward"})
+"""Phases in which a rank whose main thread takes no CPU time waits for other ranks."""
 _STILL_SECONDS = 60.0
 """WATCH-PREFLIGHT: the same stack for a minute; long evaluations and saves have their own limit."""
 
@@ -106,12 +108,14 @@ class Hang(Check):
         ranks = [rank for rank in window.ranks if rank.alive]
         if not ranks or any(not rank.samples for rank in ranks):
             raise Unavailable(say("not every rank's stack can be read"))
-        still = all(of_run.standing_for(rank) >= self._live_limit(rank) for rank in ranks)
-        if not still or of_run.works(window, ranks):
+        groups = Counter(map(_leaf, ranks)).most_common()
+        surely = all(of_run.standing_for(rank) >= self._live_limit(rank) for rank in ranks)
+        # Ranks that wait for others at several places: nobody computes, so nobody will come.
+        crossed = len(groups) > 1 and all(rank.trail and rank.trail[-1][1] in _CROSSED for rank in ranks)
+        if not (surely or (crossed and of_run.stands_still(window))) or of_run.works(window, ranks):
             return
         if len(ranks) == 1 and ranks[0].trail[-1][1] == "data_wait":
             return  # the loader's ailment
-        groups = Counter(map(_leaf, ranks)).most_common()
         odd = [rank for rank in ranks if _leaf(rank) == groups[-1][0] and groups[-1][1] == 1 < len(ranks)][:1]
         names = {leaf: _names([rank for rank in ranks if _leaf(rank) == leaf]) for leaf, _ in groups}
         places = [say("{names} in {leaf}", names=names[leaf], leaf=leaf) for leaf, _ in groups]
@@ -128,8 +132,9 @@ class Hang(Check):
                 *(span for rank in (odd or ranks)[:4] for span in of_run.spans(rank.places[:1], most=1)),
                 Measurement(name="seconds_without_a_sign", value=round(silent, 1), unit="s", reproduce=how),
             ),
-            confidence=Confidence.CONFIRMED,
-            cost=Cost(breaks=say("the training makes no progress")),
+            confidence=Confidence.CONFIRMED if surely else Confidence.PROBABLE,
+            severity=Severity.ERROR if surely else Severity.WARNING,
+            cost=Cost(breaks=say("the training makes no progress")) if surely else None,
             subject=odd[0].title if odd else "",
             detail=HangDetail(odd[0].rank if odd and odd[0].rank is not None else -1),
         )
@@ -137,7 +142,8 @@ class Hang(Check):
     def _live_limit(self, rank: "of_run.Rank") -> float:
         """Seconds of standing still that are too many in what it does."""
         phase = rank.trail[-1][1] if rank.trail else ""
-        return self.limit("busy_seconds") if phase in _BUSY_LIVE else _STILL_SECONDS
+        steps = 10 * rank.steps.seconds if rank.steps else 0.0
+        return self.limit("busy_seconds") if phase in _BUSY_LIVE else max(_STILL_SECONDS, steps)
 
     def _limit(self, recording: "of_run.Recording") -> float:
         """Seconds without a step that are a hang here."""
