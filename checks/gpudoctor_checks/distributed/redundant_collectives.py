@@ -16,6 +16,8 @@ from gpudoctor.model.records import frozen
 from gpudoctor.model.signs.source import Event, GuardKind, Loop, Script
 
 _OBJECTS = frozenset({"all_gather_object", "gather_object", "broadcast_object_list", "scatter_object_list"})
+_UNEVEN = 0.2
+"""Difference of the ranks' shares of waits from which on one of them is late."""
 
 
 @frozen
@@ -110,8 +112,9 @@ class RedundantCollectives(Check):
         kinds = ("collective", "object-collective")
         seen = of_run.seen_live(window, lambda place: place.kind in kinds, whose=Whose.DEVICE)
         severity = seen.level(self)
-        if severity is None:
-            return
+        waits = [of_run.phase_share(rank, *of_run.WAITS) for rank in window.ranks]
+        if severity is None or max(waits) - min(waits) > _UNEVEN:
+            return  # if uneven, they wait for one of them, not for the network
         yield seen.finding(
             self,
             say(

@@ -5,16 +5,7 @@ from collections.abc import Iterator
 from gpudoctor.analysis import of_run
 from gpudoctor.analysis.run.steady_run import measured, spots
 from gpudoctor.lang import say
-from gpudoctor.model import Check, Code, Confidence, Cost, Detail, Finding, Patient, Reads, Threshold
-from gpudoctor.model.records import frozen
-
-
-@frozen(kw_only=False)
-class ConstantTargetDetail(Detail):
-    """What the rule reads."""
-
-    ordered: bool
-    """The loader takes the samples in their order."""
+from gpudoctor.model import Check, Code, Confidence, Cost, Finding, Patient, Reads, Threshold
 
 
 class ConstantTarget(Check):
@@ -89,6 +80,5 @@ class ConstantTarget(Check):
                     confidence=Confidence.CONFIRMED,
                     cost=Cost(breaks="the model learns one answer for every sample"),
                     subject=f"{spans[0].path}:{spans[0].line}" if spans else "labels",
-                    detail=ConstantTargetDetail(ordered),
                 )
                 return
