@@ -7,6 +7,7 @@ import pytest
 from gpudoctor.cli import main
 
 READ = {
+    "ds.json": ('{\n // small\n "train_batch_size": 8, "fp16": {"enabled": true}, # last\n}\n', "JSON with comments"),
     "twice.yaml": ("training:\n  lr: 1\n  lr: 2\n", "training.lr is written twice (lines 2 and 3)"),
     "hydra.yaml": ("per_device_train_batch_size: ${bs}\nlearning_rate: 1e-4\noutput_dir: x\n", "Hydra or OmegaConf"),
 }
@@ -27,7 +28,7 @@ def test_a_reservation_is_said_and_spoils_nothing(name, tmp_path, monkeypatch, c
 
 
 @pytest.mark.parametrize(
-    ("name", "data"), [("bin.py", b"\x00\x01" * 99), ("syntax.py", b"def f(:\n"), ("ds.json", b"{ // small\n}\n")]
+    ("name", "data"), [("bin.py", b"\x00\x01" * 99), ("syntax.py", b"def f(:\n"), ("ds.json", b"{ small\n}\n")]
 )
 def test_nobody_is_called_healthy_who_could_not_be_read(name, data, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)

@@ -10,7 +10,15 @@ from gpudoctor.vitals.configs.config_text import TOO_DEEP, UnreadConfig
 from gpudoctor.vitals.configs.tree import ConfigNode, ConfigPair
 
 _STRING: Final = r'"(?:[^"\\\n]|\\.)*"'
+_RELAXED: Final = re.compile(_STRING + r"|(?P<odd>//[^\n]*|#[^\n]*|/\*.*?\*/|,(?=\s*[}\]]))", re.DOTALL)
 _TOKEN: Final = re.compile(_STRING + r'|[{}\[\]]|[^\s{}\[\]:,"]+')
+
+
+def plain_json(text: str) -> str:
+    """The text with blanks for comments and trailing commas, which DeepSpeed reads; places stay where they are."""
+    for _ in range(2):  # the comma before a comment is a trailing one once the comment is blank
+        text = _RELAXED.sub(lambda match: re.sub(r"[^\n]", " ", match[0]) if match["odd"] else match[0], text)
+    return text
 
 
 def read_json(text: str) -> ConfigNode:

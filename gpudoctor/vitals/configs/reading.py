@@ -123,6 +123,7 @@ FULL = say(
     "larger or deeper than any training config: only its first {max_entries:,} settings were read",
     max_entries=MAX_ENTRIES,
 )
+RELAXED = say("JSON with comments or trailing commas: DeepSpeed reads it, Python's json module refuses it")
 COMPOSED = say("Hydra builds the run from this file and others: gpudoctor does not judge it")
 INTERPOLATED = say("values of the form ${{...}} are filled in by Hydra or OmegaConf: gpudoctor does not judge them")
 
@@ -144,12 +145,11 @@ def read_configs(paths: Iterable[str | os.PathLike[str]], words: Sequence[str] =
 
 def parse(path: str, text: str, words: Sequence[str] = ()) -> ConfigFile:
     """The config that a text holds; the path tells the format where its suffix does. Raises `UnreadConfig`."""
-    form, documents = _documents(path, text)
+    form, documents, notes = _documents(path, text)
     flats = [flatten(document, text) for document in documents] or [Flat()]
     kinds = [recognise(flat) for flat in flats]
     chosen = next((i for i, kind in enumerate(kinds) if kind is not ConfigKind.UNKNOWN), 0)
     flat, kind = flats[chosen], kinds[chosen]
-    notes: tuple[str, ...] = ()
     if words and kind in _OVERRIDDEN and (keys := _override(flat, words)):
         notes = (*notes, say("the command line sets {keys}", keys=", ".join(keys)))
     if len(documents) > 1:
@@ -201,8 +201,8 @@ def _override(flat: Flat, words: Sequence[str]) -> list[str]:
     return [name for name in given if name in flat.entries]
 
 
-def _documents(path: str, text: str) -> tuple[str, list[ConfigNode]]:
-    """Format and documents. A suffix decides; without a telling one the first character does.
+def _documents(path: str, text: str) -> tuple[str, list[ConfigNode], tuple[str, ...]]:
+    """Format, documents and notes. A suffix decides; without a telling one the first character does.
 
     Each reader is imported when its format is met.
     """
@@ -210,14 +210,15 @@ def _documents(path: str, text: str) -> tuple[str, list[ConfigNode]]:
     if suffix == ".toml":
         from gpudoctor.vitals.configs.toml_reader import read_toml
 
-        return "toml", [read_toml(text)]
+        return "toml", [read_toml(text)], ()
     if suffix == ".json" or (suffix not in {".yaml", ".yml"} and text.lstrip()[:1] == "{"):
-        from gpudoctor.vitals.configs.json_reader import read_json
+        from gpudoctor.vitals.configs.json_reader import plain_json, read_json
 
-        return "json", [read_json(text)]
+        plain = plain_json(text)
+        return "json", [read_json(plain)], () if plain == text else (RELAXED,)
     from gpudoctor.vitals.configs.yaml_reader import read_yaml
 
-    return "yaml", read_yaml(text)
+    return "yaml", read_yaml(text), ()
 
 
 def _ignored(text: str) -> tuple[dict[int, tuple[str, ...]], dict[int, str]]:
