@@ -85,6 +85,8 @@ class Steps:
         """Id of the optimizer whose steps are the steps."""
         self.captured: list[Any] | None = None
         """Weak references to the optimizers whose steps a graph captures; None where none is captured."""
+        self._made_after = 0
+        """Steps of optimizers before the newest optimizer was made."""
         self._others = 0
         """Steps of other optimizers since the anchor's last."""
         self._run = 0
@@ -132,6 +134,11 @@ class Steps:
             if self._idle_backwards > 1 and self._idle_backwards > (ACCUMULATION if self.optimizers else 1):
                 self._close_by("backward")
 
+    def optimizer_made(self) -> None:
+        """An optimizer is there, which may take part."""
+        self.optimizers += 1
+        self._made_after = self.optimizer_calls
+
     def optimizer_ended(self, optimizer: Any, key: int) -> None:
         """An outermost `optimizer.step()` is over (or was skipped by the scaler); `key` is its id."""
         self._idle_backwards = 0
@@ -167,8 +174,10 @@ class Steps:
             self._others = 0
             return True
         self._others += 1
-        # After an anchor that was long alone (an optimizer is made for each epoch) the second step is enough.
-        if self.anchor and self._others < (2 if self._run > ALONE else RARE):
+        # One that was made since the last step begins a training of its own (a fold, a resume in one process). After
+        # an anchor that was long alone the second step is enough.
+        begins = self._made_after == self.optimizer_calls - 1
+        if self.anchor and not begins and self._others < (2 if self._run > ALONE else RARE):
             return False
         self.anchor = key
         self._others = self._run = 0

@@ -117,6 +117,7 @@ for number, (x, y) in enumerate(batches):
         ("train(critic); number % 20 == 19 and train(alpha)", [1] * 20 + [2] + [1] * 9),
         ("train(critic); number > 10 and train(actor)", [1] * 12 + [2] * 18),
         ("train((actor, critic)[number // 15])", [1] * 15 + [2] + [1] * 13),
+        ("if number == 15: critic = torch.optim.SGD(nets[0].parameters())\n    train(critic)", [1] * 30),
     ],
 )
 def test_several_optimizers_make_cycles(tmp_path, body, backwards):

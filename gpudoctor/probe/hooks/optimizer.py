@@ -140,7 +140,7 @@ def _ends(probe: Probe) -> tuple[Any, Any]:
 def _making(probe: Probe, kind: Any) -> None:
     def make(args: Any, _kwargs: Any) -> Any:
         if (yield) is not MISSING:
-            probe.steps.optimizers += 1
+            probe.steps.optimizer_made()
             if len(probe.models.made) < 256:
                 probe.models.made[id(args[0])] = where(probe.places.user_frame(sys._getframe(CALLER)))
 
