@@ -47,17 +47,17 @@ BUDGETS = {
     ),
     "recordings and live": (5738, ["gpudoctor/analysis/run", "gpudoctor/analysis/live", "gpudoctor/vitals/recording"]),
     "preflight": (4426, ["gpudoctor/preflight", "gpudoctor/analysis/preflight"]),
-    "probe, recorder, hooks": (10674, ["gpudoctor/probe", "gpudoctor/recorder", "gpudoctor/hooks"]),
+    "probe, recorder, hooks": (10683, ["gpudoctor/probe", "gpudoctor/recorder", "gpudoctor/hooks"]),
     "trial": (3212, ["gpudoctor/trial"]),
     "estimate": (6046, ["gpudoctor/estimate"]),
     "report, ui, cli, watch, agents": (
         12203,
         ["gpudoctor/report", "gpudoctor/ui", "gpudoctor/cli", "gpudoctor/watch", "gpudoctor/agents"],
     ),
-    "checks": (20711, ["checks"]),
+    "checks": (20723, ["checks"]),
     "rules": (3947, ["rules"]),
-    "the rest of vitals and analysis": (11267, ["gpudoctor"]),
-    "tests": (50880, ["tests"]),
+    "the rest of vitals and analysis": (11276, ["gpudoctor"]),
+    "tests": (50882, ["tests"]),
     "benchmarks": (7877, ["benchmarks"]),
 }
 """Group: lines, folders or files. A file belongs to the first group that names it or a folder above it."""
