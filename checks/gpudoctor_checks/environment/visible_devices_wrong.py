@@ -26,6 +26,8 @@ class VisibleDevicesWrongDetail(Detail):
     """`missing`, `value`, `ranks`, `granted` or a kind of conflicts.json."""
     gpus: int
     """GPUs that can be used, or that the job asks for."""
+    visible: int
+    """GPUs that the variable leaves."""
 
 
 class VisibleDevicesWrong(Check):
@@ -95,7 +97,7 @@ class VisibleDevicesWrong(Check):
                 confidence=Confidence.PROBABLE,
                 cost=Cost(breaks=fault.breaks or None),
                 subject=f"{fault.place.path}:{fault.place.line} {fault.kind}",
-                detail=VisibleDevicesWrongDetail(kind=fault.kind, gpus=fault.gpus),
+                detail=VisibleDevicesWrongDetail(kind=fault.kind, gpus=fault.gpus, visible=fault.gpus),
             )
 
     def _missing(self, patient: Patient, value: Given | None, job: Job | None, survey: GpuSurvey) -> Finding:
@@ -149,5 +151,5 @@ class VisibleDevicesWrong(Check):
             confidence=Confidence.SUSPECTED if value is not None and value.where == "source" else Confidence.CONFIRMED,
             cost=Cost(breaks=breaks),
             subject=kind,
-            detail=VisibleDevicesWrongDetail(kind=kind, gpus=gpus),
+            detail=VisibleDevicesWrongDetail(kind=kind, gpus=gpus, visible=visible),
         )
