@@ -54,7 +54,7 @@ BUDGETS = {
         12203,
         ["gpudoctor/report", "gpudoctor/ui", "gpudoctor/cli", "gpudoctor/watch", "gpudoctor/agents"],
     ),
-    "checks": (20723, ["checks"]),
+    "checks": (20725, ["checks"]),
     "rules": (3947, ["rules"]),
     "the rest of vitals and analysis": (11276, ["gpudoctor"]),
     "tests": (50882, ["tests"]),
