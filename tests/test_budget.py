@@ -57,13 +57,13 @@ BUDGETS = {
     "checks": (20725, ["checks"]),
     "rules": (3947, ["rules"]),
     "the rest of vitals and analysis": (11276, ["gpudoctor"]),
-    "tests": (50882, ["tests"]),
+    "tests": (50881, ["tests"]),
     "benchmarks": (7877, ["benchmarks"]),
 }
 """Group: lines, folders or files. A file belongs to the first group that names it or a folder above it."""
 TOML = 8000
 """Lines of data in TOML, which count apart: 4,500 of wordings, 2,900 of advice (10,700 lines of Python became 6,500)."""
-TOKENS_A_LINE = 7.18
+TOKENS_A_LINE = 7.1
 """Code that became denser to fit is a defect."""
 
 
