@@ -149,14 +149,8 @@ class Cure:
     gone: bool | None
     """None where the run does not tell: its check could not judge."""
     words: str
-    """`grew 309 KiB a step, 0.4 KiB with it`; `not found any more in as many steps`."""
+    """`labels, unlabelled: 94, 0 with it`; `not found any more in as many steps`."""
     steps: int
-    also: tuple[str, ...] = ()
-    """Codes of the baseline's other findings that are gone with it."""
-    before: float | None = None
-    """What the sign measures without it, in `unit` a step; None where it is no quantity."""
-    after: float | None = None
-    unit: str = ""
 
 
 @frozen
@@ -247,10 +241,6 @@ class TrialSummary:
     """How the user's files were kept as they were, one clause."""
     kept_out: tuple[str, ...] = field(default=())
     """Files that the runs wrote, changed or deleted; none of it reached the user's."""
-    changed: tuple[str, ...] = field(default=())
-    """The user's files that differ after the trials, whoever changed them; those of `kept` left out."""
-    compared: str = ""
-    """What was compared before and after, one clause; "" where nothing was."""
     protection_level: str = ""
     """The same in a word: `overlay` or `copy`."""
     not_sent: tuple[str, ...] = field(default=())

@@ -52,20 +52,25 @@ _KEYS: dict[str, str] = {
     "tokens_per_step tokens_per_second flops_per_step flops_per_second peak_flops mfu assumptions notes",
     "MemoryRow": "instant title estimated_bytes=estimated measured_bytes=measured",
     "Proof": "ratio low high pairs aside loss verdict per cure",
-    "Cure": "code words steps also baseline=before candidate=after unit?",
+    "Cure": "code words steps",
     "TrialSummary": "step_seconds warm_up_steps steps seconds budget_seconds=budget protection protection_level? "
-    "not_sent kept_out changed compared? patch? patch_path? kept",
+    "not_sent kept_out patch? patch_path? kept",
     "TrialRow": "name title conclusion reason? step_seconds samples_per_second memory_bytes=memory patch",
     "TrialPair": "baseline_seconds=baseline candidate_seconds=candidate candidate_first aside",
     "Replay": "code step reproduced reason? cause words? operation? operator? phase? rank value? dtype? names seconds",
 }
 _plain = partial(keyed_data.plain, keys=_KEYS)
 _keyed = partial(keyed_data.keyed, keys=_KEYS)
-_NOT_RECORDED: JsonObject = {
-    "began": None, "module": None, "module_class": None, "site": None, "turned": None, "items": [],
-    "precision": None, "finite": None, "eager": False,
+_UNFILLED: dict[str, JsonObject] = {
+    "cure": {"also": [], "baseline": None, "candidate": None, "unit": None},
+    "replay": {
+        "began": None, "module": None, "module_class": None, "site": None, "turned": None, "items": [],
+        "precision": None, "finite": None, "eager": False,
+    },
+    "throughput": {"spread": {}},
+    "trial": {"changed": [], "compared": None, "leak": None},
 }  # fmt: skip
-"""Keys of a replay that no version fills any more."""
+"""Keys that no version fills any more, by the object that has them: keys are never dropped."""
 
 
 def render(report: Report) -> str:
@@ -103,9 +108,9 @@ def as_object(report: Report) -> JsonObject:
         "log": _plain(report.log),
         "trial": {
             **_keyed(report.trial),
+            **_UNFILLED["trial"],
             "rows": [_row(row) for row in report.trial.rows],
             "together": _row(report.trial.together) if report.trial.together else None,
-            "leak": None,
             "replay": _replay(report.trial.replay) if report.trial.replay else None,
         }
         if report.trial
@@ -124,8 +129,8 @@ def finite(value: Json) -> Json:
 def run_object(run: RunSummary) -> JsonObject:
     """A run as plain data, without its series."""
     card: JsonObject = {line.name: finite({"text": line.text, **line.facts}) for line in run.training}
-    # Spreads over windows: a key that no version fills any more.
-    return {**_keyed(run), "throughput": {**_keyed(run.throughput), "spread": {}}, "training": card}
+    throughput: JsonObject = {**_keyed(run.throughput), **_UNFILLED["throughput"]}
+    return {**_keyed(run), "throughput": throughput, "training": card}
 
 
 def preflight_object(preflight: Preflight) -> JsonObject:
@@ -148,13 +153,14 @@ def _proof(proof: Proof | None) -> JsonObject | None:
     memory: JsonObject | None = None
     if proof.memory is not None:
         memory = {"baseline": proof.memory[0], "candidate": proof.memory[1]}
-    return {**_keyed(proof), "memory_bytes": memory, "cured": proof.cure.gone if proof.cure else None}
+    cure: JsonObject | None = {**_keyed(proof.cure), **_UNFILLED["cure"]} if proof.cure else None
+    return {**_keyed(proof), "memory_bytes": memory, "cured": proof.cure.gone if proof.cure else None, "cure": cure}
 
 
 def _replay(replay: Replay) -> JsonObject:
     span = replay.place
     place: JsonObject | None = {"path": span.path, "line": span.line, "text": span.text} if span else None
-    return {**_keyed(replay), "place": place, **_NOT_RECORDED}
+    return {**_keyed(replay), "place": place, **_UNFILLED["replay"]}
 
 
 def _ranked(item: Ranked) -> JsonObject:

@@ -32,10 +32,6 @@ class BackendSlowDetail(Detail):
 
     keyword: str | None = None
     """Of the call that chooses the backend; None where only a run was seen."""
-    literal: bool | None = None
-    """Its value is written in the call."""
-    positional: bool | None = None
-    """The value has no keyword."""
 
 
 class BackendSlow(Check):
@@ -107,9 +103,7 @@ class BackendSlow(Check):
                         origin=origin,
                     ),
                     evidence=(call.span, *(c.span for _, c in program.calls if c.name in DDP | SHARDED)),
-                    detail=BackendSlowDetail(
-                        keyword=keyword, literal=value.origin == "literal", positional=keyword not in call.keywords
-                    ),
+                    detail=BackendSlowDetail(keyword=keyword),
                 )
 
 

@@ -73,8 +73,6 @@ class WorkerActivity:
     """Share of their time in fetch and collate (0..1)."""
     item_seconds: float
     """Seconds an item."""
-    batch_seconds: float
-    """Seconds a batch, fetch and collate; 0 where none was counted."""
 
 
 @once
@@ -162,13 +160,7 @@ def workers(recording: Recording, rank: int) -> WorkerActivity | None:
     count = sum(_number(item, "items") for item in items)
     if not items or busy + idle <= 0:
         return None
-    batches = sum(_number(item, "batches") for item in items)
-    return WorkerActivity(
-        count=len(found),
-        busy=busy / (busy + idle),
-        item_seconds=busy / count if count else 0.0,
-        batch_seconds=busy / batches if batches else 0.0,
-    )
+    return WorkerActivity(count=len(found), busy=busy / (busy + idle), item_seconds=busy / count if count else 0.0)
 
 
 def _number(item: Record, name: str) -> float:

@@ -35,8 +35,6 @@ class RankPosition:
     """Its innermost user line."""
     waits: bool = False
     """Whether it waits for other ranks, by its phase or its innermost frame."""
-    communicates: bool = False
-    """Whether it surely does: a backward pass may as well compute."""
 
     @property
     def words(self) -> str:
@@ -82,7 +80,6 @@ def _stand(process: Process) -> RankPosition:
         silent=silent,
         place=LinePlace(path=str(frame[0]), line=int(frame[1]), function=str(frame[2])) if frame else None,
         waits=phase in WAITING or communicates,
-        communicates=communicates,
     )
 
 

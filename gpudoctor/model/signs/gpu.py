@@ -12,7 +12,6 @@ from gpudoctor.model.unavailable import Absent, Reading, Unavailable
 
 T = TypeVar("T")
 
-_NOT_ASKED = Absent("not asked")
 _LAPTOP = re.compile(r"\b(Laptop|Max-Q|Mobile|MX\d+)\b|\b\d{3,4}M\b")
 _DESK = re.compile(
     r"GeForce|TITAN|Quadro|\bRTX\b|\bGTX\b|\bNVS\b|Laptop|Max-Q|\bMX\d+|\bOrin\b|\bXavier\b|\bThor\b|\bGB10\b|^GRID|"
@@ -189,8 +188,6 @@ class GpuSurvey:
     device_nodes: tuple[str, ...]
     gpus: tuple[Gpu, ...]
     lost: tuple[LostGpu, ...] = ()
-    p2p_blocked: Reading[tuple[tuple[int, int], ...]] = _NOT_ASKED
-    """Pairs of GPU indices that cannot reach each other's memory."""
     compat_libcuda: str | None = None
     """A CUDA forward-compatibility libcuda on the loader path, symbolic links resolved."""
     denied_nodes: tuple[str, ...] = ()

@@ -122,40 +122,17 @@ def _walk(nvml: Any, funnel: Any, count: int, emit: Emit) -> None:
     from gpudoctor.vitals.nvml.client import NO_PERMISSION, GpuLost
     from gpudoctor.vitals.nvml.reading import read_gpu
 
-    handles: list[tuple[int, Any]] = []
     for index in range(count):
         emit("stage", stage=f"GPU {index} was being read", index=index)
         try:
             handle = nvml.nvmlDeviceGetHandleByIndex(index)
             emit("gpu", **read_gpu(funnel, handle, index))
-            handles.append((index, handle))
         except GpuLost as error:
             emit("lost", index=index, error=str(error), cause="reset required" if error.code == 16 else "lost")
         except nvml.NVMLError as error:
             code = getattr(error, "value", 999)
             cause = {15: "lost", 16: "reset required", NO_PERMISSION: "no permission"}.get(code, "unknown")
             emit("lost", index=index, error=str(error), cause=cause)
-    if len(handles) > 1:
-        emit("stage", stage="the paths between the GPUs were being read")
-        emit("p2p", blocked=_blocked_pairs(funnel, handles))
-
-
-def _blocked_pairs(funnel: Any, handles: list[tuple[int, Any]]) -> Any:
-    """Pairs of indices whose P2P status for reads is not OK; absent when the driver does not report it."""
-    from gpudoctor.vitals.nvml.client import GpuLost, NotSupported
-
-    blocked: list[list[int]] = []
-    for place, (first, one) in enumerate(handles):
-        for second, other in handles[place + 1 :]:
-            try:
-                status = funnel.read("nvmlDeviceGetP2PStatus", one, other, 0)  # 0: reads
-            except GpuLost:
-                continue
-            if isinstance(status, NotSupported):
-                return {"absent": status.reason}
-            if status != 0:
-                blocked.append([first, second])
-    return blocked
 
 
 def _library_version() -> str | None:

@@ -67,7 +67,6 @@ def take(
     state, error = _verdict(said, limit)
     gpus, lost = _gpus(said, places, own_pids)
     driver = said.last("driver")
-    blocked = said.last("p2p").get("blocked", {"absent": say("not asked")})
     return GpuSurvey(
         driver=state,
         driver_error=error,
@@ -79,7 +78,6 @@ def take(
         denied_nodes=bus.denied_nodes(places, nodes),
         gpus=gpus,
         lost=lost,
-        p2p_blocked=decode.reading(blocked, lambda pairs: tuple((int(a), int(b)) for a, b in pairs)),
         compat_libcuda=bus.compat_libcuda(places, surroundings),
         pids_visible=bus.pids_visible(places),
     )
@@ -115,7 +113,7 @@ def _gpus(said: ChildOutput, roots: Roots, own_pids: frozenset[int]) -> tuple[tu
         if record["record"] == "lost"
     ]
     stuck = said.last("stage").get("index")
-    if stuck is not None and not said.finished and not said.last("p2p"):
+    if stuck is not None and not said.finished:
         known = {gpu.index for gpu in gpus} | {item.index for item in lost}
         if stuck not in known:
             lost.append(LostGpu(index=stuck, error=say("the driver stopped answering"), cause="driver"))

@@ -290,12 +290,6 @@ int nvmlDeviceGetNvLinkErrorCounter(device gpu, uint link, uint counter, ull *ou
     if (!code) *out = number(&values);
     return code;
 }
-int nvmlDeviceGetP2PStatus(device one, device other, uint caps, uint *out) {
-    char key[64];
-    (void)caps;
-    snprintf(key, sizeof key, "P2PStatus:%d", index_of(other));
-    return ask_uint(index_of(one), key, out);
-}
 #ifndef OLD_DRIVER
 typedef struct {
     uint version;

@@ -56,8 +56,6 @@ class FakeLib:
         if key in _COUNTED:
             return self._processes(who, _COUNTED[key], rest)
         numbers = [str(_number(item)) for item in rest if not _is_output(item)]
-        if key == "P2PStatus":
-            numbers = [str(_index(rest[0]))]
         if key == "NvLinkErrorCounter":
             numbers = numbers[1:]
         outputs = [item for item in rest if _is_output(item)]

@@ -58,7 +58,6 @@ def h100(count: int = 8) -> list[str]:
         "* PcieReplayCounter 0 0",
         *(f"* NvLinkState:{port} 0 1" for port in range(18)),
         *(f"* NvLinkErrorCounter:{counter} 0 0" for counter in range(3)),
-        *(f"* P2PStatus:{other} 0 0" for other in range(count)),
         "* GpuFabricInfo 0 3 0 1",
         "* ComputeMode 0 0",
         "* MigMode 0 0 0",
