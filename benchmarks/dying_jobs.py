@@ -1,7 +1,7 @@
 """Real torchrun and gloo jobs that die, their merged logs, and what killed them.
 
     python benchmarks/dying_jobs.py FOLDER [--only NAME ...] [--how tee folder plain]
-    python benchmarks/dying_jobs.py FOLDER --score [--json benchmarks/data/dying-jobs.json]
+    python benchmarks/dying_jobs.py FOLDER --score
 
 `FOLDER/NAME.HOW.log` is what the job left behind (`folder` leaves a folder), `FOLDER/truth.json` what happened:
 the code, the rank and the cause. The launchers: `tee` is `torchrun --tee 3`, `plain` is torchrun with one pipe
@@ -14,7 +14,6 @@ import contextlib
 import io
 import json
 import os
-import platform
 import random
 import shutil
 import signal
@@ -25,8 +24,6 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from datetime import date
-from importlib import metadata
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent / "dying"
@@ -268,7 +265,7 @@ def verdict_of(log: Path) -> tuple[str | None, int | None]:
     return code, rank
 
 
-def score(folder: Path, kept: Path | None) -> int:
+def score(folder: Path) -> int:
     """Prints what autopsy names for each log of a folder; 1 when a first cause is missed."""
     rows = []
     for row in json.loads((folder / "truth.json").read_text()):
@@ -288,15 +285,6 @@ def score(folder: Path, kept: Path | None) -> int:
     quiet = [row["said"] is None for row in rows if row["code"] is None]
     print(f"first cause named: {sum(row['right'] for row in dead)} of {len(dead)}; its rank: "
           f"{named} of {len(ranked)}; silent on healthy jobs: {sum(quiet)} of {len(quiet)}")  # fmt: skip
-    if kept is not None:
-        git = ["git", "-C", str(HERE), "rev-parse", "--short", "HEAD"]
-        commit = subprocess.run(git, capture_output=True, text=True, check=False).stdout.strip()
-        value = {
-            "date": date.today().isoformat(), "commit": commit, "torch": metadata.version("torch"),
-            "python": platform.python_version(),
-            "machine": f"{platform.system()} {platform.machine()}, {os.cpu_count()} cores", "rows": rows,
-        }  # fmt: skip
-        kept.write_text(json.dumps(value, indent=1) + "\n", encoding="utf-8")
     return int(not all(row["right"] for row in rows))
 
 
@@ -308,10 +296,9 @@ def main() -> int:
     parser.add_argument("--ranks", type=int, default=4, help="of a torchrun job")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--score", action="store_true", help="produce nothing, score the folder's logs")
-    parser.add_argument("--json", type=Path, metavar="FILE", help="where --score keeps its rows")
     options = parser.parse_args()
     if options.score:
-        return score(options.folder, options.json)
+        return score(options.folder)
     options.folder.mkdir(parents=True, exist_ok=True)
     truth = options.folder / "truth.json"
     rows = json.loads(truth.read_text()) if truth.exists() else []

@@ -4,9 +4,9 @@
     python benchmarks/gate.py collect FILE [--public FOLDER] [--recordings FOLDER]     in each version
     python benchmarks/gate.py compare BEFORE NOW                                       exit code 1 if something was lost
 
-Inputs: the scripts of examples, tests/patients and the diagnosis programs; the composed logs; estimates of every
-preset; pages of `explain`; helps; and, if given, folders of public projects and logs (PUBLIC) and stored recordings
-(RECORDINGS). Both versions read the inputs of the newer tree, through `gpudoctor.cli.main` and its JSON.
+Inputs: the scripts of examples, tests and trials; the composed logs; estimates of every preset; pages of `explain`;
+helps; and, if given, folders of public projects and logs (PUBLIC) and stored recordings (RECORDINGS). Both versions
+read the inputs of the newer tree, through `gpudoctor.cli.main` and its JSON.
 """
 
 import argparse
@@ -65,21 +65,10 @@ def findings(words: Sequence[str]) -> dict[str, Any]:
     return {"exit": code, "findings": rows}
 
 
-def scripts(scratch: Path) -> Iterator[tuple[str, Path]]:
-    """The repository's own scripts, and the diagnosis programs written out."""
+def scripts() -> Iterator[Path]:
+    """The repository's own scripts."""
     for folder in ("examples", "tests/patients", "tests/origin/patients", "benchmarks/trials/patients"):
-        for path in sorted((ROOT / folder).rglob("*.py")):
-            yield str(path.relative_to(ROOT)), path
-    sys.path.insert(0, str(ROOT / "benchmarks" / "diagnosis"))
-    import ailments
-    import skeletons
-
-    for ailment in ailments.AILMENTS:
-        for style in skeletons.STYLES:
-            for state in ("sick", "well"):
-                path = scratch / f"{ailment.name}-{style}-{state}.py"
-                path.write_text(skeletons.fill(style, getattr(ailment, state)), encoding="utf-8")
-                yield f"diagnosis/{path.name}", path
+        yield from sorted((ROOT / folder).rglob("*.py"))
 
 
 def collect(public: Path | None, recordings: Path | None) -> dict[str, Any]:
@@ -87,8 +76,8 @@ def collect(public: Path | None, recordings: Path | None) -> dict[str, Any]:
     made: dict[str, Any] = {}
     with tempfile.TemporaryDirectory() as folder:
         scratch = Path(folder)
-        for name, path in scripts(scratch):
-            made[f"check {name}"] = findings(["check", str(path)])
+        for path in scripts():
+            made[f"check {path.relative_to(ROOT)}"] = findings(["check", str(path)])
         with tarfile.open(ROOT / "benchmarks" / "data" / "composed-logs.tar.xz") as archive:
             archive.extractall(scratch / "logs", filter="data")
         for path in sorted((scratch / "logs").glob("*.log")):

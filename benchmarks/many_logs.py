@@ -1,31 +1,27 @@
 """What `gpudoctor autopsy` says of every log in a repository: each finding, for somebody to read and judge.
 
-    python benchmarks/many_logs.py CLONE [--most 1200] [--seed 3] [--json FILE]
+    python benchmarks/many_logs.py CLONE [--most 1200] [--seed 3]
 
 CLONE is a clone of a repository with many logs, bare or not, e.g. github.com/mlcommons/training_results_v4.0.
 Nothing in it says how its jobs ended. Most logs of such a collection are of jobs that ended well. So each
 finding is either a job that died or a false alarm. The program prints the findings, one a line, and counts
-them. `--json` adds the counts to a file, one row a repository. Logs are `result_N.txt`, `*.log`, `*.out` and
+them. Logs are `result_N.txt`, `*.log`, `*.out` and
 `*.err` below 4 MB; of more than `--most` a sample is drawn.
 """
 
 import argparse
-import json
-import platform
 import random
 import re
 import subprocess
 import sys
 import tempfile
 from collections import Counter
-from datetime import date
 from pathlib import Path
 
 from autopsy import first_finding, request_for_logs
 
 from gpudoctor.errors import DoctorError
 
-ROOT = Path(__file__).parents[1]
 _LOG = re.compile(r"(?:^|/)result_\d+\.txt$|\.(?:log|out|err)$")
 _LARGEST = 4_000_000
 
@@ -50,8 +46,6 @@ def main() -> None:
     parser.add_argument("clone", type=Path)
     parser.add_argument("--most", type=int, default=1_200, help="logs of a sample")
     parser.add_argument("--seed", type=int, default=3)
-    parser.add_argument("--json", type=Path, metavar="FILE", help="add the counts to it")
-    parser.add_argument("--name", help="the repository's name, for the file")
     arguments = parser.parse_args()
     logs = logs_of(arguments.clone)
     if len(logs) > arguments.most:
@@ -74,20 +68,6 @@ def main() -> None:
                 found[first.code] += 1
                 print(f"{first.code} {first.confidence.value} {path}: {str(first.message)[:150]}", flush=True)
     print(f"{read} logs, {lines:,} lines: {sum(found.values())} with a finding {dict(found)}")
-    if arguments.json:
-        keep(arguments.json, arguments.name or arguments.clone.name, read, lines, found)
-
-
-def keep(file: Path, name: str, read: int, lines: int, found: Counter[str]) -> None:
-    """Add a repository's row to a file; another row of it goes."""
-    git = ["git", "-C", str(ROOT), "rev-parse", "--short", "HEAD"]
-    commit = subprocess.run(git, capture_output=True, text=True, check=False).stdout.strip()
-    rows = json.loads(file.read_text(encoding="utf-8"))["rows"] if file.is_file() else []
-    row = {"repository": name, "commit": commit, "date": date.today().isoformat(), "logs": read, "lines": lines,
-           "with a finding": dict(found)}  # fmt: skip
-    machine = f"{platform.system()} {platform.machine()}, Python {platform.python_version()}"
-    rows = [*(each for each in rows if each["repository"] != name), row]
-    file.write_text(json.dumps({"machine": machine, "rows": rows}, indent=1) + "\n", encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -3,7 +3,6 @@
     python benchmarks/preflight_search.py                      scores the unseen seeds; figures as a table
     python benchmarks/preflight_search.py --seeds known        the seeds on which the thresholds were chosen
     python benchmarks/preflight_search.py --json FILE          the figures as JSON
-    python benchmarks/preflight_search.py --noise FILE         measures the noise of gloo's all-reduce (torch)
 
 A cluster has racks, nodes that differ by 1 %, and 0 to 5 % bad nodes. The noise of a test is drawn from medians
 of real repeated all-reduces (`preflight-noise.json`), or from a calm network with a heavy tail. Two other rules
@@ -14,18 +13,11 @@ here at 80 % of the true bandwidth, which no operator knows so well).
 
 import argparse
 import json
-import os
-import platform
 import random
-import socket
 import statistics
-import subprocess
-import sys
-import time
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from importlib import metadata
 from pathlib import Path
 from typing import Any
 
@@ -397,7 +389,6 @@ def measured(seeds: str, sizes: Sequence[int], mode: str, noise: Noise, times: f
         total, each = Score(), []
         for count in sizes:
             part = Score()
-            began = time.process_time()
             for share in SHARES:
                 for number in range(max(1, round(CLUSTERS[count] * times))):
                     seed = SEEDS[seeds] + number + 1000 * round(100 * share) + 10_000 * count
@@ -407,8 +398,7 @@ def measured(seeds: str, sizes: Sequence[int], mode: str, noise: Noise, times: f
                         score(part, made, said, seed)
                     else:
                         score_nodes(part, made, names(made), seed)
-            row = part.row() | {"nodes": count, "cpu_seconds": round(time.process_time() - began, 1)}
-            each.append(row)
+            each.append(part.row() | {"nodes": count})
             for name in ("faults", "found"):
                 getattr(total, name).update(getattr(part, name))
             for name in ("clusters", "accusations", "right", "node_tests", "rounds", "tests", "wrong", "missed"):
@@ -416,76 +406,6 @@ def measured(seeds: str, sizes: Sequence[int], mode: str, noise: Noise, times: f
         rows.append({"rule": rule, "noise": noise.name, "mode": mode, **total.row(), "by_nodes": each,
                      "wrong": total.wrong[:20], "missed": total.missed[:20]})  # fmt: skip
     return rows
-
-
-# The noise of real all-reduces.
-
-_WORKER = """
-import json, sys, time, torch, torch.distributed as dist
-rank, port, seconds = int(sys.argv[1]), sys.argv[2], float(sys.argv[3])
-torch.set_num_threads(1)
-dist.init_process_group("gloo", init_method=f"tcp://127.0.0.1:{port}", rank=rank, world_size=2)
-large, small = torch.ones(1 << 20), torch.ones(2)
-rows, stop = [], torch.zeros(1)
-end = time.monotonic() + seconds
-while not stop.item():
-    row = []
-    for data, count in ((large, 10), (small, 50)):
-        times = []
-        for _ in range(count):
-            began = time.perf_counter()
-            dist.all_reduce(data)
-            times.append(time.perf_counter() - began)
-        row.append(times)
-    large.fill_(1), small.fill_(1)
-    rows.append(row)
-    stop.fill_(float(rank == 0 and time.monotonic() > end))
-    dist.all_reduce(stop)
-if rank == 0:
-    print(json.dumps(rows))
-"""
-
-
-def measure_noise(path: Path, span: float) -> None:
-    """Repeats all-reduces of 4 MiB and of 8 bytes; writes the medians of 10 and of 50 as factors."""
-    with socket.socket() as listener:
-        listener.bind(("127.0.0.1", 0))
-        port = str(listener.getsockname()[1])
-    command = [sys.executable, "-c", _WORKER]
-    other = subprocess.Popen([*command, "1", port, str(span)])
-    first = subprocess.run([*command, "0", port, str(span)], capture_output=True, text=True, check=True)
-    other.wait(timeout=60)
-    rows = json.loads(first.stdout)[3:]
-    medians = [[statistics.median(times) for times in row] for row in rows]
-    middle = [statistics.median(row[kind] for row in medians) for kind in (0, 1)]
-    spread = statistics.median(
-        statistics.median(abs(t - m[0]) for t in row[0]) / m[0] for row, m in zip(rows, medians, strict=True)
-    )
-    noise = {
-        "name": "gloo, two processes of a shared machine",
-        "spread": round(spread, 4),
-        "rates": [round(middle[0] / row[0], 4) for row in medians],
-        "waits": [round(row[1] / middle[1], 4) for row in medians],
-    }
-    path.write_text(
-        json.dumps(
-            {"machine": machine() | {"torch": metadata.version("torch")}, "load": os.getloadavg(), "noises": [noise]}
-        )
-        + "\n"
-    )
-
-
-def machine() -> dict[str, Any]:
-    """Where the figures come from."""
-    lines = Path("/proc/cpuinfo").read_text().splitlines()
-    names = [line.split(":")[1].strip() for line in lines if line.startswith("model name")]
-    return {
-        "cpu": names[0] if names else platform.processor(),
-        "cpus": os.cpu_count(),
-        "system": platform.system(),
-        "python": platform.python_version(),
-        "date": time.strftime("%Y-%m-%d"),
-    }
 
 
 def main() -> None:
@@ -496,12 +416,7 @@ def main() -> None:
     parser.add_argument("--times", type=float, default=1.0, help="multiplies the number of clusters")
     parser.add_argument("--only", default="", help="beginning of a noise's name")
     parser.add_argument("--json", type=Path)
-    parser.add_argument("--noise", type=Path)
-    parser.add_argument("--seconds", type=float, default=60, help="of the noise measurement")
     options = parser.parse_args()
-    if options.noise:
-        measure_noise(options.noise, options.seconds)
-        return
     rows = []
     for noise in noises():
         if options.only and not noise.name.startswith(options.only):
@@ -517,8 +432,7 @@ def main() -> None:
                 flush=True,
             )
     if options.json:
-        found = {"machine": machine(), "seeds": options.seeds, "first_seed": SEEDS[options.seeds], "rows": rows}
-        options.json.write_text(json.dumps(found, indent=1) + "\n")
+        options.json.write_text(json.dumps(rows, indent=1) + "\n")
 
 
 if __name__ == "__main__":

@@ -2,7 +2,6 @@
 
     python benchmarks/public_faults.py CASES.json --results FILE [--only TEXT,...] [--again] [--seconds 40]
         [--python PATH] [--keep DIR]
-    python benchmarks/public_faults.py --table FILE
 
 No program is part of this repository: fetch them, make them run in seconds (small made-up data), and describe
 them in CASES.json, a list of objects:
@@ -22,14 +21,12 @@ Write `expected` before the first run, `true` and `wrong` after reading what was
 in the first place; there, with all else that was said true (strict); in any place; and the warnings and errors
 that are wrong: those that neither `expected` nor `true` names, and those of `wrong`. Notes are kept and not
 counted. `--results` keeps what was found, so that a case is not run twice (`--again` runs it again) and the
-judgement can change later; `--write` writes the judged table.
+judgement can change later.
 """
 
 import argparse
-import datetime
 import json
 import os
-import platform
 import shutil
 import signal
 import subprocess
@@ -41,7 +38,6 @@ from pathlib import Path
 from typing import Any
 
 COUNTED = ("error", "warning")
-PACKAGES = ("torch", "torchvision", "transformers", "peft", "accelerate", "numpy")
 
 
 def name_of(case: dict[str, Any]) -> str:
@@ -123,20 +119,6 @@ def table(rows: Sequence[dict[str, Any]]) -> Iterator[str]:
         yield f"{title}: {len(part)}; first {first}, strict {strict}, any {anywhere}; wrong warnings {untrue}"
 
 
-def machine(python: str) -> dict[str, Any]:
-    """What the figures hold for."""
-    asked = [python, "-m", "pip", "list", "--format", "freeze"]
-    listed = subprocess.run(asked, capture_output=True, text=True, check=False).stdout.splitlines()
-    packages = dict(line.split("==", 1) for line in listed if "==" in line)
-    return {
-        "cpus": os.cpu_count(),
-        "system": platform.system(),
-        "python": platform.python_version(),
-        "packages": {name: packages[name] for name in PACKAGES if name in packages},
-        "date": datetime.date.today().isoformat(),
-    }
-
-
 def rows_of(cases: Sequence[dict[str, Any]], results: dict[str, Any]) -> list[dict[str, Any]]:
     """A row for each case that was run: what was put in, expected and found, and how that is judged."""
     rows = []
@@ -164,21 +146,14 @@ def rows_of(cases: Sequence[dict[str, Any]], results: dict[str, Any]) -> list[di
 def main() -> None:
     """Run the cases that are asked for, and print the table."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("cases", nargs="?", type=Path)
-    parser.add_argument("--results", type=Path, help="what was found, kept from call to call")
+    parser.add_argument("cases", type=Path)
+    parser.add_argument("--results", type=Path, required=True, help="what was found, kept from call to call")
     parser.add_argument("--only", default="", help="cases whose name holds one of these texts")
     parser.add_argument("--again", action="store_true", help="also those that the results have")
     parser.add_argument("--seconds", type=float, default=40.0)
     parser.add_argument("--python", default=sys.executable, help="the interpreter of the programs")
     parser.add_argument("--keep", type=Path, help="folder for recordings, reports and outputs")
-    parser.add_argument("--write", type=Path, help="write the judged table as JSON into this file")
-    parser.add_argument("--table", type=Path, help="print a table that --write wrote")
     asked = parser.parse_args()
-    if asked.table:
-        print(*table(json.loads(asked.table.read_text(encoding="utf-8"))["rows"]), sep="\n")
-        return
-    if asked.cases is None or asked.results is None:
-        parser.error("CASES.json and --results are needed")
     cases = json.loads(asked.cases.read_text(encoding="utf-8"))
     results = json.loads(asked.results.read_text(encoding="utf-8")) if asked.results.is_file() else {}
     wanted = [text for text in asked.only.split(",") if text]
@@ -189,11 +164,7 @@ def main() -> None:
         results[name] = examine(case, asked.cases.parent, asked.python, asked.seconds, asked.keep)
         asked.results.write_text(json.dumps(results, indent=1) + "\n", encoding="utf-8")
         print(*list(table(rows_of([case], results)))[:1], sep="\n", flush=True)
-    rows = rows_of(cases, results)
-    print(*table(rows), sep="\n")
-    if asked.write:
-        text = json.dumps({"machine": machine(asked.python), "rows": rows}, indent=1)
-        asked.write.write_text(text + "\n", encoding="utf-8")
+    print(*table(rows_of(cases, results)), sep="\n")
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
 """How often a trial says `faster`: of identical commands (error), of ones 5 % and 10 % faster (power).
 
-    python benchmarks/trial_null.py [--trials N] [--noise CSV] [--seed S] [--json FILE]
+    python benchmarks/trial_null.py [--trials N] [--noise CSV] [--seed S]
 
 Simulated windows with four kinds of noise (normal 1 % and 3 %, Student's t with 3 degrees of freedom, and a
 drifting machine with stalls in one window of twelve), and with the measured noise of `--noise`: a CSV with a
@@ -10,16 +10,11 @@ neighbours; several commands, by its column `command`, are drawn from in turn.
 
 import argparse
 import csv
-import json
 import math
-import os
-import platform
 import random
 import sys
 from collections.abc import Callable
-from datetime import date
 from pathlib import Path
-from typing import Any
 
 sys.path.insert(0, str(Path(__file__).parent))
 from gpudoctor.trial.decision import LOOKS, WindowPair, candidate_goes_first, decide
@@ -81,12 +76,6 @@ def read_noise(path: Path) -> dict[str, list[float]]:
     return found
 
 
-def spread(seconds: list[float]) -> float:
-    """Standard deviation of the logarithm of a pair of neighbours: what a trial has to see through."""
-    steps = [math.log(b / a) for a, b in zip(seconds[::2], seconds[1::2], strict=False)]
-    return math.sqrt(sum(step * step for step in steps) / len(steps)) if steps else 0.0
-
-
 def trial(rng: random.Random, noise: Noise, speedup: float) -> tuple[str, int]:
     """One sequential trial: its verdict and its pairs."""
     window = noise(rng)
@@ -102,33 +91,23 @@ def trial(rng: random.Random, noise: Noise, speedup: float) -> tuple[str, int]:
                 return decision.verdict, len(pairs)
 
 
-def simulate(kinds: dict[str, Noise], trials: int, seed: int) -> list[dict[str, Any]]:
-    """A row for each noise and speedup: shares of the verdicts, and pairs on average."""
-    rows = []
+def simulate(kinds: dict[str, Noise], trials: int, seed: int) -> None:
+    """Print a row for each noise and speedup: shares of the verdicts, and pairs on average."""
     for name, noise in kinds.items():
         for speedup in SPEEDUPS:
             rng = random.Random(seed)
             results = [trial(rng, noise, speedup) for _ in range(trials)]
-            row: dict[str, Any] = {"noise": name, "true": speedup}
-            row |= {word: sum(found == word for found, _ in results) / trials for word in VERDICTS}
-            rows.append({**row, "pairs": sum(count for _, count in results) / trials})
-            print(line(rows[-1]), flush=True)
-    return rows
-
-
-def line(row: dict[str, Any]) -> str:
-    """One row of the table."""
-    shares = "".join(f"{row[word]:>9.2%}" for word in VERDICTS)
-    return f"{row['noise']:<18}{row['true']:>6.2f}{shares}{row['pairs']:>7.1f}"
+            shares = "".join(f"{sum(found == word for found, _ in results) / trials:>9.2%}" for word in VERDICTS)
+            pairs = sum(count for _, count in results) / trials
+            print(f"{name:<18}{speedup:>6.2f}{shares}{pairs:>7.1f}", flush=True)
 
 
 def main() -> None:
-    """Print the table, and write it where that is asked for."""
+    """Print the table."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--trials", type=int, default=4000)
     parser.add_argument("--noise", type=Path, default=NOISE)
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--json", type=Path)
     given = parser.parse_args()
     kinds: dict[str, Noise] = {
         "normal 1 %": normal(0.01),
@@ -140,19 +119,7 @@ def main() -> None:
     if measured:
         kinds["measured"] = resampled(list(measured.values()))
     print(f"{'noise':<18}{'true':>6}{'faster':>9}{'slower':>9}{'unclear':>9}{'pairs':>7}")
-    rows = simulate(kinds, given.trials, given.seed)
-    if given.json:
-        data = {
-            "trials": given.trials,
-            "date": date.today().isoformat(),
-            "machine": f"{platform.machine()}, {os.cpu_count()} CPUs",
-            "measured": [
-                {"command": name, "windows": len(seconds), "pair_spread": round(spread(seconds), 5)}
-                for name, seconds in measured.items()
-            ],
-            "rows": rows,
-        }
-        given.json.write_text(json.dumps(data, indent=1) + "\n", encoding="utf-8")
+    simulate(kinds, given.trials, given.seed)
 
 
 if __name__ == "__main__":

@@ -8,20 +8,15 @@ Every patient (`trials/patients`) is copied into an empty folder and treated as 
 the patch was applied, `gpudoctor run` of the mended program names the cause at most in a note, and its step
 takes at most 15 % longer than the well twin's: the median of at least five pairs of runs one right after the
 other, each timed by the program itself, with no probe near it. Results are written after each patient. Those that
-are in FILE already are done anew only if `--only` names them. `--remark` notes how the machine was.
+are in FILE already are done anew only if `--only` names them.
 """
 
 import argparse
 import json
-import os
-import platform
 import shutil
 import sys
 import tempfile
-import time
 from dataclasses import asdict
-from datetime import date
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
@@ -40,7 +35,6 @@ def main() -> int:
         print("\n".join(f"{item.name}: {item.what}" for item in PATIENTS))
         return 0
     results = load(given.json)
-    results["how"] = how(given.remark, given.pairs, given.budget)
     for patient in chosen:
         if patient.missing:
             print(f"{patient.name}: skipped, {patient.needs} is not installed")
@@ -63,7 +57,6 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--budget", default="6m", help="of each verify")
     parser.add_argument("--json", type=Path, default=DATA, metavar="FILE")
     parser.add_argument("--keep", type=Path, metavar="DIR", help="leave the folders of the patients there")
-    parser.add_argument("--remark", default="", help="what else ran on the machine")
     parser.add_argument("--list", action="store_true")
     return parser.parse_args()
 
@@ -103,43 +96,11 @@ def line(item: dict[str, Any]) -> str:
 MARKS = ("found", "proven", "kept", "healthy", "reached")
 
 
-def how(remark: str, pairs: int, budget: str) -> dict[str, Any]:
-    """Machine, versions, date."""
-    found = {}
-    for name in ("gpudoctor", "torch", "transformers"):
-        try:
-            found[name] = version(name)
-        except PackageNotFoundError:
-            continue
-    return {
-        "date": date.today().isoformat(),
-        "machine": f"{processor()}, {os.cpu_count()} CPUs, no GPU",
-        "python": platform.python_version(),
-        "versions": found,
-        "pairs": pairs,
-        "budget": budget,
-        "load": round(os.getloadavg()[0], 1),
-        "remark": remark,
-        "time": time.strftime("%H:%M"),
-    }
-
-
-def processor() -> str:
-    """The CPU's name."""
-    try:
-        for text in Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines():
-            if text.startswith("model name"):
-                return text.partition(":")[2].strip()
-    except OSError:
-        pass
-    return platform.processor() or platform.machine()
-
-
 def load(path: Path) -> dict[str, Any]:
     """What is known already."""
     if path.exists():
         return dict(json.loads(path.read_text(encoding="utf-8")))
-    return {"how": {}, "gpudoctor": {}}
+    return {"gpudoctor": {}}
 
 
 def save(path: Path, results: dict[str, Any]) -> None:

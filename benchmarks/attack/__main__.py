@@ -1,18 +1,15 @@
 """Attacks gpudoctor and prints, by group, how much was tried, how much it withstood and what broke.
 
-    python benchmarks/attack [--seed 20261122] [--only MODULE ...] [--output attack.json] [--broken]
+    python benchmarks/attack [--seed 20261122] [--only MODULE ...] [--broken]
 
 A group is a row of the table; a module of this folder has a function `attempts(seed, scratch)` that yields the
 attempts of one group or more. Exit code 1 when something broke.
 """
 
 import argparse
-import json
 import multiprocessing
 import os
-import platform
 import sys
-import time
 from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
 from pathlib import Path
@@ -66,8 +63,6 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--seed", type=int, default=20261122)
     parser.add_argument("--only", nargs="+", choices=modules(), default=modules())
-    parser.add_argument("--output", type=Path, help="the table as JSON")
-    parser.add_argument("--machine", default=f"{platform.system()} {platform.machine()}", help="its name, for it")
     parser.add_argument("--python", help="interpreter for the programs that are recorded, with torch")
     parser.add_argument("--broken", action="store_true", help="print what broke")
     options = parser.parse_args()
@@ -75,7 +70,6 @@ def main() -> int:
         os.environ["ATTACK_PYTHON"] = options.python
 
     rows: dict[str, dict[str, Any]] = {}
-    start = time.perf_counter()
     for name, tried, seconds in everything(options.only, options.seed):
         found = counted(tried)
         rows |= found
@@ -85,27 +79,7 @@ def main() -> int:
                 for item in row["of"]:
                     print(f"    {item['name']}: {item['why']}")
         print(f"  {name}: {seconds:.0f} s", flush=True)
-    if options.output:
-        write(options.output, rows, options, time.perf_counter() - start)
     return int(any(row["broken"] for row in rows.values()))
-
-
-def write(path: Path, rows: dict[str, dict[str, Any]], options: argparse.Namespace, seconds: float) -> None:
-    """Keep the rows of groups that did not run now, and what other interpreters gave."""
-    before = json.loads(path.read_text(encoding="utf-8")) if path.is_file() else {}
-    machine = {
-        "name": options.machine,
-        "python": platform.python_version(),
-        "date": time.strftime("%Y-%m-%d"),
-        "seed": options.seed,
-        "seconds": round(seconds),
-    }
-    partial = set(options.only) != set(modules())
-    if partial and before:
-        machine = before["machine"]
-        rows = {**before["groups"], **rows}
-    kept = {key: before[key] for key in ("interpreters",) if key in before}
-    path.write_text(json.dumps({"machine": machine, "groups": rows, **kept}, indent=1) + "\n", encoding="utf-8")
 
 
 if __name__ == "__main__":
