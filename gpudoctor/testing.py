@@ -26,7 +26,7 @@ _UNASKED = Absent("not supported by this card")
 
 _HOST = Host(
     cpus_affinity=32, cpu_quota=None, memory_total=256 * GIB, memory_available=200 * GIB, memory_limit=None,
-    swap_used=0, swap_rate=0.0, shm_total=128 * GIB, shm_free=127 * GIB,
+    swap_used=0, swap_rate=0.0, shm_total=128 * GIB,
     open_files=Limit(soft=1048576, hard=1048576), locked_memory=Limit(soft=None, hard=None),
     processes=Limit(soft=None, hard=None), infiniband=(), container=None, system="Linux 6.8 x86_64", hostname="node-1",
     disks=(
@@ -37,8 +37,8 @@ _GPU = Gpu(
     index=0, name="NVIDIA H100 80GB HBM3", uuid="GPU-00000000-0000-0000-0000-000000000000", pci_address="0000:1b:00.0",
     memory_total=80 * GIB, memory_used=600 * (1 << 20), compute_capability=(9, 0), utilization=0.0,
     ecc_uncorrected_volatile=0, row_remap=RowRemap(uncorrectable=0, pending=False, failure=False),
-    retired_pages=_UNASKED, retired_pages_pending=_UNASKED, recovery_action=0,
-    event_reasons=1, clock_sm=345, clock_sm_max=1980, power=70.0, power_limit=700.0, power_limit_default=700.0,
+    retired_pages=_UNASKED, recovery_action=0,
+    event_reasons=1, power=70.0, power_limit=700.0, power_limit_default=700.0,
     temperature=32.0, temperature_slowdown=90.0, temperature_max=87.0, temperature_memory=40.0,
     temperature_memory_max=95.0, temperature_margin=50.0, pcie_width=16, pcie_width_max=16, pcie_generation=5,
     pcie_generation_max=5, nvlinks=(), fabric_state=3, fabric_unhealthy=False, persistence=True, compute_mode=0,

@@ -11,7 +11,6 @@ from typing import Any
 from gpudoctor.probe.wire.frames import FrameWriter, columns_frame, json_frame, json_text
 from gpudoctor.recorder.folder import MACHINE
 from gpudoctor.vitals.host.meter import HostMeter
-from gpudoctor.vitals.nvml import sampling
 from gpudoctor.vitals.nvml.child_feed import ChildFeed
 from gpudoctor.vitals.process.procfs import ProcessUsage, tree, usage
 
@@ -30,7 +29,7 @@ class GpuReadings:
         self._child: ChildFeed | None = None
         visible = environment.get("CUDA_VISIBLE_DEVICES", "all") or "-"
         order = environment.get("CUDA_DEVICE_ORDER", "")
-        words = (str(sampling.__file__), visible, order, str(interval))
+        words = ("sampling", visible, order, str(interval))
         try:
             self._child = ChildFeed(*words, longest=_LONGEST_LINE, environment=environment)
         except OSError:

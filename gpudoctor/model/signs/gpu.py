@@ -107,13 +107,10 @@ class Gpu:
     """Since the driver was loaded."""
     row_remap: Reading[RowRemap]
     retired_pages: Reading[int]
-    retired_pages_pending: Reading[bool]
     recovery_action: Reading[int]
     """NVML field 230: 0 none, 1 reset, 2 reboot, 3 drain P2P, 4 drain and reset, ..."""
     event_reasons: Reading[int]
     """Bit mask of current clocks event (throttle) reasons."""
-    clock_sm: Reading[int]
-    clock_sm_max: Reading[int]
     power: Reading[float]
     power_limit: Reading[float]
     """The enforced limit, watts."""

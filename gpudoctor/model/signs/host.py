@@ -56,7 +56,6 @@ class Host:
     swap_rate: Reading[float]
     """Bytes a second swapped in and out over the reader's short look."""
     shm_total: Reading[int]
-    shm_free: Reading[int]
     open_files: Limit
     """RLIMIT_NOFILE."""
     locked_memory: Limit

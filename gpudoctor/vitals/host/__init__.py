@@ -89,7 +89,6 @@ def read_host(
     memory = read_memory(tree)
     granted = group.memory(memory.total)
     limits = read_limits(tree, group.processes())
-    shm = _shared_memory(tree)
     disks, silent = read_disks(tree, mounts, [*folders, *usual_folders(variables, working_folder)])
     devices, ethernet = bus.infiniband(tree)
     release = (tree.text("/proc/sys/kernel/osrelease") or "").strip()
@@ -102,8 +101,7 @@ def read_host(
         memory_limit=granted.limit,
         swap_used=memory.swap_used,
         swap_rate=swap_rate(tree, memory.swap_used),
-        shm_total=shm if isinstance(shm, Absent) else shm.total,
-        shm_free=shm if isinstance(shm, Absent) else shm.free,
+        shm_total=_shared_memory(tree),
         open_files=limits.open_files,
         locked_memory=limits.locked_memory,
         processes=limits.processes,
@@ -131,11 +129,11 @@ def _left(memory: HostMemory, granted: GroupMemory) -> int:
     return memory.available if granted.room is None else min(memory.available, granted.room)
 
 
-def _shared_memory(tree: Tree) -> Reading[Space]:
+def _shared_memory(tree: Tree) -> Reading[int]:
     if not tree.exists("/dev/shm"):
         return Absent("no /dev/shm on this system")
     try:
-        space = tree.space(tree.at("/dev/shm"))
+        total = tree.space(tree.at("/dev/shm")).total
     except OSError as error:
         return Absent(say("/dev/shm cannot be read ({error})", error=error.strerror))
-    return space if space.total > 0 else Absent("/dev/shm has no limit of its own")
+    return total if total > 0 else Absent("/dev/shm has no limit of its own")

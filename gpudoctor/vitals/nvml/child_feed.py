@@ -7,28 +7,31 @@ import subprocess
 import sys
 from collections.abc import Mapping
 from contextlib import suppress
-from pathlib import Path
 from typing import Any
 
+from gpudoctor.model.child_process import ROOT
+
+_CHILD = "gpudoctor.vitals.nvml.child"
 _PATIENCE = 0.5
 """Seconds that a killed child is waited for; one that hangs in the driver cannot even be killed."""
 
 
 class ChildFeed:
-    """The JSON records of one child; every method but `wait` returns at once.
+    """The JSON records of one child that does a job of `child.main`; every method but `wait` returns at once.
 
     Raises `OSError` where it cannot be started.
     """
 
-    def __init__(self, file: str, *words: str, longest: int, environment: Mapping[str, str] | None = None) -> None:
+    def __init__(self, *words: str, longest: int, environment: Mapping[str, str] | None = None) -> None:
         self.ended = False
         """Whether the child has closed its output."""
         self._longest = longest
         self._buffer = b""
-        here = str(Path(file).resolve().parents[3])
+        places = [*filter(None, sys.path), str(ROOT)]
+        code = f"import sys; sys.path[:0] = {places!r}; from {_CHILD} import main; sys.exit(main(*sys.argv[1:]))"
         self._child = subprocess.Popen(
             # No PYTHONPATH, no sitecustomize of anybody (nor the probe), no .pth files; a start of 10 ms.
-            [sys.executable, "-I", "-S", file, *words, *filter(None, sys.path), here],
+            [sys.executable, "-I", "-S", "-c", code, *words],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,

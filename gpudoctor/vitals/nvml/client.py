@@ -37,9 +37,9 @@ _OLD_BINDING = say("this nvidia-ml-py is too old")
 class GpuLost(Exception):
     """The GPU does not answer any more: lost, or waiting for a reset."""
 
-    def __init__(self, code: int, text: str) -> None:
+    def __init__(self, value: int, text: str) -> None:
         super().__init__(text)
-        self.code = code
+        self.value = value
 
 
 class NotSupported:

@@ -11,11 +11,10 @@ from gpudoctor.lang import say
 from gpudoctor.vitals.nvml.client import NotSupported, NvmlClient
 
 Json = Any
-
-
+UNNAMED = "NVIDIA GPU"
 _MAX_LINKS = 36
-FIELD_MEMORY_TEMPERATURE = 82
-_FIELD_RECOVERY_ACTION = 230
+_MEMORY_TEMPERATURE, _RECOVERY_ACTION = 82, 230
+"""NVML fields."""
 _NO_FIELD = NotSupported("the driver did not answer this field")
 
 
@@ -49,10 +48,8 @@ _READINGS: dict[str, tuple[Any, ...]] = {
     # Arguments: 1 uncorrected, 0 volatile.
     "ecc_uncorrected_volatile": (None, ("TotalEccErrors", 1, 0)),
     "row_remap": (list, ("RemappedRows",)),
-    "retired_pages_pending": (bool, ("RetiredPagesPendingStatus",)),
     "event_reasons": (None, ("CurrentClocksEventReasons",)),
     "clock_sm": (None, ("ClockInfo", 1)),
-    "clock_sm_max": (None, ("MaxClockInfo", 1)),
     "power": (_watts, ("PowerUsage",)),
     "power_limit": (_watts, ("EnforcedPowerLimit",)),
     "power_limit_default": (_watts, ("PowerManagementDefaultLimit",)),
@@ -84,52 +81,52 @@ def read_gpu(funnel: NvmlClient, handle: Any, index: int) -> dict[str, Json]:
     """All readings of one GPU; raises `GpuLost` when it is lost on the way."""
     record: dict[str, Json] = {"index": index, "name": name(funnel, handle)}
     record |= {field: reading(funnel, handle, field) for field in _READINGS}
-    for part in (_memory_errors, _recovery, _links, _fabric, _use):
-        record.update(part(funnel, handle))
-    return record
+    retired = [funnel.read("nvmlDeviceGetRetiredPages", handle, cause) for cause in (0, 1)]
+    missing = next((pages for pages in retired if isinstance(pages, NotSupported)), retired)
+    asked = funnel.fields(handle, (_RECOVERY_ACTION, _MEMORY_TEMPERATURE))
+    fabric = _fabric(funnel, handle)
+    slices = funnel.read("nvmlDeviceGetMaxMigDeviceCount", handle) if record["mig_enabled"] is True else 0
+    return record | {
+        "retired_pages": plain(missing, lambda lists: sum(map(len, lists))),
+        "recovery_action": plain(asked.get(_RECOVERY_ACTION, _NO_FIELD)),
+        "temperature_memory": _heat(asked),
+        "nvlinks": _links(funnel, handle),
+        "fabric_state": plain(fabric, lambda info: info.state),
+        # registration finished with an error
+        "fabric_unhealthy": plain(fabric, lambda info: info.state == 3 and info.status != 0),
+        "mig_instances": plain(slices, lambda most: list(mig_devices(funnel, handle)) if most else []),
+        "processes": processes(funnel, handle),
+    }
 
 
 def name(funnel: NvmlClient, gpu: Any) -> str:
     """A GPU's name as the driver has it."""
     answer = plain(funnel.read("nvmlDeviceGetName", gpu))
-    return answer if isinstance(answer, str) else "NVIDIA GPU"
+    return answer if isinstance(answer, str) else UNNAMED
 
 
-def _memory_errors(funnel: NvmlClient, gpu: Any) -> dict[str, Json]:
-    retired = [funnel.read("nvmlDeviceGetRetiredPages", gpu, cause) for cause in (0, 1)]
-    return {
-        "retired_pages": plain(
-            next((pages for pages in retired if isinstance(pages, NotSupported)), retired),
-            lambda lists: sum(len(pages) for pages in lists),
-        )
-    }
+def memory_temperature(funnel: NvmlClient, gpu: Any) -> Json:
+    """Degrees Celsius."""
+    return _heat(funnel.fields(gpu, (_MEMORY_TEMPERATURE,)))
 
 
-def _recovery(funnel: NvmlClient, gpu: Any) -> dict[str, Json]:
-    fields = funnel.fields(gpu, (_FIELD_RECOVERY_ACTION, FIELD_MEMORY_TEMPERATURE))
-    return {
-        "recovery_action": plain(fields.get(_FIELD_RECOVERY_ACTION, _NO_FIELD)),
-        "temperature_memory": memory_temperature(fields),
-    }
-
-
-def memory_temperature(fields: Mapping[int, Any]) -> Json:
-    """Of the NVML fields, degrees Celsius; a card without a sensor answers 0."""
-    answer = fields.get(FIELD_MEMORY_TEMPERATURE, _NO_FIELD)
+def _heat(fields: Mapping[int, Any]) -> Json:
+    """Of the memory; a card without a sensor answers 0."""
+    answer = fields.get(_MEMORY_TEMPERATURE, _NO_FIELD)
     return plain(answer if answer != 0 else NotSupported("not supported by this card"))
 
 
-def _links(funnel: NvmlClient, gpu: Any) -> dict[str, Json]:
+def _links(funnel: NvmlClient, gpu: Any) -> Json:
     """NVLink ports up to the first that the card does not have; "not supported" is not "down"."""
     links: list[Json] = []
     for port in range(_MAX_LINKS):
         state = funnel.read("nvmlDeviceGetNvLinkState", gpu, port)
         if isinstance(state, NotSupported):
             if not links:
-                return {"nvlinks": plain(state)}
+                return plain(state)
             break
         links.append({"index": port, "active": bool(state)})
-    return {"nvlinks": links}
+    return links
 
 
 class _FabricV2(ctypes.Structure):
@@ -145,25 +142,11 @@ class _FabricV2(ctypes.Structure):
     ]
 
 
-def _fabric(funnel: NvmlClient, gpu: Any) -> dict[str, Json]:
+def _fabric(funnel: NvmlClient, gpu: Any) -> "_FabricV2 | NotSupported":
     # The version word holds the number in its top byte and the structure's size below.
     asked = _FabricV2(version=2 << 24 | ctypes.sizeof(_FabricV2))
     answer = funnel.read("nvmlDeviceGetGpuFabricInfoV", gpu, ctypes.byref(asked))
-    info = answer if isinstance(answer, NotSupported) else asked
-    return {
-        "fabric_state": plain(info, lambda i: i.state),
-        # registration finished with an error
-        "fabric_unhealthy": plain(info, lambda i: i.state == 3 and i.status != 0),
-    }
-
-
-def _use(funnel: NvmlClient, gpu: Any) -> dict[str, Json]:
-    cut = reading(funnel, gpu, "mig_enabled") is True
-    count = funnel.read("nvmlDeviceGetMaxMigDeviceCount", gpu) if cut else 0
-    return {
-        "mig_instances": plain(count, lambda slots: list(mig_devices(funnel, gpu)) if slots else []),
-        "processes": processes(funnel, gpu),
-    }
+    return answer if isinstance(answer, NotSupported) else asked
 
 
 def mig_devices(funnel: NvmlClient, gpu: Any) -> dict[str, Any]:

@@ -1,12 +1,12 @@
-"""The child process that samples the GPUs beside a run: one JSON record a line, one a second.
+"""Samples the GPUs beside a run in the child process: one JSON record a line, one a second."""
 
-Started as a file with `python -I -S` like `child`; a driver that hangs then hangs this process and nobody else.
-It ends when its standard input does, and so never outlives the recorder. Standard library and pynvml only.
-"""
-
-import sys
 from collections.abc import Mapping
 from typing import Any
+
+from gpudoctor.model.visible_devices import ListedGpu, UnknownCards, visible
+from gpudoctor.vitals.nvml.child import Emit, repeat
+from gpudoctor.vitals.nvml.client import GpuLost, NvmlClient
+from gpudoctor.vitals.nvml.reading import UNNAMED, memory_temperature, mig_devices, name, reading
 
 _GPM_SM = 2
 _LIMITS = (
@@ -25,47 +25,37 @@ _HEALTH = {
 """Columns, each with its reading."""
 
 
-def main(visible: str, order: str, interval: float, search_path: list[str]) -> int:
+def main(nvml: Any, emit: Emit, given: str, order: str, interval: str) -> int:
     """Write a record `gpus` with names and limits, then one `sample` a turn, until standard input ends."""
-    sys.path[:0] = search_path
-    from gpudoctor.vitals.nvml.child import binding, record_writer, repeat
-
-    emit = record_writer()
-    pynvml = binding(emit)
-    if pynvml is None:
-        return 0
     try:
-        pynvml.nvmlInit()
-        gpus = _visible(pynvml, None if visible == "all" else visible, order)
-    except pynvml.NVMLError as error:
+        nvml.nvmlInit()
+        gpus = _visible(nvml, None if given == "all" else given, order)
+    except nvml.NVMLError as error:
         emit("failed", state="FAILED", error=str(error))
         return 0
-    meters = [GpuSampler(pynvml, gpu) for _, gpu in gpus]
-    facts = [{**meter.facts(), "index": index} for meter, (index, _) in zip(meters, gpus, strict=True)]
-    emit("gpus", gpus=facts)
-    repeat(interval, lambda _: emit("sample", gpus=[meter.sample() | meter.health() for meter in meters]))
+    meters = [GpuSampler(nvml, gpu) for _, gpu in gpus]
+    emit("gpus", gpus=[{**meter.facts(), "index": index} for meter, (index, _) in zip(meters, gpus, strict=True)])
+    repeat(float(interval), lambda _: emit("sample", gpus=[meter.sample() | meter.health() for meter in meters]))
     return 0
 
 
 class GpuSampler:
-    """Readings of one GPU; what the card or the driver does not tell is left out."""
+    """Readings of one GPU; what the card or the driver does not tell is left out, all of it once the GPU is lost."""
 
     def __init__(self, nvml: Any, handle: Any) -> None:
-        from gpudoctor.vitals.nvml.client import NvmlClient
-
-        self._nvml = nvml
         self._gpu = handle
-        self._funnel = NvmlClient(nvml)
+        self._client = NvmlClient(nvml)
         self._gpm = _Gpm(nvml, handle)
 
     def facts(self) -> dict[str, Any]:
         """Name, memory in bytes, power limit in watts, limits of temperature and of the PCIe link."""
-        from gpudoctor.vitals.nvml.reading import name
-
         total = self._numbers({"bytes": "memory_total"}).get("bytes")
-        called = self._safely(lambda: name(self._funnel, self._gpu))
+        try:
+            called = name(self._client, self._gpu)
+        except GpuLost:
+            called = UNNAMED
         return {
-            "name": called if isinstance(called, str) else "NVIDIA GPU",
+            "name": called,
             "bytes": None if total is None else int(total),
             "power_limit": None,
             **self._numbers({field: field for field in _LIMITS}),
@@ -77,29 +67,23 @@ class GpuSampler:
 
     def health(self) -> dict[str, float]:
         """Heat of the memory and margin of the GPU in degrees Celsius, and the state of its PCIe link."""
-        from gpudoctor.vitals.nvml.reading import FIELD_MEMORY_TEMPERATURE, memory_temperature
-
-        fields = self._safely(lambda: self._funnel.fields(self._gpu, (FIELD_MEMORY_TEMPERATURE,)))
-        heat = memory_temperature(fields) if isinstance(fields, dict) else None
+        try:
+            heat = memory_temperature(self._client, self._gpu)
+        except GpuLost:
+            heat = None
         return self._numbers(_HEALTH) | ({"memory_temperature": float(heat)} if isinstance(heat, int | float) else {})
 
     def _numbers(self, columns: Mapping[str, str]) -> dict[str, float]:
         """The readings that are there, by column."""
-        from gpudoctor.vitals.nvml.reading import reading
-
-        taken = {
-            key: self._safely(lambda f=field: reading(self._funnel, self._gpu, f)) for key, field in columns.items()
-        }
-        return {key: float(value) for key, value in taken.items() if isinstance(value, int | float)}
-
-    def _safely(self, read: Any) -> Any:
-        """The value, or `NotSupported` once the GPU is lost: the others are sampled on."""
-        from gpudoctor.vitals.nvml.client import GpuLost, NotSupported
-
-        try:
-            return read()
-        except GpuLost:
-            return NotSupported("the GPU is lost")
+        found: dict[str, float] = {}
+        for column, field in columns.items():
+            try:
+                value = reading(self._client, self._gpu, field)
+            except GpuLost:
+                continue
+            if isinstance(value, int | float):
+                found[column] = float(value)
+        return found
 
 
 class _Gpm:
@@ -141,22 +125,18 @@ def _visible(nvml: Any, value: str | None, order: str) -> list[tuple[int, Any]]:
 
     All GPUs where it is not known which ones those are.
     """
-    from gpudoctor.model.visible_devices import ListedGpu, UnknownCards, visible
-    from gpudoctor.vitals.nvml.client import GpuLost, NvmlClient
-    from gpudoctor.vitals.nvml.reading import mig_devices, name, reading
-
-    funnel = NvmlClient(nvml)
+    client = NvmlClient(nvml)
     handles: dict[int, Any] = {}
     slices: dict[str, Any] = {}
     cards = []
     for index in range(nvml.nvmlDeviceGetCount()):
         try:
             gpu = handles[index] = nvml.nvmlDeviceGetHandleByIndex(index)
-            mig = mig_devices(funnel, gpu)
+            mig = mig_devices(client, gpu)
             slices |= mig
-            told = reading(funnel, gpu, "uuid")
+            told = reading(client, gpu, "uuid")
             known = told if isinstance(told, str) else None
-            cards.append(ListedGpu(index=index, name=name(funnel, gpu), uuid=known, mig=tuple(mig)))
+            cards.append(ListedGpu(index=index, name=name(client, gpu), uuid=known, mig=tuple(mig)))
         except (nvml.NVMLError, GpuLost):
             handles.pop(index, None)
             cards.append(ListedGpu(index=index))  # a lost card keeps its place
@@ -169,7 +149,3 @@ def _visible(nvml: Any, value: str | None, order: str) -> list[tuple[int, Any]]:
     if seen.mig:
         return [(seen.indices[0], slices[seen.mig])]
     return [(index, handles[index]) for index in seen.indices if index in handles]
-
-
-if __name__ == "__main__":
-    raise SystemExit(main(sys.argv[1], sys.argv[2], float(sys.argv[3]), sys.argv[4:]))

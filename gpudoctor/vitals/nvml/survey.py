@@ -4,7 +4,6 @@ import os
 import signal
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 from gpudoctor.lang import say
@@ -15,7 +14,6 @@ from gpudoctor.vitals.nvml import bus, decode
 from gpudoctor.vitals.nvml.bus import Roots
 from gpudoctor.vitals.nvml.child_feed import ChildFeed
 
-_CHILD = Path(__file__).with_name("child.py")
 _LARGEST = 64 << 20
 """Bytes of a record; far more than any machine has to say."""
 
@@ -49,7 +47,7 @@ def take(
     surroundings = dict(os.environ if environment is None else environment)
     places = roots or Roots.of(surroundings)
     try:
-        child = ChildFeed(str(_CHILD), longest=_LARGEST, environment=surroundings)
+        child = ChildFeed("examining", longest=_LARGEST, environment=surroundings)
     except OSError as why:
         raise Unavailable("the process that queries the driver cannot be started ({error})", error=why) from None
     said = ChildOutput()

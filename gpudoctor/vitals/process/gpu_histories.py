@@ -10,7 +10,7 @@ from gpudoctor.model.signs.gpu import DriverState, Gpu, GpuSurvey, LostGpu
 from gpudoctor.model.signs.process import DeviceEvent, Gap, GpuUser, GpuWindow
 from gpudoctor.model.unavailable import Absent, Reading, known
 from gpudoctor.text import duration
-from gpudoctor.vitals.nvml import bus, decode, watching
+from gpudoctor.vitals.nvml import bus, decode
 from gpudoctor.vitals.nvml.bus import Roots
 from gpudoctor.vitals.nvml.child_feed import ChildFeed
 from gpudoctor.vitals.process.time_series import RollingSeries
@@ -25,6 +25,12 @@ START = 30.0
 _LONGEST = 4 << 20
 _HISTORIES = {"busy": "util", "sm": "sm", "memory": "memory", "power": "power", "temperature": "temperature"}
 """Field of the window to the sample's name."""
+_NOW = {
+    "util": "utilization", "memory": "memory_used", "power": "power", "temperature": "temperature",
+    "reasons": "event_reasons",
+}  # fmt: skip
+"""The sample's name to the field of `Gpu`."""
+_WHOLE = frozenset({"memory_used", "event_reasons"})
 
 
 class _Card:
@@ -73,19 +79,9 @@ class _Card:
         """The last full reading with the newest sample laid over it."""
         if self.static is None or self.lost:
             return None
-        fresh: dict[str, Any] = {
-            "utilization": self.newest.get("util"),
-            "memory_used": self.newest.get("memory"),
-            "power": self.newest.get("power"),
-            "temperature": self.newest.get("temperature"),
-            "clock_sm": self.newest.get("clock"),
-            "event_reasons": self.newest.get("reasons"),
-        }
-        whole = ("memory_used", "clock_sm", "event_reasons")
-        known: dict[str, Any] = {
-            name: int(value) if name in whole else value for name, value in fresh.items() if value is not None
-        }
-        return replace(self.static, **known)
+        fresh = {field: self.newest[name] for name, field in _NOW.items() if self.newest.get(name) is not None}
+        whole = {field: int(fresh[field]) for field in _WHOLE & fresh.keys()}
+        return replace(self.static, **(fresh | whole))
 
 
 class GpuFeed:
@@ -100,7 +96,7 @@ class GpuFeed:
         self._roots = Roots.of(os.environ)
         self._child: ChildFeed | None = None
         try:
-            self._child = ChildFeed(str(watching.__file__), str(interval), str(SURVEY_EVERY), longest=_LONGEST)
+            self._child = ChildFeed("watching", str(interval), str(SURVEY_EVERY), longest=_LONGEST)
         except OSError as error:
             self._failed = {"state": "FAILED", "error": str(error)}
 

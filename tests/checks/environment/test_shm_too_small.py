@@ -34,7 +34,7 @@ def script(workers, default=", default=4", **signs):
 
 
 def docker(shm=64 * MIB, **changes):
-    return make_host(shm_total=shm, shm_free=shm, container="docker", **changes)
+    return make_host(shm_total=shm, container="docker", **changes)
 
 
 CONFIG = "output_dir: out\nlearning_rate: 1e-4\ndataloader_num_workers: 6\n"
@@ -87,7 +87,7 @@ def test_healthy_without_any_it_is_a_skip():
 
 
 def small(container, **changes):
-    return make_host(shm_total=64 * MIB, shm_free=64 * MIB, container=container, **changes)
+    return make_host(shm_total=64 * MIB, container=container, **changes)
 
 
 OF_EIGHT = {"job": Job(profile=Profile.TORCHRUN, ranks_per_node=8)}
@@ -119,6 +119,6 @@ def test_remedy_names_the_line_for_the_container_and_the_size(host, signs, gib, 
     ],
 )
 def test_the_memory_of_another_machine_is_not_judged(job):
-    roomy = make_host(shm_total=16 * GIB, shm_free=16 * GIB)
+    roomy = make_host(shm_total=16 * GIB)
     with pytest.raises(Unavailable, match="another machine"):
         examine(ShmTooSmall, script("8", host=roomy, gpus=[], environment={}, job=job))

@@ -10,7 +10,7 @@ from gpudoctor_rules.hardware import throttled
 @pytest.mark.parametrize(
     ("gpus", "subject", "words", "heat", "power"),
     [
-        ([make_gpu(0), make_gpu(5, event_reasons=0x48, clock_sm=800, temperature=91.0)], "GPU 5",
+        ([make_gpu(0), make_gpu(5, event_reasons=0x48, temperature=91.0)], "GPU 5",
          "hardware thermal slowdown", True, False),
         ([*(make_gpu(index, event_reasons=0x80) for index in (0, 1, 2)), make_gpu(3)], "GPU 0-2", "", False, True),
     ],
