@@ -22,7 +22,7 @@ BUDGETS = {
         ["gpudoctor/probe/training", "gpudoctor/analysis/run/training", "checks/gpudoctor_checks/training"],
     ),
     "model, text, lang, errors, testing": (
-        7027,
+        7023,
         [
             "gpudoctor/model",
             "gpudoctor/text.py",
@@ -45,9 +45,9 @@ BUDGETS = {
             "gpudoctor/vitals/build_log_patient.py",
         ],
     ),
-    "recordings and live": (5727, ["gpudoctor/analysis/run", "gpudoctor/analysis/live", "gpudoctor/vitals/recording"]),
+    "recordings and live": (5676, ["gpudoctor/analysis/run", "gpudoctor/analysis/live", "gpudoctor/vitals/recording"]),
     "preflight": (4426, ["gpudoctor/preflight", "gpudoctor/analysis/preflight"]),
-    "probe, recorder, hooks": (10683, ["gpudoctor/probe", "gpudoctor/recorder", "gpudoctor/hooks"]),
+    "probe, recorder, hooks": (10682, ["gpudoctor/probe", "gpudoctor/recorder", "gpudoctor/hooks"]),
     "trial": (3212, ["gpudoctor/trial"]),
     "estimate": (6046, ["gpudoctor/estimate"]),
     "report, ui, cli, watch, agents": (
@@ -56,7 +56,7 @@ BUDGETS = {
     ),
     "checks": (20719, ["checks"]),
     "rules": (3947, ["rules"]),
-    "the rest of vitals and analysis": (11251, ["gpudoctor"]),
+    "the rest of vitals and analysis": (11161, ["gpudoctor"]),
     "tests": (50878, ["tests"]),
     "benchmarks": (7022, ["benchmarks"]),
 }
