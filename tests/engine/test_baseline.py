@@ -67,12 +67,7 @@ def test_a_second_finding_like_the_first_is_new(project):
 
 @pytest.mark.parametrize(
     ("text", "said"),
-    [
-        ("{", "not a baseline file"),
-        ("[]", "not a baseline file"),
-        ('{"schema": "gpudoctor.baseline/9", "findings": []}', "not a baseline file"),
-        ('{"schema": "gpudoctor.baseline/1", "findings": [{}]}', "not a baseline file"),
-    ],
+    [("{", "not a baseline file"), ('{"schema": "gpudoctor.baseline/1", "findings": [{}]}', "not a baseline file")],
 )
 def test_a_broken_baseline_is_a_sentence(project, text, said):
     (project / "known.json").write_text(text)

@@ -3,8 +3,6 @@
 import sys
 from collections.abc import Callable
 
-import pytest
-
 from gpudoctor.engine.comparison import compare
 from gpudoctor.engine.examination import Request, examine
 from gpudoctor.engine.registry import load_registry
@@ -60,16 +58,6 @@ def growth(tmp_path: object, make: Callable[[int], Recording], sizes: tuple[int,
         work = everything(str(folder))
         costs.append(calls(work))
     return (costs[2] - costs[1]) / max(1, costs[1] - costs[0])
-
-
-@pytest.mark.slow
-def test_rows_records_and_samples_cost_no_more_than_their_number(tmp_path):
-    everything(str(write_recording(large_recording(100), tmp_path / "first")))()  # what is made once
-
-    def make(size: int) -> Recording:
-        return large_recording(size, records=size // 8, samples=size)
-
-    assert growth(tmp_path, make, (60, 120, 240)) < LINEAR
 
 
 def test_ranks_cost_no_more_than_their_number(tmp_path):

@@ -151,29 +151,6 @@ def test_exit_codes(checks, fail_on, strict, code):
     assert exit_code(examine(make_patient(), request(*checks)), fail_on, strict) == code
 
 
-@pytest.mark.parametrize(
-    ("checks", "verdict"),
-    [
-        (
-            (Well,),
-            "This machine shows no known fault in what can be read. Environment, GPU state, GPU speed and link speed "
-            "were not judged.",
-        ),
-        ((Bad, Sick), "This machine is not fit for training (1 error, 1 warning)."),
-        ((Sick,), "This machine: 1 warning, always-sick."),
-        ((Blind,), "This machine: nothing could be examined (1 check skipped)."),
-        (
-            (Broken, Well),
-            "This machine shows no known fault in what can be read, but 1 check crashed. Environment, GPU state, GPU "
-            "speed and link speed were not judged.",
-        ),
-    ],
-)
-def test_verdicts(checks, verdict):
-    patient = make_patient(gpus=[make_gpu()])
-    assert examine(patient, request(*checks)).summary.verdict == verdict
-
-
 def test_strict_names_what_was_missing():
     report = examine(make_patient(), request(Blind, Well))
     assert named_strictly(report).problems == ("--strict: the GPUs were not examined",)

@@ -2,7 +2,7 @@
 
 import pytest
 
-from gpudoctor.engine.manual_search import search, topic_of_word
+from gpudoctor.engine.manual_search import search
 from gpudoctor.engine.registry import load_registry
 
 REGISTRY = load_registry()
@@ -38,17 +38,6 @@ def test_what_people_type_leads_to_the_check(query, name, place):
     assert name in found[:place], found
 
 
-def test_a_message_is_that_of_the_check_that_knows_its_wording():
-    first, *others = search(REGISTRY, "CUDA out of memory. Tried to allocate 20 GiB")
-    assert first.message and not any(other.message for other in others)
-
-
 def test_words_of_no_page_find_nothing_and_the_hits_are_few():
     assert search(REGISTRY, "qqzzx") == [] == search(REGISTRY, "the of")
     assert 0 < len(search(REGISTRY, "training")) <= 12
-
-
-def test_a_topic_by_its_letters():
-    found = topic_of_word(REGISTRY, "data")
-    assert found and {str(check.code)[:4] for check in found} == {"DATA"}
-    assert topic_of_word(REGISTRY, "dat") == []

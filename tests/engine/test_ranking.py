@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpudoctor.engine.ranking import Case, expected_share, rank
+from gpudoctor.engine.ranking import Case, rank
 from gpudoctor.model import (
     Applicability,
     Code,
@@ -52,33 +52,11 @@ def test_what_breaks_the_job_comes_before_any_gain():
     assert "90 % of a step" in second.reason
 
 
-def test_a_remedys_effect_prices_a_finding_that_nobody_measured():
-    priced = Case(finding=finding("SYNC001"), remedies=(remedy(low=2.0, high=2.0),))
-    unpriced = Case(finding=finding("DATA001"), remedies=())
-    first, second = rank([unpriced, priced])
-    assert first.finding.code == "SYNC001"
-    assert "50 % of a step" in first.reason
-    assert "not priced; a warning" in second.reason
-
-
 def test_equal_gain_goes_by_severity_then_effort():
     note = Case(finding=finding("A001", Severity.NOTE, cost=Cost(step_share=0.1)), remedies=())
     hard = Case(finding=finding("A002", cost=Cost(step_share=0.1)), remedies=(remedy(effort=Effort.REWRITE),))
     easy = Case(finding=finding("A003", cost=Cost(step_share=0.1)), remedies=(remedy(effort=Effort.ONE_LINE),))
     assert order(note, hard, easy) == ["A003", "A002", "A001"]
-
-
-def test_remedies_stand_best_first():
-    case = Case(
-        finding=finding(),
-        remedies=(
-            remedy("slow", effort=Effort.ONE_LINE),
-            remedy("good", low=1.5, high=2.0, effort=Effort.REWRITE),
-            remedy("fair", low=1.1, high=1.2),
-        ),
-    )
-    (ranked,) = rank([case])
-    assert [item.id for item in ranked.remedies] == ["good", "fair", "slow"]
 
 
 def test_a_remedy_that_uses_what_another_finding_lacks_is_set_aside_with_the_reason():
@@ -109,11 +87,6 @@ def test_two_values_for_one_knob_the_better_placed_wins():
     assert high.remedies[0].id == "DATA001-r"
     assert low.remedies == ()
     assert low.set_aside[0].reason == "DATA001-r sets DataLoader.num_workers to 8, this one to 4"
-
-
-def test_memory_effects_have_no_common_scale_with_time():
-    effect = Effect(quantity="memory", low=1e9, high=2e9, unit="B", provenance=EffectOrigin.ESTIMATE)
-    assert expected_share(effect) == 0.0
 
 
 cases = st.builds(

@@ -26,16 +26,6 @@ def test_cards_that_are_none(spelling, said):
         device(spelling)
 
 
-def test_the_interval_holds_the_peak_and_is_no_wider_than_a_fifth():
-    for model in ("llama-3-8b", "qwen2.5-0.5b", "mixtral-8x7b"):
-        for method in ("full", "lora", "qlora"):
-            for parallel in ({}, {"gpus": 4, "parallel": "fsdp"}):
-                found = estimate(model, method=method, batch=4, **parallel)
-                low, high = found.card.used
-                assert found.total_bytes < low <= found.card.expected <= high
-                assert (high - low) / (high + low) <= 0.2
-
-
 def test_a_step_may_come_nearer_to_the_end_of_the_card_than_a_loss():
     step = estimate("llama-3-8b", gpu="a100-80gb")
     loss = estimate("llama-3-8b", gpu="a100-80gb", method="lora", batch=16)

@@ -13,11 +13,6 @@ PUBLISHED = {
         "num_hidden_layers": 32, "num_key_value_heads": 8, "vocab_size": 128256, "tie_word_embeddings": False,
         "max_position_embeddings": 8192, "attention_bias": False,
     },
-    "qwen2.5-7b": {
-        "model_type": "qwen2", "hidden_size": 3584, "intermediate_size": 18944, "num_attention_heads": 28,
-        "num_hidden_layers": 28, "num_key_value_heads": 4, "vocab_size": 152064, "tie_word_embeddings": False,
-        "max_position_embeddings": 131072, "use_sliding_window": False, "sliding_window": 131072,
-    },
     "qwen3-30b-a3b": {
         "model_type": "qwen3_moe", "hidden_size": 2048, "intermediate_size": 6144, "num_attention_heads": 32,
         "num_hidden_layers": 48, "num_key_value_heads": 4, "head_dim": 128, "vocab_size": 151936,
@@ -46,24 +41,9 @@ PUBLISHED = {
         "model_type": "gpt2", "n_embd": 768, "n_head": 12, "n_layer": 12, "n_positions": 1024, "n_ctx": 1024,
         "n_inner": None, "vocab_size": 50257,
     },
-    "opt-1.3b": {
-        "model_type": "opt", "hidden_size": 2048, "ffn_dim": 8192, "num_attention_heads": 32,
-        "num_hidden_layers": 24, "max_position_embeddings": 2048, "vocab_size": 50272,
-    },
-    "bloom-7b1": {
-        "model_type": "bloom", "hidden_size": 4096, "n_layer": 30, "num_attention_heads": 32, "vocab_size": 250880,
-    },
-    "falcon-7b": {
-        "model_type": "falcon", "hidden_size": 4544, "num_attention_heads": 71, "num_hidden_layers": 32,
-        "multi_query": True, "new_decoder_architecture": False, "vocab_size": 65024, "bias": False,
-    },
     "falcon-40b": {
         "model_type": "falcon", "hidden_size": 8192, "num_attention_heads": 128, "num_hidden_layers": 60,
         "num_kv_heads": 8, "multi_query": True, "new_decoder_architecture": True, "vocab_size": 65024,
-    },
-    "mpt-7b": {
-        "model_type": "mpt", "d_model": 4096, "n_heads": 32, "n_layers": 32, "max_seq_len": 2048, "vocab_size": 50432,
-        "no_bias": True,
     },
     "flan-t5-xl": {
         "model_type": "t5", "d_model": 2048, "d_ff": 5120, "d_kv": 64, "num_heads": 32, "num_layers": 24,
@@ -95,13 +75,6 @@ def test_counts_equal_the_presets():
         assert (shape.heads, shape.kv_heads, shape.head_dim) == (known.heads, known.kv_heads, known.head_dim), name
 
 
-def test_the_language_model_of_a_model_that_sees():
-    text = {**PUBLISHED["qwen2.5-7b"], "model_type": "qwen2_5_vl_text"}
-    shape, notes = shape_of_config({"model_type": "qwen2_5_vl", "vision_config": {}, "text_config": text}, "it")
-    assert shape.parameters.total == preset("qwen2.5-7b").parameters
-    assert any("only the language model" in note for note in notes)
-
-
 LLAMA = PUBLISHED["llama-3-8b"]
 
 
@@ -111,14 +84,11 @@ LLAMA = PUBLISHED["llama-3-8b"]
         ({**LLAMA, "model_type": "lama"}, "nearest known are llama"),
         ({**LLAMA, "hidden_size": None}, "hidden_size is missing"),
         ({**LLAMA, "hidden_size": -1}, "hidden_size is -1"),
-        ({**LLAMA, "hidden_size": "big"}, "hidden_size is 'big'"),
         ({**LLAMA, "hidden_size": True}, "hidden_size is True"),
         ({**LLAMA, "num_hidden_layers": 10**15}, "num_hidden_layers"),
-        ({**LLAMA, "num_hidden_layers": 10**9}, "parameters"),
         ({**LLAMA, "num_hidden_layers": 0}, "layers is 0"),
         ({**LLAMA, "num_attention_heads": 0}, "num_attention_heads 0"),
         ({**LLAMA, "vocab_size": [1, 2]}, "vocab_size is [1, 2]"),
-        ({**LLAMA, "vocab_size": None}, "vocab_size is missing"),
         ({**PUBLISHED["deepseek-v3"], "v_head_dim": None}, "v_head_dim is missing"),
         ({**PUBLISHED["mixtral-8x7b"], "num_experts_per_tok": 9}, "top_k must be from 1 to 8"),
     ],

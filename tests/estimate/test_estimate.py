@@ -5,7 +5,6 @@ import sys
 
 import pytest
 
-from gpudoctor.errors import UsageError
 from gpudoctor.estimate import ModelShape, TrainingJob, estimate, estimate_job, presets
 from gpudoctor.model import Provenance
 
@@ -92,18 +91,3 @@ def test_checkpointing_sharding_and_chunked_loss_give_back(model):
 )
 def test_inference_cache_by_hand(model, options, cached):
     assert line(estimate(model, mode="inference", context=8192, **options), "decode", "kv-cache").bytes == cached
-
-
-@pytest.mark.parametrize(
-    ("arguments", "said"),
-    [
-        ({"hidden": 4096}, "layers is missing"),
-        ({"model": "7b", "colour": "red"}, "no option 'colour'"),
-        ({"hidden": "big", "layers": 2}, "hidden is 'big'"),
-        ({"model": "7b", "gpu": "h9000"}, "--gpu 'h9000' is not known"),
-    ],
-)
-def test_bad_arguments_name_the_field(arguments, said):
-    with pytest.raises(UsageError) as caught:
-        estimate(**arguments)
-    assert said in str(caught.value)

@@ -34,20 +34,16 @@ MIXED = {"dtype": "fp32", "mixed_precision": "bf16", "batch": 1}
     [
         # embedding and head are two matrices where the checkpoint ties them; the head is quantized too
         ("gemma-2b", "lora", {}, "load", "weights", 2 * (TIED.parameters.total + TIED.vocab * TIED.hidden)),
-        ("gemma-2b", "lora", {"stack": "hf", "loss": "stock"}, "load", "weights", 2 * TIED.parameters.total),
         ("llama-2-7b", "qlora", {}, "load", "weights", round(0.5625 * (6_476_005_376 + HEAD))),
         ("llama-2-7b", "qlora", {}, "load", "embeddings", 2 * HEAD),
-        ("llama-2-7b", "qlora", {"stack": "hf"}, "load", "embeddings", 4 * HEAD),
         # a forward ends with the last logits beside both types of the new
         ("llama-2-7b", "lora", {}, "loss", "loss", (2 + 4) * LLAMA["vocab"] * 1024),
         ("llama-2-7b", "lora", {}, "loss", "last-logits", 4 * LLAMA["vocab"] * 1024),
         ("llama-2-7b", "lora", {}, "loss", "last-inputs", None),
         # few positions peak in the backward of the loss: a chunk of 128 positions is half of them
         ("llama-2-7b", "lora", {"seq": 256}, "loss", "loss", (8 * 512 + 8 * 256) * LLAMA["vocab"]),
-        ("llama-2-7b", "lora", {"seq": 256}, "loss", "last-logits", None),
         # full training holds three fp32 copies of the logits
         ("tinyllama-1.1b", "full", {"batch": 4}, "loss", "loss", 12 * 32000 * 2048),
-        ("tinyllama-1.1b", "full", {"batch": 4}, "loss", "last-logits", None),
         # the last iteration's inputs of 4-bit products outlive it; the head is unpacked to fp16 and cast to bf16
         ("llama-2-7b", "qlora", {}, "loss", "last-inputs", 2 * ((2 * 4096 + 4096 + 11008) * 32 + 4096) * 1024),
         ("llama-2-7b", "qlora", {}, "loss", "loss", 2 * LLAMA["vocab"] * (1024 - 256) + 4 * HEAD),
@@ -68,7 +64,6 @@ MIXED = {"dtype": "fp32", "mixed_precision": "bf16", "batch": 1}
         ("gemma-2b", "full", SHARDED, "accumulation", "logits-kept", 4 * 256000 * 512),
         # autocast copies a frozen head for each chunk; Gemma 2 keeps the soft cap of its logits
         ("llama-2-7b", "lora", {**MIXED, "seq": 1000}, "loss", "head-copies", 7 * 2 * HEAD),
-        ("llama-2-7b", "lora", {**MIXED, "seq": 128}, "loss", "head-copies", None),
         ("gemma-2-2b", "lora", {}, "loss", "soft-cap", 2 * 256000 * 1024),
         ("gemma-2b", "lora", {}, "loss", "soft-cap", None),
     ],
@@ -93,17 +88,3 @@ def test_near_litgpts_code_followed_on_meta_tensors(name, method, options, follo
     found = estimate(name, method, **options)
     states = instant(found, "loss")["optimizer"] + instant(found, "loss")["workspace"]  # not in that run
     assert (found.peak.bytes - states) / GIB == pytest.approx(followed, rel=0.015)
-
-
-@pytest.mark.parametrize(
-    ("name", "options", "published"),
-    [
-        ("gemma-2b", {"batch": 1, "accumulate": 4}, 17.43),
-        ("llama-3-8b", {"batch": 4, "accumulate": 4}, 35.48),
-        ("llama-2-7b", {"batch": 4, "accumulate": 4}, 26.81),
-    ],
-)
-def test_near_published_peaks_of_full_training_on_four_gpus(name, options, published):
-    """config_hub/finetune/README.md of litgpt, April 2024 (43c44323): `torch.cuda.max_memory_allocated`, GB."""
-    found = estimate(name, "full", gpus=4, parallel="fsdp", checkpointing="layer", **options)
-    assert found.peak.bytes / 1e9 == pytest.approx(published, rel=0.015)

@@ -123,8 +123,6 @@ def test_a_few_blocks_tell_of_all(name, layers, changes):
         ({"optimizer": "galore"}, "--optimizer galore"),
         ({"method": "gptq-lora"}, "gptq-lora"),
         ({"gpus": 2, "parallel": "ddp"}, "--parallel ddp"),
-        ({"gpus": 2, "tp": 2}, "--parallel none on 2 GPUs"),
-        ({"method": "int8-lora"}, "int8-lora"),
         ({"method": "freeze"}, "freeze"),
         ({"loss": "fused"}, "--loss fused"),
     ],

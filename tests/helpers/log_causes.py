@@ -33,11 +33,6 @@ def raised(line):
     return HEAD + FRAME + line + "\n"
 
 
-def prefixed(prefix, text):
-    """The text with this before each line."""
-    return "".join(f"{prefix}{line}\n" for line in text.splitlines())
-
-
 def steps(first, last):
     """Lines of a training."""
     return "".join(f"[2024-03-01 10:00:00 INFO] step {n}/900 loss: 0.31 lr: 0.01\n" for n in range(first, last))

@@ -1,7 +1,5 @@
 """What is told of pods, schedulers, kernels and several runs, and the parts of a message that a sentence names."""
 
-import json
-
 import pytest
 from log_cases import STEPS
 from log_causes import HEAD, MESSAGES, autopsy, named, raised, root_of, steps, written
@@ -10,7 +8,6 @@ from gpudoctor.analysis.job_log.findings import confidence_of
 from gpudoctor.analysis.job_log.first_cause import first_cause
 from gpudoctor.model import Confidence
 from gpudoctor.model.log_message import LogMessage
-from gpudoctor.vitals.build_log_patient import signs_of, sort_left_behind
 from gpudoctor.vitals.job_log import read_job_log
 
 TRAINED = steps(1, 30)
@@ -49,23 +46,6 @@ def test_parts_of_a_message(text, kind, values):
     root = root_of(text)
     found = dict(root.values)
     assert (root.kind, {name: found.get(name) for name in values}) == (kind, values)
-
-
-@pytest.mark.parametrize(
-    "text",
-    [
-        VOLUME.format(UNMOUNTED) + STARTED,  # it was mounted later
-        VOLUME.format(MOUNT) + "  Normal  SuccessfulAttachVolume  9s  x  AttachVolume.Attach succeeded for volume\n",
-        f"the runbook: {MOUNT}\n{TRAINED}",
-        NO_ROOM + "  Normal  Scheduled  1s  default-scheduler  Successfully assigned ml/fit-0\n",
-        f"srun: error: Timed out waiting for job step\n{TRAINED}",
-        SEGFAULT.format("gnome-shell"),
-        SEGFAULT.format("python3") + TRAINED,
-        DLL + TRAINED,
-    ],
-)
-def test_healthy_what_passed_by(text):
-    assert root_of(text) is None
 
 
 # What the report tells
@@ -140,24 +120,9 @@ def test_what_the_report_tells(text, words, not_said, tmp_path, capsys):
 # Xids of other days
 
 
-def test_an_xid_of_another_day(tmp_path):
-    day = "[Mon Nov {:2d} 10:00:0{} 2025] {}"
-    xid = "NVRM: Xid (PCI:0000:0a:00): {}, pid=9, name=python3\n"
-    old, new = day.format(3, 1, xid.format(79)), day.format(24, 1, xid.format(62))
-
-    def root(text):
-        path = written(tmp_path / "dmesg.txt", text)
-        return first_cause(signs_of(sort_left_behind([str(path)]), MESSAGES)["job_log"].take()).root
-
-    assert dict(root(old + new).values)["xid"] == "62"
-
-
 # Several runs in one file
 
-KILL = "slurmstepd: error: *** JOB 77 ON a1 CANCELLED AT 2025-01-01T10:00:00 DUE TO %s ***\n"
 STEP = "srun: Job step aborted: Waiting up to 32 seconds for job step to finish.\n"
-RUNTIME = "{'train_runtime': 8123.2, 'train_samples_per_second': 3.1, 'train_loss': 1.9, 'epoch': 1.0}\n"
-LOSS = "{'loss': 2.1, 'grad_norm': 1.2, 'learning_rate': 2e-05, 'epoch': 0.%s}\n"
 OOM = "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB. GPU 0 has a total capacity of 23.69 GiB."
 
 
@@ -166,26 +131,6 @@ def at_module(line, path="/work/fit.py"):
     return (
         f'{HEAD}  File "{path}", line 80, in <module>\n    run()\n  File "{path}", line 12, in run\n    go()\n{line}\n'
     )
-
-
-@pytest.mark.parametrize("why", ["PREEMPTION", "TIME LIMIT", "NODE FAILURE"])
-def test_a_job_that_was_queued_again_and_completed(why):
-    killed = LOSS % 4 + LOSS % 5 + KILL % why + STEP
-    again = "loading the shards\n" + "".join(LOSS % n for n in "678") + RUNTIME
-    for behind in ("", LOSS % 6, "echo: training finished\n"):  # a late line of the same run
-        assert named(killed + behind) == "FAIL002"
-    assert named(killed + "loading the shards\n" + LOSS % 6 + RUNTIME) is None
-    assert named(killed + again + KILL % "TIME LIMIT") is None
-    assert named(killed + LOSS % 6 + LOSS % 7 + "training finished\n" + at_module("KeyError: 'a'")) == "FAIL001"
-
-
-@pytest.mark.parametrize(
-    ("done", "code"), [(STOP % "success", None), (STOP % "aborted", "FAIL002"), ("Training completed\n", "FAIL002")]
-)
-def test_what_other_ranks_write_behind_the_end_of_the_training(done, code):
-    stats = ':::MLLOG {"key": "tracked_stats", "value": {"throughput": 1.5, "iterations": %d}}\n'
-    behind = "".join(stats % n for n in range(3, 9)) + "Node[0] Epoch[34] Validation-accuracy=0.759520\n"
-    assert named(steps(0, 9) + done + behind + KILL % "TIME LIMIT" + STEP) == code
 
 
 @pytest.mark.parametrize("end", [at_module(OOM), steps(1, 3)])
@@ -227,21 +172,6 @@ def test_of_two_linked_exceptions_the_one_that_says_more_comes_first(inner, oute
         assert each.splitlines()[-1].partition(":")[0] + ": " in printed
 
 
-@pytest.mark.parametrize("line", [
-    "[2025-11-03 10:12:01,123 E 3112 3150] core_worker_process.cc:825: Failed to establish connection to the "
-    "event+metrics exporter agent. Events and metrics will not be exported. Exporter agent status: RpcError: "
-    "Running out of retries to initialize the metrics agent. rpc_code: 14\n",
-    "'(ReadTimeoutError(\"HTTPSConnectionPool(host='hub.example', port=443): Read timed out. (read timeout=10)\"), "
-    "'(Request ID: 1)')' thrown while requesting HEAD https://hub.example/m/config.json\nRetrying in 1s [Retry 1/5].\n",
-    "Error while downloading from https://hub.example/m/model.safetensors: HTTPSConnectionPool(host='hub.example', "
-    "port=443): Read timed out.\nTrying to resume download...\n",
-])  # fmt: skip
-def test_healthy_what_was_tried_again_in_a_log_that_ends_well(line, tmp_path, capsys):
-    for end in ("Training finished.\n", RUNTIME, "accuracy: 0.91\nsaved the table\n"):
-        assert WELL in autopsy(capsys, written(tmp_path / "job.out", line + end))[1]
-    assert named(steps(0, 3) + line + RUNTIME) is None
-
-
 # What a rank said before it left
 
 MEMORY = "CUDA out of memory. Tried to allocate 3.10 GiB. GPU 0 has a total capacity of 23.6 GiB"
@@ -271,24 +201,6 @@ def test_a_rank_that_left_said_why(tmp_path):
     root = first_cause(read_job_log(paths, MESSAGES)).root  # in its own file
     assert (root.code, root.rank) == ("MEM009", 2)
     assert first_cause(read_job_log(paths[2:3], MESSAGES)) is None
-
-
-def test_a_record_that_names_its_rank():
-    def said(rank, message, level="ERROR"):
-        return json.dumps({"level": level, "rank": rank, "message": message}) + "\n"
-
-    waited = (said(rank, TIMEOUT.format(rank=rank).partition("timeout: ")[2].strip()) for rank in (0, 1, 2))
-    root = root_of(said(5, f"no state: {MEMORY}", "INFO") + "".join(waited))
-    assert (root.code, root.rank) == ("MEM009", 5)
-
-
-@pytest.mark.parametrize(("rank", "code"), [(1, "FAIL002"), (2, "FAIL004")])  # rank 2 had waited, too
-def test_a_kill_that_the_launcher_saw_first(rank, code):
-    summary = (
-        f"fit.py FAILED\nRoot Cause (first observed failure):\n[0]:\n  rank      : {rank} (local_rank: 3)\n"
-        "  exitcode  : -9 (pid: 61933)\n  error_file: <N/A>\n  traceback : Signal 9 (SIGKILL) received by PID 61933\n"
-    )
-    assert named("".join(TIMEOUT.format(rank=rank) for rank in (0, 2, 3)) + summary) == code
 
 
 # Kills by the kernel, and events of Kubernetes
@@ -327,44 +239,3 @@ def test_the_words_of_every_kernel(kernel, tmp_path, capsys):
     assert ("it held 8 GiB" in printed) == (kernel not in ("2.6", "reaped")), printed
     assert "later error lines" not in printed, printed
     assert named(STEPS + ring(*KILLS[kernel])) == "FAIL002"
-
-
-def test_a_child_that_was_killed_in_the_place_of_its_parent(tmp_path, capsys):
-    log = written(tmp_path / "kern.log", ring(OOM_KILLER, CHOSEN, f"Killed process 44 (loader) {SIZES}"))
-    printed = autopsy(capsys, log)[1]
-    assert "The kernel killed process 44 (loader)" in printed and "process 31" not in printed
-
-
-def test_further_kills_and_a_later_boot_in_the_same_file(tmp_path, capsys):
-    boots = [ring(OOM_KILLER, *KILLS["6.1"], hour=hour) for hour in (1, 2, 3)]
-    later = ring("Linux version 6.1.0", "Command line: quiet", boot=0.0, hour=9) * 2
-    code, printed = autopsy(capsys, written(tmp_path / "kern.log", "".join(boots) + later))
-    assert code == 1 and "The kernel killed process 31 (trainer)" in printed
-    assert root_of("".join(boots) + later).kind == "oom-kernel"  # as of a pipe: the lines of a job's log
-    assert named(later * 3) is None
-
-
-PROBES = (
-    "Readiness probe failed: Get \"http://10.1.0.9:80/ok\": context deadline exceeded (Client.Timeout exceeded)",
-    "Liveness probe errored: rpc error: code = DeadlineExceeded desc = context deadline exceeded",
-    "Back-off pulling image \"fit:3\"", "Pulling image \"fit:3\"", "Successfully pulled image \"fit:3\" in 9s",
-)  # fmt: skip
-
-
-@pytest.mark.parametrize(
-    ("state", "events", "words"),
-    [
-        ("Running", [("Unhealthy", text) for text in PROBES], None),
-        ("Failed", [("Evicted", "The node was low on resource: memory.")], "exceeded its memory limit"),
-        ("Failed", [("Preempted", "Preempted by lab/big on node gpu-3")], "preempted the job"),
-        ("Failed", [("DeadlineExceeded", "Job was active longer than specified deadline")], "at its time limit"),
-        ("Running", [("OOMKilling", "Memory cgroup out of memory: Kill process 31 (fit) score 9")], "process 31 (fit) because"),
-    ],
-)  # fmt: skip
-def test_events_of_kubernetes(state, events, words, tmp_path, capsys):
-    rows = "".join(f"  Warning  {reason:<20}  3m (x4 over 9m)  kubelet  {text}\n" for reason, text in events)
-    text = (
-        f"Name:         fit-0\nNamespace:    lab\nNode:         gpu-3/10.0.0.3\nStatus:       {state}\n{EVENTS}{rows}"
-    )
-    code, printed = autopsy(capsys, written(tmp_path / "pod.txt", text))
-    assert (code == 1) == (words is not None) and (words is None or words in printed), printed

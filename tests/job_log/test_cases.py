@@ -11,6 +11,7 @@ PARTS = {
     "{T}": HEAD + FRAME,
     "{head}": HEAD,
     "{frame}": FRAME,
+    "{said}": "".join(f"layer {'abcdefghijklmnopqrstuvwxyz'[n % 26] * (n + 1)} is on the card\n" for n in range(150)),
 }
 
 
@@ -24,7 +25,12 @@ def sections():
     return found
 
 
+def counted(found):
+    return "⏎".join(found[3].replace("{n}", str(n)) for n in range(int(found[1]), int(found[2]) + 1))
+
+
 def expanded(text):
+    text = re.sub(r"\{(\d+)-(\d+)\}([^⏎]*)", counted, text)
     text = re.sub(r"\{(\d+)\*\}([^⏎]*)", lambda found: "⏎".join([found[2]] * int(found[1])), text)
     text = text.replace("⏎", "\n") + "\n"
     for name, part in PARTS.items():

@@ -36,12 +36,6 @@ def cures(finding: Finding) -> list[str]:
         ),
         (
             "MEM009",
-            raised(f"torch.OutOfMemoryError: {ASKED}", "torch/nn/modules/module.py", line="unet.to('cuda')"),
-            ["loading"],
-        ),
-        (
-            "MEM009",
-            raised(f"torch.OutOfMemoryError: {ASKED}", "transformers/trainer.py", line="trainer = SFTTrainer("),
             ["loading"],
         ),
         ("MEM009", raised(f"torch.OutOfMemoryError: {ASKED}", "torch/optim/adam.py"), ["optimizer"]),
@@ -62,7 +56,6 @@ def cures(finding: Finding) -> list[str]:
                    "Including non-PyTorch memory, this process has 16.00 GiB memory in use."),
             ["others"],
         ),
-        ("MEM009", raised("paddle.MemoryError: ResourceExhaustedError: \n\nOut of memory error on GPU 0."), ["xla"]),
         ("MEM009", raised(f"torch.OutOfMemoryError: {ASKED}", "torch/nn/functional.py"), ["batch", "checkpointing", "smaller"]),
         ("FAIL020", "srun: error: Unable to create step for job 8: Requested node configuration is not available", ["step"]),
         ("FAIL020", "srun: error: Unable to allocate resources: Requested node configuration is not available", ["slurm"]),
@@ -71,12 +64,9 @@ def cures(finding: Finding) -> list[str]:
             raised("ValueError: The loader was closed. Please call `reset()` before the next epoch.", "ffdl/loader.py"),
             ["asks", "line"],
         ),
-        ("FAIL001", raised("ValueError: The loader was closed. Please report this to its authors."), ["line"]),
         ("ENV005", raised("KeyError: 'glm5'", "transformers/models/auto/configuration_auto.py"), ["newer"]),
         ("FAIL001", raised("KeyError: 'glm5'", "transformers/trainer.py"), ["line"]),
-        ("CFG010", raised("AssertionError: SM90 backward with head_dim=192 does not support dropout"), ["attention"]),
         ("ENV008", raised("RuntimeError: Resource temporarily unavailable", "torch/autograd/graph.py"), ["threads"]),
-        ("FAIL016", raised("soundfile.LibsndfileError: <exception str() failed>"), ["file"]),
     ],
 )  # fmt: skip
 def test_the_cure_is_that_of_the_place_and_the_framework(tmp_path, code, text, found):
@@ -88,16 +78,3 @@ def test_a_refused_step_is_no_job_that_did_not_start(tmp_path):
     [finding] = found_in_log("FAIL020", tmp_path, "srun: error: Unable to create step for job 8: Invalid account\n")
     assert finding.message == "The job runs, and Slurm refused a step of it: Invalid account."
     assert finding.cost.breaks == "the run died"
-
-
-def test_what_the_message_asks_is_quoted_whole(tmp_path):
-    said = (
-        "ValueError: The repository x/y was not opened, because it is not known to be safe, and nobody has looked "
-        "at it, as far as this machine can tell from the list that it keeps of them; it is long. "
-        "Set `allow=True` in the call to `open_repository` to go on."
-    )
-    [finding] = found_in_log("FAIL001", tmp_path, raised(said))
-    [row, _] = [
-        item for rule in RULES["FAIL001"] if rule.reads_logs for item in rule().prescribe(finding, make_patient())
-    ]
-    assert row.steps == ("the message: Set `allow=True` in the call to `open_repository` to go on",)

@@ -64,14 +64,6 @@ def test_the_dumps_decide_the_rank_where_the_log_has_only_timeouts(tmp_path, cap
     assert "A collective (BROADCAST) timed out" in printed
 
 
-def test_dumps_that_show_nothing_leave_the_log_as_it_is(tmp_path, capsys):
-    text = log(tmp_path, STEPS, TIMEOUT.format(0))
-    alone = autopsy(capsys, text)
-    with_dumps = autopsy(capsys, text, *finished(tmp_path))
-    for printed in (alone[1], with_dumps[1]):
-        assert "FAIL004 collective-timeout error, probable" in printed and "Find the rank that did not come" in printed
-
-
 def test_the_dumps_decide_where_the_log_has_only_consequences(tmp_path, capsys):
     text = log(tmp_path, STEPS, CHILD_FAILED)
     code, printed = autopsy(capsys, text)
@@ -101,13 +93,6 @@ def test_a_folder_with_a_log_and_cut_dumps(tmp_path, capsys):
     assert code == 1 and MISSING in printed
     assert "nccl_trace_rank_1: cannot be read as a flight-recorder dump: it is damaged or cut short" in printed
     assert "nccl_trace_rank_3: cannot be read as a flight-recorder dump: it is empty" in printed
-
-
-def test_no_dump_that_can_be_read_is_said_and_nothing_is_found(tmp_path, capsys):
-    path = tmp_path / "nccl_trace_rank_0"
-    path.write_bytes(b"")
-    code, printed = autopsy(capsys, path)
-    assert code != 0 and "nccl_trace_rank_0: cannot be read as a flight-recorder dump: it is empty" in printed
 
 
 SCRIPT = """

@@ -121,25 +121,6 @@ def test_code_is_refused_and_not_run(tmp_path, protocol):
     assert not made.exists()
 
 
-@pytest.mark.parametrize(
-    "data",
-    [
-        b"cos\nmkdir\n(S'x'\ntR.",  # GLOBAL, REDUCE
-        b"\x80\x02(ios\nmkdir\n.",  # INST
-        b"\x80\x04\x8c\x02os\x8c\x05mkdir\x93.",  # STACK_GLOBAL
-        b"\x80\x02}}b.",  # BUILD
-        b"\x80\x02]]\x81.",  # NEWOBJ
-        b"\x80\x02\x82\x01.",  # EXT1
-        b"\x80\x02Px\n.",  # PERSID
-        b"\x80\x02]]R.",  # REDUCE of a list
-    ],
-)
-def test_instructions_that_name_or_build_are_refused(tmp_path, data):
-    path = tmp_path / "nccl_trace_rank_0"
-    path.write_bytes(data)
-    assert "crashed" not in reason(path)
-
-
 @pytest.mark.skipif(sys.platform != "linux", reason="limits of memory are Linux's")
 @pytest.mark.parametrize(
     "data",
@@ -180,9 +161,3 @@ def test_a_folder_gives_its_dumps_and_those_that_are_cut(tmp_path):
     assert sorted(found.files[FileKind.FLIGHT]) == paths and not found.of(FileKind.LOG)
     (tmp_path / "job.out").write_text("step 1 loss 2.0\n")
     assert sort_left_behind([str(tmp_path)]).of(FileKind.LOG) == (str(tmp_path / "job.out"),)
-
-
-def test_a_pattern_gives_empty_dumps_too(tmp_path):
-    paths = write(tmp_path, [rank.calls(3) for rank in make_ranks(3)])
-    (tmp_path / "nccl_trace_rank_1").write_bytes(b"")
-    assert sorted(sort_left_behind([str(tmp_path / "nccl_trace_rank_*")]).of(FileKind.FLIGHT)) == paths

@@ -4,8 +4,6 @@ import pytest
 from log_cases import STEPS
 from log_causes import autopsy, written
 
-from gpudoctor.vitals.job_log.moments import moment, same_death
-
 EXIT = "failed (exitcode: -9) local_rank: 2 (pid: 4711) of binary: /opt/env/bin/python\n"
 
 
@@ -35,16 +33,6 @@ def test_the_process_that_the_log_names(tmp_path, capsys):
     log = written(tmp_path / "job.out", STEPS + "[rank3]: the worker (pid 4711) has gone\n" + EXIT)
     ring = written(tmp_path / "ring", dmesg((1, 8), (4711, 8), stamp="Nov 21 08:00:00 n7 kernel:"))
     assert "Rank 3, node n7: The kernel killed process 4711" in " ".join(autopsy(capsys, log, ring)[1].split())
-
-
-def test_a_log_that_simply_stops_is_explained(tmp_path, capsys):
-    log = written(tmp_path / "job.out", STEPS)
-    assert "killed process 77" in autopsy(capsys, log, written(tmp_path / "ring", dmesg((77, 9))))[1]
-
-
-def test_a_kernel_log_alone(tmp_path, capsys):
-    code, printed = autopsy(capsys, written(tmp_path / "ring", dmesg((77, 9))))
-    assert code == 1 and "killed process 77" in printed and "control group" in printed
 
 
 @pytest.mark.parametrize(
@@ -89,10 +77,3 @@ def test_an_xid_of_that_time_is_the_cause_and_is_told_once(tmp_path, capsys):
         and printed.count(" GPU004 ") == 1 + printed.count("explain GPU004 ")
         and "The job failed: xid" in printed
     ), printed
-
-
-def test_moments():
-    ours = moment("2026-11-21 03:14:15,123")
-    assert ours and same_death(moment("1121 03:13:00.5"), ours) and moment("03:14:15") is None
-    assert same_death(moment("2026-11-21T04:14:15+01:00"), moment("2026-11-21T03:14:15Z"))
-    assert not same_death(moment("2025-11-21 03:14:15"), ours) and moment("2026-13-40 03:14:15") is None

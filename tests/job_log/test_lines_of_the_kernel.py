@@ -6,7 +6,6 @@ from log_causes import autopsy, written
 
 KERNEL = [
     ("GPU003", "NVRM: Xid (PCI:0000:3b:00): 94, pid=4711, name=python, Contained: SM (0x1). RST: No"),
-    ("GPU003", "amdgpu 0000:c1:00.0: amdgpu: 1 uncorrectable hardware errors detected in umc block"),
     ("GPU003", "amdgpu 0000:c1:00.0: amdgpu: uncorrectable hardware error(ERREVENT_ATHUB_INTERRUPT) detected!"),
     ("GPU004", "nvidia-nvswitch3: SXid (PCI:0000:c2:00.0): 20034, Fatal, Link 03 LTSSM Fault Up"),
     ("GPU004", "NVRM: krcWatchdog: RC watchdog: GPU is probably locked!  Notify Timeout Seconds: 7"),

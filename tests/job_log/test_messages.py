@@ -8,7 +8,7 @@ from log_causes import cause_of
 from log_samples import SAMPLES
 
 from gpudoctor.engine.registry import load_registry
-from gpudoctor.model.log_message import Bearing, LibraryWarning, LogDetail
+from gpudoctor.model.log_message import LibraryWarning, LogDetail
 from gpudoctor.testing import make_patient
 
 REGISTRY = load_registry()
@@ -52,8 +52,3 @@ def _finding(code, kind):
     return check.finding(
         "x.", evidence=(LogLine(origin="a", text="b"),), confidence=Confidence.CONFIRMED, detail=LogDetail(kind)
     )
-
-
-def test_hints_say_what_they_explain():
-    for code, item in MESSAGES:
-        assert (item.bearing is Bearing.HINT) == bool(item.explains), (code, item.kind)

@@ -2,17 +2,7 @@
 
 import os
 
-import pytest
-
-from gpudoctor.model import Unavailable
 from gpudoctor.vitals.job_log import read_job_log
-
-
-def test_an_empty_file_is_named(tmp_path):
-    path = tmp_path / "job.out"
-    path.write_bytes(b"")
-    with pytest.raises(Unavailable, match="is empty"):
-        read_job_log([str(path)], ())
 
 
 def test_check_calls_an_unreadable_log_an_incomplete_examination(tmp_path, monkeypatch, capsys):

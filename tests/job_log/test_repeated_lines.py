@@ -62,18 +62,6 @@ def test_lines_that_are_alike_are_not_all_read_whole(tmp_path, monkeypatch):
     assert len(taken) < 1_200
 
 
-def spoken(number):
-    end = f"step {number}: loss 0.{number}\n" if number % 20 == 0 else ""
-    words = f"clip {number:x} failed the filter (error 0.{number % 97}, exit {number % 7}), killed it, no retry"
-    return f"INFO loader: {words}\n{end}"
-
-
-def test_lines_that_hold_words_of_failures_are_not_all_read_whole(tmp_path, monkeypatch):
-    taken = counted(monkeypatch)
-    read(tmp_path, "".join(map(spoken, range(1, 1_800))))
-    assert len(taken) < 1_200
-
-
 @pytest.mark.parametrize("size", [4_007])
 def test_a_chain_is_whole_wherever_a_block_ends(tmp_path, monkeypatch, size):
     text = "".join(map(chained, range(1, 400))) + END.format("KeyError: 'labels'") + LINKS[0]
@@ -94,45 +82,6 @@ def counted(monkeypatch):
     return taken
 
 
-def test_tracebacks_of_several_depths_that_begin_alike_are_not_all_read_whole(tmp_path, monkeypatch):
-    frame = '  File "/home/ann/loader.py", line {}, in fetch\n    return decode({})\n'
-    deep = [
-        "Traceback (most recent call last):\n"
-        + "".join(frame.format(depth, depth) for depth in range(1 + number % 4))
-        + f"ValueError: clip {number} has no frames\nstep {number}: loss 0.5\n"
-        for number in range(1_200)
-    ]
-    taken = counted(monkeypatch)
-    log = read(tmp_path, "".join(deep) + END.format("IndexError: list index out of range"))
-    assert len(taken) < 4_000
-    assert sum(item.count for item in log.events if item.exception == "ValueError") > 800
-
-
-def test_exceptions_with_nothing_between_them_are_not_all_read_whole(tmp_path, monkeypatch):
-    taken = counted(monkeypatch)
-    log = read(tmp_path, "".join(f"ValueError: clip {number} has no frames\n" for number in range(1_800)))
-    assert len(taken) < 800
-    assert sum(item.count for item in log.events) > 1_780
-    assert min(item.line for item in log.events) == 1
-
-
-def test_another_failure_among_alike_lines_does_not_make_all_of_them_read(tmp_path, monkeypatch):
-    taken = counted(monkeypatch)
-    lines = [handled(number) for number in range(1, 1_600)]
-    for at in (140, 800):
-        lines[at] += END.format("IndexError: list index out of range") + "KeyError: 'labels'\n"
-    log = read(tmp_path, "".join(lines))
-    assert len(taken) < 800
-    found = {item.exception: item.count for item in log.events}
-    assert {"IndexError", "KeyError"} < set(found)
-    assert sum(item.count for item in log.events if item.exception == "ValueError") > 1_200
-
-
-def test_the_last_of_alike_failures_is_the_cause_if_nothing_follows(tmp_path):
-    text = "".join(handled(number) for number in range(1, 601)) + "ValueError: clip 9 has 0 frames\n"
-    assert first_cause(read(tmp_path, text)).root.line == 721
-
-
 def test_another_exit_code_is_another_message(tmp_path):
     calm = "".join(f"[{n}] task {n} exit code: 0\n" for n in range(50))
     log = read(tmp_path, calm + "[50] task 50 exit code: 137\n")
@@ -151,9 +100,3 @@ def test_room_is_made_for_new_events_by_the_oldest_that_the_training_survived(tm
     assert log.events[0].line > 100  # the first ones went
     monkeypatch.undo()
     assert len(read(tmp_path, "".join(lines)).events) > 60
-
-
-def test_an_exception_of_another_rank_ends_where_nothing_of_it_comes(tmp_path):
-    rows = [f"[rank{number % 40}]: ValueError: clip {number % 40} has no frames\n" for number in range(200)]
-    log = read(tmp_path, "".join(rows) + "[rank7]: step 7 of the loop\n" * 30)
-    assert sum(item.count for item in log.events) == 200

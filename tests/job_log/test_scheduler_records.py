@@ -120,11 +120,6 @@ def test_of_several_jobs_the_one_of_the_log_counts(tmp_path, capsys):
     assert "at its time limit" in autopsy(capsys, log, written(tmp_path / "state", record))[1]
 
 
-def test_a_log_with_a_record_at_its_top_stays_a_log(tmp_path, capsys):
-    log = written(tmp_path / "job.out", scontrol("RUNNING") + STEPS + "KeyError: 'speaker'\n")
-    assert "FAIL001" in autopsy(capsys, log)[1]
-
-
 @pytest.mark.parametrize("tail", [scontrol("TIMEOUT", "TimeLimit"), "State: TIMEOUT (exit code 0)\n"])
 def test_a_record_inside_a_log_is_read(tail, tmp_path, capsys):
     code, printed = autopsy(capsys, written(tmp_path / "job.out", KILLED + tail))

@@ -15,18 +15,14 @@ from gpudoctor.vitals.jobs_of_logs import job_of, last_job
         ("logs/slurm-4711.out", "4711"),
         ("slurm-4711_3.out.gz", "4711_3"),
         ("train.o48213", "48213"),
-        ("train.e48213.2", "48213.2"),
         ("llama-pretrain-9481234.err", "9481234"),
         ("9481234_0_log.out", "9481234"),
         ("logs/job_4711/rank3.log", "4711"),
         ("rank_0.log", ""),
         ("worker-23456.out", ""),
-        ("node-10001.err", ""),
         ("train-20240301.out", ""),
-        ("log_00001.txt", ""),
         ("train.log", ""),
         ("torchelastic/attempt_0/3/stderr.log", ""),
-        ("seed-1234.out", ""),
     ],
 )
 def test_the_number_of_a_job_in_the_names_of_its_files(path, job):

@@ -9,10 +9,8 @@ from scripts import script_patient
 
 from gpudoctor.model import Applicability, Effort, Remedy, TextEdit
 from gpudoctor.testing import examine, prescribe
-from gpudoctor_checks.config.lora_misfit import LoraMisfit
 from gpudoctor_checks.observability.model_watch import ModelWatch
 from gpudoctor_checks.sync.host_sync_in_loop import HostSyncInLoop
-from gpudoctor_rules.config import lora_misfit
 from gpudoctor_rules.sync import host_sync_in_loop
 
 
@@ -45,19 +43,6 @@ def test_an_edit_that_does_not_cure_is_seen(new, problem):
     [script] = patient.source.scripts
     [first, *_] = failures(ModelWatch, patient, finding, written(script.path, 3, old, new))
     assert problem in first
-
-
-def test_a_value_that_an_option_gives_is_not_written_over():
-    text = """
-        from peft import LoraConfig, get_peft_model
-        width = 0
-        config = LoraConfig(r={rank}, lora_alpha=16, target_modules=["q_proj"])
-        model = get_peft_model(model, config)
-    """
-    for rank, edits in (("width", 0), ("0", 1)):
-        patient = script_patient(text.format(rank=rank))
-        [finding] = examine(LoraMisfit, patient)
-        assert len(prescribe(lora_misfit, finding, patient)[0].edits) == edits
 
 
 def test_a_notebook_gets_steps_and_no_edits(tmp_path):

@@ -195,7 +195,6 @@ def test_a_remedy_over_two_files_is_applied_to_both_or_none(tmp_path):
         (("train.py", "--unsafe"), "--unsafe needs --fix or --diff"),
         (("train.py", "--diff", "--format", "json"), "unified diff"),
         (("--fix",), "name one"),
-        (("train.py", "--fix", "--diff"), "not allowed with"),
     ],
 )
 def test_flags_that_do_not_go_together(script, tmp_path, words, said):

@@ -51,15 +51,6 @@ ROWS = (
 )
 
 
-def test_rows_answer_their_own_code_in_their_order():
-    told = prescribe(ROWS, finding(FanDetail(fan=3, stopped=True)), make_patient())
-    assert [(item.id, item.title) for item in told] == [
-        ("GPU013-fan", "look at fan 3"),
-        ("GPU013-room", "cool the room"),
-    ]
-    assert told[0].effort is Effort.COMMAND and told[1].applicability is Applicability.SAFE
-
-
 def test_a_text_takes_the_details_values_and_keeps_other_braces():
     [fan, _] = prescribe(ROWS, finding(FanDetail(fan=3, stopped=True)), make_patient())
     assert fan.steps == ("fan 3: turn it; {'a': 1} and {other} stay",)

@@ -5,7 +5,6 @@ from recordings import make_recording
 
 from gpudoctor.analysis.workload import cpus_per_rank
 from gpudoctor.model import Unavailable
-from gpudoctor.model.signs.job import Job, Profile
 from gpudoctor.testing import make_host, make_patient
 
 FACTS = {"cpus": 6, "machine_cpus": 64}
@@ -17,13 +16,6 @@ def test_a_recording_of_another_machine_keeps_its_cpus():
     alone = make_patient(recording=make_recording(machine_facts=FACTS))
     assert cpus_per_rank(here)[0] == 2
     assert cpus_per_rank(there) == cpus_per_rank(alone) == (6.0, "6 CPUs for 1 process")
-
-
-def test_several_ranks_share_them():
-    patient = make_patient(
-        recording=make_recording(machine_facts=FACTS), job=Job(profile=Profile.TORCHRUN, ranks_per_node=4)
-    )
-    assert cpus_per_rank(patient)[0] == 1.5
 
 
 @pytest.mark.parametrize("facts", [{}, {"cpus": None}, {"cpus": 0}])

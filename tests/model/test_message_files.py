@@ -5,7 +5,6 @@ import pytest
 from gpudoctor.analysis.job_log.log_check import LogCheck
 from gpudoctor.engine.registry import Registry
 from gpudoctor.model import Bearing, Code, Confidence, LogMessage
-from gpudoctor.model.message_cues import cues_of
 from gpudoctor.model.message_files import read_messages
 from gpudoctor.vitals.job_log import read_job_log
 
@@ -67,17 +66,3 @@ def test_a_file_that_is_wrong_says_where(package, rows, wrong):
     name = package(f"wrong_{wrong.lower()}", rows)
     with pytest.raises(ValueError, match=rf"wrong_.*log_messages\.toml: X1: .*{wrong}"):
         read_messages(name, "log_messages.toml")
-
-
-@pytest.mark.parametrize(
-    ("pattern", "cues"),
-    [
-        ("stopped by (?:user|hand)", {"stopped by "}),
-        (r"[Ss]topped[ -]here|\(?killed\)? (?:by|from)", {"stopped", "killed"}),
-        (r"error: (?:out of (?:paper|money)|Bankrupt\b)", {"paper", "money", "bankrupt"}),
-        (r"\x41(?P<who>[a-z]+) went (?:very )?far\uff1a away+", {" went "}),
-    ],
-)
-def test_cues_are_rare_words_of_every_alternative(pattern, cues):
-    found = cues_of(LogMessage(kind="x", pattern=pattern, text="", cue=("went",) if " went " in cues else ()))
-    assert {cue for cue in found if cue != "went"} <= cues | {"away", " away"}

@@ -39,7 +39,6 @@ def severities(result):
         (TrackRecord(), "warning"),
         (TrackRecord(right=3, wrong=2), "note"),
         (TrackRecord(right=0, wrong=4), "warning"),
-        (TrackRecord(right=6, wrong=2), "warning"),
         (TrackRecord(right=9, wrong=0, suspected="note"), "note"),
     ],
 )

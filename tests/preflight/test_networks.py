@@ -53,18 +53,6 @@ def test_a_node_that_is_slow_one_way_is_accused(sending):
 
 
 @pytest.mark.slow
-def test_a_node_whose_frames_come_late_is_accused():
-    own = {"payload": 1 << 16, "limits": {"pairs": 30.0, "group": 15.0}}
-    with network(4) as net:
-        for index in range(4):
-            net.slow(index, 10)
-        net.impair(2, delay=0.02)
-        ended = run(net, 4, **own)
-    assert (Accused.NODE, (2,)) in accused(ended.found)
-    assert set(ended.codes.values()) == {ENDED_WITH} and not ended.left
-
-
-@pytest.mark.slow
 def test_a_way_that_is_blocked_between_two_nodes_is_a_failed_test_and_no_loss():
     with network(3) as net:
         net.block(1, 2)

@@ -31,20 +31,11 @@ def test_srun_says_rank_world_and_the_first_host():
     assert found.token != place({**SRUN, "SLURM_JOB_ID": "4712"}).token
 
 
-def test_mpirun_needs_a_head():
-    ompi = {"OMPI_COMM_WORLD_RANK": "1", "OMPI_COMM_WORLD_SIZE": "2", "OMPI_COMM_WORLD_LOCAL_RANK": "1"}
-    assert place({**ompi, "MASTER_ADDR": "head"}).source == "mpirun"
-    assert place(ompi, head="head", port=1234).port == 1234
-    with pytest.raises(UsageError, match="--head HOST"):
-        place(ompi)
-
-
 @pytest.mark.parametrize(
     ("environment", "flags", "words"),
     [
         ({}, {"rank": 4, "world": 4, "head": "h"}, "ranks go from 0 to 3"),
         ({}, {"rank": 1}, "--rank was given without --world"),
-        ({}, {"world": 2}, "--world was given without --rank"),
         ({"RANK": "1"}, {}, "RANK is set and WORLD_SIZE is not"),
         ({"RANK": "one", "WORLD_SIZE": "2"}, {}, "RANK=one is not a whole number"),
         (TORCHRUN, {"rank": 3, "world": 4, "head": "h"}, "flags says rank 3 of 4, torchrun says rank 3 of 8"),
@@ -59,13 +50,7 @@ def test_contradictions_are_sentences(environment, flags, words):
 
 
 @pytest.mark.parametrize(
-    ("nodes", "host"),
-    [
-        ("node[03-05,9],login", "node03"),
-        ("login,node1", "login"),
-        ("rack[1-2]n[07-09]", "rack1n07"),
-        ("single", "single"),
-    ],
+    ("nodes", "host"), [("node[03-05,9],login", "node03"), ("rack[1-2]n[07-09]", "rack1n07"), ("single", "single")]
 )
 def test_the_first_host_of_a_slurm_list(nodes, host):
     assert first_host(nodes) == host

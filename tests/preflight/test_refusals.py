@@ -28,22 +28,6 @@ def test_a_rank_that_does_not_fit_is_refused_with_a_sentence(own, seen, said):
     assert len(refused) == 1 and seen in refused[0]["words"]
 
 
-def test_a_rank_that_comes_when_the_others_have_ended_says_what_it_met():
-    with socket.create_server(("127.0.0.1", 0)) as server:
-
-        def close():
-            stream, _ = server.accept()
-            stream.recv(1000)
-            stream.close()
-
-        thread = threading.Thread(target=close)
-        thread.start()
-        ended = examine({1: {}}, {"world": 2, "port": server.getsockname()[1]}, within=60)
-        thread.join()
-    assert ended.codes == {1: 3}
-    assert "does not answer as gpudoctor; see whether rank 0 has ended" in ended.errors[1]
-
-
 def test_a_stranger_at_the_port_is_not_a_rank():
     port = free_port()
     done = threading.Event()
@@ -75,12 +59,3 @@ def test_a_port_that_another_program_has_is_a_sentence_of_rank_0():
         ended = examine({0: {}}, {"world": 2, "port": port}, within=60)
     assert ended.codes == {0: 3}
     assert f"rank 0 cannot listen at port {port}" in ended.errors[0] and "--port" in ended.errors[0]
-
-
-@pytest.mark.slow
-def test_a_corrupted_value_and_a_slow_unit_are_in_the_examination():
-    faults = {1: "card corrupt"}
-    ranks = {0: {}, 1: {}, 2: {"environment": {"STANDIN_SPEED": "4e10"}}}
-    units = examine(ranks, faults=faults, within=60).found["units"]
-    assert [len(set(unit["digests"]["fp32 1024"])) for unit in units] == [1, 2, 1]
-    assert [round(unit["figures"][0]["value"] / 1e10) for unit in units] == [10, 10, 4]

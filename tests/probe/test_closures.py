@@ -55,27 +55,3 @@ def test_what_a_closure_does_besides_is_not_the_optimizers(tmp_path):
     assert own[-4] < 0.02 <= min(told.steps("duration"))  # a busy machine may hold up one or two
     assert min(told.steps("forward")) > 0
     assert min(told.steps("backward")) > 0
-
-
-def test_unscaling_is_the_optimizers(tmp_path):
-    told = run_script(
-        tmp_path,
-        """
-        import time
-        class Slow(torch.amp.GradScaler):
-            def _unscale_grads_(self, *words, **more):
-                time.sleep(0.01)
-                return super()._unscale_grads_(*words, **more)
-        model = net()
-        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-        scaler = Slow("cpu")
-        for x, y in DataLoader(data(80), batch_size=8):
-            optimizer.zero_grad()
-            scaler.scale(F.cross_entropy(model(x), y)).backward()
-            scaler.unscale_(optimizer)
-            scaler.step(optimizer)
-            scaler.update()
-        """,
-    ).rank
-    assert len(told.steps("index")) == 10
-    assert min(told.steps("optimizer")) >= 0.01

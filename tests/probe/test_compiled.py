@@ -93,13 +93,7 @@ dist.destroy_process_group()
 PROGRAMS = {"model": MODEL, "broken": BROKEN, "optimizer": OPTIMIZER, "whole": WHOLE, "replicas": REPLICAS}
 
 
-CASES = [
-    ("model", "aot_eager"),
-    ("broken", "eager"),
-    ("optimizer", "eager"),
-    ("whole", "aot_eager"),
-    ("replicas", "eager"),
-]
+CASES = [("model", "aot_eager"), ("broken", "eager"), ("whole", "aot_eager"), ("replicas", "eager")]
 
 
 @pytest.mark.slow

@@ -19,17 +19,6 @@ def row(index: int, **values: float) -> list[float]:
     return made
 
 
-def test_what_was_written_is_read(tmp_path):
-    file = FrameFile(str(tmp_path / "rank-0-1.gdr"))
-    file.record("start", 0.0, {"argv": ["python", "\udcff.py"]})
-    file.columns("steps", [("index", "I"), ("t", "d")], [[0.0, 1.0], [0.5, 1.5]])
-    told = frames.Told(tmp_path / "rank-0-1.gdr")
-    assert told.left == 0
-    assert told.one("start")["t"] == 0.0
-    assert told.steps("index") == [0, 1]
-    assert told.steps("t") == [0.5, 1.5]
-
-
 def test_records_of_a_type_are_bounded_and_what_is_dropped_is_counted(tmp_path):
     file = FrameFile(str(tmp_path / "rank-0-1.gdr"))
     for number in range(LIMITS["exception"] + 3):

@@ -7,7 +7,7 @@ import os
 import probed
 import pytest
 from packages import need
-from probed import run_plain, run_script, run_without
+from probed import run_script, run_without
 
 need("torch")
 
@@ -113,49 +113,6 @@ def test_accelerate(tmp_path):
     assert (trains["line"], trains["batch_size"]) == (run.line("loader"), 4)
     assert total(told, "evaluation") > 0
     assert sum(told.steps("saves")) == 1  # the second comes after the last step
-
-
-LIGHTNING = """
-import lightning as L
-import time
-class Lit(L.LightningModule):
-    def __init__(self):
-        super().__init__()
-        self.net = net()
-    def training_step(self, batch, index):
-        time.sleep(0.02)  # slow
-        loss = F.cross_entropy(self.net(batch[0]), batch[1])
-        self.log("train", loss)
-        return loss
-    def validation_step(self, batch, index):
-        self.log("val", F.cross_entropy(self.net(batch[0]), batch[1]))
-    def configure_optimizers(self):
-        return torch.optim.AdamW(self.parameters(), lr=0.01)
-L.seed_everything(0)
-trainer = L.Trainer(
-    max_epochs=2, accelerator="cpu", log_every_n_steps=5, enable_progress_bar=False, enable_model_summary=False,
-    default_root_dir="out", logger=False,
-)
-trainer.fit(Lit(), DataLoader(data(80), batch_size=4, shuffle=True), DataLoader(data(16), batch_size=4))  # fit
-print("loss", trainer.callback_metrics["train"].item().hex(), trainer.global_step)
-"""
-
-
-@needs("lightning")
-def test_lightning(tmp_path):
-    run = run_script(tmp_path, LIGHTNING, start=True)
-    told = run.rank
-    assert len(told.steps("index")) == 40
-    loop = last(told, "loop")
-    assert (loop["engine"], loop["line"]) == ("lightning", run.line("fit"))
-    for phase in ("data_wait", "forward", "backward", "optimizer", "evaluation"):
-        assert total(told, phase) > 0, phase
-    assert total(told, "optimizer") < 0.4  # the training step runs in the optimizer's closure, and sleeps 0.8 s
-    assert not [record for record in told.of("numeric") if record["kind"] == "uncleared"]
-    seen = {(count[0], count[2]) for record in told.of("lines") for count in record["counts"]}
-    assert ("other", run.line("slow")) in seen
-    (plain,) = [line for line in run_plain(tmp_path, run.script).stdout.splitlines() if line.startswith("loss")]
-    assert plain in run.result.stdout
 
 
 FSDP = """

@@ -99,19 +99,6 @@ def test_helper_processes_are_left_alone(words):
         sys.meta_path[:] = before
 
 
-@pytest.mark.slow
-def test_a_launcher_that_never_trains_has_no_file(tmp_path):
-    pytest.importorskip("torch")
-    folder = tmp_path / "recording"
-    folder.mkdir()
-    run = run_script(
-        tmp_path, "print('hello')", start=True, launch=("-m", "torch.distributed.run", "--nproc_per_node=1")
-    )
-    ranks = {told.one("start")["rank"] for told in run.ranks}
-    assert ranks == {0}
-    assert run.rank.one("start")["world"] == 1
-
-
 def test_secrets_are_masked(tmp_path):
     pytest.importorskip("torch")
     words = "--api-key", "abcd1234", "--token=xyz98765", "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", "--lr=1"

@@ -134,12 +134,6 @@ def test_outputs_that_meet_their_own_target(tmp_path, text, losses):
     assert shapes_told(tmp_path, text, losses, times=2) == {}
 
 
-def test_what_was_seen_is_told_of_a_job_that_is_killed_early(tmp_path):
-    killed = COLUMN.format(["F.mse_loss(out, y)"], 20) + "\nimport os, time\ntime.sleep(2)\nos.kill(os.getpid(), 9)\n"
-    found = told(run_script(tmp_path, killed, code=None), "broadcast")
-    assert found[-1]["losses"] >= 16 and found[-1]["shapes"][0][2] >= 16
-
-
 def test_arguments_that_hooks_of_the_program_keep_are_left_alone(tmp_path):
     text = COLUMN.format(["offloaded(out, y)"], 6).replace(
         "torch.manual_seed(0)",
@@ -202,8 +196,6 @@ def test_labels_that_come_mixed(tmp_path):
     "case",
     [
         {"loss": "F.cross_entropy(out, torch.zeros(len(x), dtype=torch.long))"},
-        {"loss": "F.cross_entropy(out, y) + F.nll_loss(out.log_softmax(1), y)"},
-        {"loss": "F.mse_loss(out, F.one_hot(y, 5).float())"},
         {"loader": "batch_size=4"},
         {"loss": "F.cross_entropy(out, y.masked_fill(torch.arange(len(y)) == 0, -100))"},
     ],
@@ -238,7 +230,6 @@ for step in range(40):
     ("outputs", "loss"),
     [
         (3, "F.cross_entropy(out, x.argmax(1) % 3)"),
-        (1, "F.mse_loss(out[:, 0], x.sum(1))"),
         (1, "F.binary_cross_entropy_with_logits(out, (x[:, :1] > 0).float())"),
     ],
 )
@@ -248,11 +239,6 @@ def test_outputs_that_are_the_same_for_every_sample(tmp_path, outputs, loss):
     assert (last["since"], last["step"], last["found"]) == (5, 39, 35)
     (tmp_path / "well").mkdir()
     assert told(run_script(tmp_path / "well", DEAD.format(outputs=outputs, loss=loss, dies=-1)), "alike") == []
-
-
-def test_targets_that_are_all_the_same_say_nothing_of_outputs(tmp_path):
-    loss = "F.mse_loss(out, torch.ones(16, 1))"
-    assert told(run_script(tmp_path, DEAD.format(outputs=1, loss=loss, dies=0)), "alike") == []
 
 
 OUTSIDE = """
@@ -271,7 +257,6 @@ labels = torch.arange(12) % 8
         ("F.cross_entropy(head(torch.randn(12, 4)), labels)", ("label", 0, 7, 7)),
         ("nn.NLLLoss()(head(torch.randn(12, 4)), labels - 1)", ("label", -1, 6, 7)),
         ("words(labels * 5)", ("index", 0, 35, 30)),
-        ("torch.randn(3)[labels]", None),
     ],
 )
 def test_a_label_or_an_index_that_there_is_not(tmp_path, line, expected):

@@ -50,27 +50,12 @@ def test_an_interrupt_is_told(tmp_path):
     assert run.rank.one("exception")["exception"] == "KeyboardInterrupt"
 
 
-@pytest.mark.parametrize("leave", ["raise SystemExit(3)", "import sys\nsys.exit(0)"])
-def test_an_exit_that_is_none(tmp_path, leave):
-    run = run_script(tmp_path, leave, code=3 if "3" in leave else 0)
-    assert not run.rank.of("exception")
-    assert run.rank.one("end")["clean"]
-
-
 def test_an_exit_that_the_program_asks_for_is_told_with_its_line(tmp_path):
     run = run_script(tmp_path, "import sys\ndef leave():\n    sys.exit('no data in /x')  # here\nleave()", code=1)
     told = run.rank.one("exception")
     assert (told["exception"], told["message"]) == ("SystemExit", "no data in /x")
     assert told["frames"][told["user"]][:3] == [str(run.script), run.line("here"), "leave"]
     assert run.result.stderr == "no data in /x\n"
-
-
-def test_an_exit_out_of_a_handler_tells_what_was_handled(tmp_path):
-    text = "import sys\ntry:\n    [][1]  # here\nexcept Exception as error:\n    print(error)\n    sys.exit(2)"
-    run = run_script(tmp_path, text, code=2)
-    died = run.rank.one("exception")
-    assert died["exception"] == "IndexError"
-    assert died["frames"][died["user"]][1] == run.line("here")
 
 
 def test_out_of_host_memory_is_told_as_such(tmp_path):
@@ -130,13 +115,6 @@ def test_forked_workers_are_measured(tmp_path):
         rows = [row for record in worker.of("lines") for row in record["counts"]]
         assert max(rows, key=lambda row: row[4])[0] == "fetch"
         assert sum(row[4] for row in rows if row[3] == "__getitem__") > 0.5 * sum(row[4] for row in rows)
-
-
-@pytest.mark.slow
-def test_spawned_workers_train_and_are_measured(tmp_path):
-    run = run_script(tmp_path, WORKERS.format(context="spawn", count=1))
-    assert len(run.rank.steps("index")) == 6
-    assert [worker.of("items")[-1]["items"] for worker in run.workers] == [48]  # each would import torch
 
 
 SPAWN = """

@@ -4,13 +4,11 @@ import math
 import os
 import sys
 import time
-from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
 from recorded import Recorded, wait_for
 
-from gpudoctor.recorder.machine import FIRST_ROWS, LATER_ROWS, Thinning, _Command
+from gpudoctor.recorder.machine import FIRST_ROWS, LATER_ROWS, Thinning
 from gpudoctor.vitals.recording.reader import read_recording
 
 BUSY = """
@@ -55,22 +53,6 @@ def test_rows_thin_out_so_that_72_hours_stay_small():
     assert made[FIRST_ROWS]["x"] == 0.5
 
 
-def test_a_row_keeps_peaks_masks_and_means():
-    rows = Thinning()
-    for second in range(FIRST_ROWS):
-        rows.add({"t": float(second)})
-    rows.add({"t": 1.0, "memory": 5.0, "gpu0_reasons": 4.0, "cpu": 1.0, "gpu0_util": math.nan})
-    (row,) = rows.add({"t": 2.0, "memory": 3.0, "gpu0_reasons": 8.0, "cpu": 3.0, "gpu0_util": 0.5})
-    assert row == {"t": 2.0, "memory": 5.0, "gpu0_reasons": 12.0, "cpu": 2.0, "gpu0_util": 0.5}
-
-
-def test_workers_are_known_by_their_files(tmp_path):
-    for name in ("worker-0-10-11.gdr", "worker-x-10-12.gdr", "rank-0-10.gdr", "worker-odd.gdr"):
-        (tmp_path / name).write_bytes(b"")
-    seen = {pid: SimpleNamespace(state=state) for pid, state in ((10, "R"), (11, "D"), (12, "R"), (13, "R"))}
-    assert list(_Command(10, tmp_path)._workers(seen).values()) == [2, 1]
-
-
 def test_a_full_disk_costs_rows_and_nothing_else(tmp_path, monkeypatch):
     from gpudoctor.probe.wire.frames import FrameWriter
     from gpudoctor.recorder import machine
@@ -96,39 +78,12 @@ def test_a_full_disk_costs_rows_and_nothing_else(tmp_path, monkeypatch):
     assert (tmp_path / "machine.gdr").read_bytes() == b"GPUDOC1\n"
 
 
-def test_gpus_are_sampled_through_the_driver(tmp_path):
-    from fake_nvml import SCENARIOS, compiler
-    from fake_nvml.run import environment
-
-    if compiler() is None:
-        pytest.skip("no C compiler for the fake driver")
-    from gpudoctor.recorder.machine import GpuReadings
-
-    scenario = next(item for item in SCENARIOS if item.name == "healthy 8x H100")
-    feed = GpuReadings(environment(scenario, tmp_path / "machine", tmp_path / "libraries"), interval=0.1)
-    try:
-        seen: list[dict[str, float]] = []
-
-        def sampled() -> bool:
-            seen[:] = feed.latest() or seen
-            return bool(seen)
-
-        assert wait_for(sampled)
-        assert feed.facts
-        assert len(seen) == len(feed.facts)
-        assert {"util", "memory", "power", "temperature", "clock", "reasons"} <= set(seen[0])
-        assert seen[0]["memory"] <= feed.facts[0]["bytes"]
-    finally:
-        feed.close()
-
-
 MIG = "MIG-22222222-0000-0000-0000-000000000000"
 
 
 @pytest.mark.parametrize(
     ("name", "variables", "sampled"),
     [
-        ("healthy 8x H100", {"CUDA_VISIBLE_DEVICES": "5,2"}, [5, 2]),
         ("MIG on", {"CUDA_VISIBLE_DEVICES": MIG}, [0]),
         ("unlike cards", {"CUDA_VISIBLE_DEVICES": "0"}, [0, 1]),
         ("unlike cards", {"CUDA_VISIBLE_DEVICES": "0", "CUDA_DEVICE_ORDER": "PCI_BUS_ID"}, [0]),
@@ -155,14 +110,3 @@ def test_the_gpus_of_the_command_are_sampled(tmp_path, name, variables, sampled)
         assert [gpu["index"] for gpu in feed.facts] == sampled
     finally:
         feed.close()
-
-
-def test_without_a_driver_there_are_no_gpus(tmp_path):
-    from gpudoctor.recorder.machine import GpuReadings
-
-    feed = GpuReadings({**os.environ, "LD_LIBRARY_PATH": str(tmp_path), "CUDA_VISIBLE_DEVICES": ""})
-    try:
-        assert wait_for(lambda: feed.latest() == [] and feed.facts is not None)
-    finally:
-        feed.close()
-    assert Path(tmp_path).is_dir()

@@ -9,7 +9,6 @@ from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
-from forks import fork_trainings
 
 from gpudoctor.recorder.start_command import CommandError
 from gpudoctor.trial.bounded_run import RunSpec, run_bounded
@@ -99,20 +98,6 @@ def test_a_command_that_ends_by_itself_dies_or_does_not_exist(folder):
         run_bounded(RunSpec(command=("no-such-command",), folder=folder))
 
 
-def test_an_interrupt_leaves_nothing(folder):
-    Path("run.py").write_text(CHILDREN)
-
-    def interrupt(_seconds: float) -> None:
-        while not Path("pids").exists():
-            time.sleep(0.01)
-        raise KeyboardInterrupt
-
-    adopt_orphans()
-    with pytest.raises(KeyboardInterrupt):
-        run_bounded(RunSpec(command=(sys.executable, "run.py"), folder=folder), watch=interrupt)
-    assert all(gone(int(word)) for word in Path("pids").read_text().split())
-
-
 @needs_torch
 @pytest.mark.slow
 def test_the_window_ends_after_its_steps_and_what_started_it_does_not_go_on(folder):
@@ -130,23 +115,6 @@ def test_the_window_ends_after_its_steps_and_what_started_it_does_not_go_on(fold
     assert 0 < found.seconds < 10
     assert window(recording, 38) is None
     assert os.getcwd() == str(folder.parent)
-
-
-@needs_torch
-@pytest.mark.slow
-def test_a_run_of_no_fixed_length_ends_when_enough_was_seen(folder, monkeypatch):
-    Path("train.py").write_text(TRAIN)
-    fork_trainings(monkeypatch, 1)
-    asked = []
-
-    def enough(place: Path, seconds: float) -> bool:
-        asked.append(seconds)
-        return steps_made(read_recording(str(place))) >= 5
-
-    done = run_bounded(RunSpec(command=(sys.executable, "train.py"), folder=folder), enough=enough)
-    assert done.stopped_by == "steps" and asked
-    recording = read_recording(str(folder))
-    assert recording.ranks[0].clean and steps_made(recording) >= 5
 
 
 KILLED = """

@@ -57,12 +57,6 @@ def test_an_edit_is_tried_as_the_mended_text(script):
     assert Path(script).read_text() == TEXT
 
 
-def test_an_edit_that_no_longer_fits_is_not_tried(script):
-    Path(script).write_text("pass\n")
-    [one] = candidates([ranked(script, workers(script))], unsafe=False)
-    assert isinstance(one, Untried) and one.reason
-
-
 def test_unsafe_ones_are_asked_for_and_edits_of_watching_are_safe(script):
     unsafe = remedy("P-tf32", Applicability.UNSAFE, override=(("torch.float32_matmul_precision", "high"),))
     delete = TextEdit(
@@ -81,14 +75,6 @@ def test_unsafe_ones_are_asked_for_and_edits_of_watching_are_safe(script):
     assert isinstance(refused, Untried) and "--unsafe" in refused.reason
     [hand] = candidates([ranked(script, alone)], unsafe=True)
     assert isinstance(hand, Untried) and hand.reason == "a person must do it"
-
-
-def test_an_edit_of_a_config_is_tried_as_its_new_text(tmp_path):
-    path = tmp_path / "ds.json"
-    path.write_text('{"zero_optimization": {"stag": 2}}')
-    edit = TextEdit(path=str(path), line=1, column=25, end_line=1, end_column=29, new_text="stage", expected="stag")
-    [one] = candidates([ranked(str(path), remedy("CFG005-rename", edits=(edit,)))], unsafe=False)
-    assert one.arm.texts == {os.path.realpath(path): '{"zero_optimization": {"stage": 2}}'}
 
 
 def test_one_remedy_a_finding_all_of_the_named_and_the_same_cure_once(script):

@@ -5,18 +5,7 @@ from types import SimpleNamespace
 import pytest
 from recordings import make_process, make_recording, make_steps
 
-from gpudoctor.model import (
-    BadStepDetail,
-    Code,
-    Confidence,
-    Finding,
-    Found,
-    Measurement,
-    Passed,
-    Ranked,
-    Severity,
-    Skipped,
-)
+from gpudoctor.model import BadStepDetail, Code, Confidence, Finding, Found, Measurement, Passed, Ranked, Severity
 from gpudoctor.model.signs.recording import RunEnd
 from gpudoctor.trial.cure import Cures
 from gpudoctor.trial.trial_runner import Arm, TrialRun
@@ -77,8 +66,6 @@ def test_not_proven_where_the_sign_stays():
     ("steps", "problem", "words"),
     [
         (0, "no end within 1 s", "the re-run does not show it (0 of 200 steps: no end within 1 s)"),
-        (150, "no end within 90 s", "the re-run does not show it (150 of 200 steps: no end within 90 s)"),
-        (0, "", "the re-run does not show it (it made 0 of 200 steps)"),
         (99, "", "the re-run does not show it (it made 99 of 200 steps)"),
     ],
 )
@@ -86,17 +73,6 @@ def test_a_run_that_shows_nothing_proves_nothing(steps, problem, words):
     """Its check finds nothing either way: there was nothing to look at."""
     cure = cured("LOOP001", passed("LOOP001"), OneRun(run_of(steps), problem))
     assert (cure.gone, cure.words) == (None, words)
-
-
-def test_a_check_that_cannot_judge_or_is_not_there_proves_nothing():
-    cannot = cured("LOOP001", Skipped(code=Code("LOOP001"), reason="no loss was seen"), OneRun(run_of(200)))
-    assert (cannot.gone, cannot.words) == (None, "the re-run does not show it (no loss was seen)")
-    assert cured("LOOP001", None, OneRun(run_of(200))).gone is None
-
-
-def test_a_program_that_ends_earlier_by_itself_has_shown_enough():
-    """Twice the batch is half the steps."""
-    assert cured("LOOP001", passed("LOOP001"), OneRun(run_of(100))).gone is True
 
 
 def test_a_bad_step_must_be_passed_and_a_run_cut_before_it_proves_nothing():

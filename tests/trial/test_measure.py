@@ -106,13 +106,6 @@ def test_the_time_that_is_left_is_kept():
     assert trial(FakeBench(slow), left=-1.0).conclusion() is Conclusion.NOT_TRIED
 
 
-def test_another_batch_is_judged_by_the_sample():
-    bench = FakeBench(lambda arm, n: (1.0 if arm == "baseline" else 1.5) * wobble(n))
-    tried = trial(bench, Arm(name="batch", overrides={}, environment={"B": "64"}))
-    assert tried.per == "sample"
-    assert tried.proof().ratio == pytest.approx(2 / 1.5, rel=0.02)
-
-
 def test_arguments_replace_those_of_the_command():
     command = ("python", "train.py", "--batch-size", "8", "--lr=0.1", "+model.depth=3")
     arm = Arm(name="a", arguments={"--batch-size": "16", "--lr": "1", "+model.depth": "4", "--new": "5", "k": "6"})
@@ -121,11 +114,3 @@ def test_arguments_replace_those_of_the_command():
     )  # fmt: skip
     assert BASELINE.words(command) == command
     assert BASELINE.empty and not arm.empty
-
-
-def test_a_change_that_the_user_named_is_measured_to_the_end_and_not_proven_if_the_loss_moves():
-    bench = FakeBench(lambda arm, n: 0.5 if arm == "change" else 1.0, losses={"change": dict.fromkeys(CURVE, 9.0)})
-    tried = Tried(arm=Arm(name="change", environment={"A": "1"}), gated=False)
-    try_arm(bench, tried, deadline=time.monotonic() + 60)
-    assert (tried.loss, tried.conclusion(), len(tried.pairs)) == ("moved", Conclusion.MOVED, 3)
-    assert tried.proof().ratio == pytest.approx(2.0)

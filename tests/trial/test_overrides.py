@@ -56,22 +56,6 @@ print(json.dumps({
     assert reached == set(overrides)
 
 
-SHUFFLED = """
-torch.manual_seed(3)
-loader = DataLoader(TensorDataset(torch.arange(24)), 8, shuffle=True{own})
-print([[batch[0].tolist() for batch in loader] for epoch in range(3)], torch.rand(1).item())
-model, loader = net(), DataLoader(data(), 8)
-"""
-
-
-def test_workers_that_a_trial_keeps_alive_leave_every_epoch_in_its_order(tmp_path):
-    text = SHUFFLED.format(own="") + LOOP.format(epochs=1, after="pass")
-    overrides = {"DataLoader.num_workers": "1", "DataLoader.persistent_workers": "True"}
-    without, _, _ = overridden(tmp_path / "a", text, {"torch.num_threads": "1"})
-    kept, _, reached = overridden(tmp_path / "b", text, overrides)
-    assert kept.result.stdout == without.result.stdout and reached == set(overrides)
-
-
 EVALUATED = """
 from held_out import evaluate
 model = nn.Sequential(nn.Linear(8, 16), nn.Dropout(0.2), nn.Linear(16, 3))

@@ -273,11 +273,3 @@ open(folder + "/model", "w").write("downloaded")
         ]
         assert said == ["False\n", "True\n"]
     assert not list(home.iterdir())
-
-
-def test_the_words_say_which(scratch, monkeypatch):
-    monkeypatch.setenv("GPUDOCTOR_PROTECTION", "copy")
-    guard = RunProtection(scratch)
-    assert guard.level is Level.COPY and guard.words.startswith("every run worked in a copy")
-    monkeypatch.setenv("GPUDOCTOR_PROTECTION", "none")
-    assert RunProtection(scratch).level in Level

@@ -19,8 +19,6 @@ from command import begin
 from forks import Begun
 from trees import fingerprint
 
-from gpudoctor.trial.scratch import remove_scratch, scratch_folder
-
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
 _PATIENCE = 300.0
 """Seconds that a busy machine may take; nothing waits so long on one that is not."""
@@ -244,11 +242,3 @@ def test_ctrl_c_in_a_trial_leaves_nothing(job):
     os.killpg(process.pid, signal.SIGINT)
     assert process.wait(_PATIENCE) == 130
     job.nothing_is_left(scratch)
-
-
-def test_a_scratch_place_is_deleted_with_folders_that_nobody_may_open():
-    folder = scratch_folder()
-    (folder / "closed" / "inner").mkdir(parents=True)
-    (folder / "closed").chmod(0)
-    remove_scratch(folder)
-    assert not folder.exists()

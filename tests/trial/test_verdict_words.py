@@ -27,14 +27,6 @@ def test_a_trial_in_vain_takes_the_promise_back(conclusion):
     assert words.endswith("makes it clearly faster (1 change tried).")
 
 
-def test_the_promise_stays_where_nothing_was_tried():
-    assert after(Conclusion.NOT_TRIED, 1.0) == WAITS + PROMISE
-
-
-def test_a_speed_that_learns_something_else_is_not_named():
-    assert "2.00x" not in after(Conclusion.MOVED, 2.0)
-
-
 @pytest.mark.parametrize(
     ("ratio", "low", "high", "verdict", "said"),
     [

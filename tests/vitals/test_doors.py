@@ -135,15 +135,6 @@ def test_frames_of_anything_never_raise(tail, payloads):
     assert contents.lost <= len(tail)
 
 
-# -- other logs
-
-
-# -- job scripts and sources
-
-
-# -- the guard
-
-
 def test_a_fault_of_ours_is_called_one(tmp_path, monkeypatch, capsys):
     folder = write_recording(make_recording(), tmp_path / "run")
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from gpudoctor.model import Absent
 from gpudoctor.model.signs.host import Limit
-from gpudoctor.vitals.host import Space, Tree, available_memory, read_host
+from gpudoctor.vitals.host import Space, Tree, read_host
 
 GIB = 1 << 30
 KIB = 1024
@@ -126,20 +126,6 @@ def test_slurm_step_is_held_to_the_tightest_group_above_it(tmp_path):
     assert host.memory_available == GIB
 
 
-def test_a_new_process_gets_what_the_tightest_group_leaves(tmp_path):
-    job = "/sys/fs/cgroup/slurm/job_42"
-    nested = {
-        "/proc/self/mountinfo": ROOT + V2.format(root="/"),
-        "/proc/self/cgroup": "0::/slurm/job_42/step_0\n",
-        f"{job}/memory.max": f"{8 * GIB}\n",
-        f"{job}/memory.current": f"{6 * GIB}\n",
-        f"{job}/memory.stat": f"file {GIB}\nshmem 0\n",
-        f"{job}/step_0/memory.max": "max\n",
-    }
-    assert available_memory(machine(tmp_path / "nested", nested)) == 3 * GIB
-    assert available_memory(machine(tmp_path / "bare", {})) == 32 * GIB
-
-
 def test_swap_is_looked_at_only_when_it_is_used(tmp_path, monkeypatch):
     meminfo = f"MemTotal: {GIB} kB\nMemAvailable: {GIB} kB\nSwapTotal: 4096 kB\nSwapFree: 1024 kB\n"
     tree = machine(tmp_path, {"/proc/meminfo": meminfo, "/proc/vmstat": "pswpin 0\npswpout 100\n"})
@@ -158,24 +144,6 @@ def test_swap_is_looked_at_only_when_it_is_used(tmp_path, monkeypatch):
     assert isinstance(absent.swap_rate, Absent)
     assert read(machine(tmp_path / "third", {})).swap_rate == 0.0
     assert naps == [0.05, 0.05]
-
-
-def test_infiniband_counts_ports_that_are_up(tmp_path):
-    ports = "/sys/class/infiniband/{}/ports/1/{}"
-    host = read(
-        machine(
-            tmp_path,
-            {
-                ports.format("mlx5_0", "state"): "4: ACTIVE\n",
-                ports.format("mlx5_0", "link_layer"): "InfiniBand\n",
-                ports.format("mlx5_1", "state"): "4: ACTIVE\n",
-                ports.format("mlx5_1", "link_layer"): "Ethernet\n",
-                ports.format("mlx5_2", "state"): "1: DOWN\n",
-            },
-        )
-    )
-    assert host.infiniband == ("mlx5_0", "mlx5_1")
-    assert host.roce == ("mlx5_1",)
 
 
 def test_a_hung_mount_does_not_hang_the_examination(tmp_path):

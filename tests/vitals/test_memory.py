@@ -8,9 +8,6 @@ from memory_jobs import config, script
 
 from gpudoctor.cli import main
 from gpudoctor.model import Unavailable
-from gpudoctor.model.signs.job import Job, Profile
-from gpudoctor.model.signs.memory import Holds
-from gpudoctor.vitals.memory.reader import read_memory
 
 QLORA = """
 import torch
@@ -59,16 +56,6 @@ def test_the_deepspeed_file_counts_and_the_launch_line_says_the_ranks():
     assert (job.values["parallel"], job.values["gpus"]) == ("zero3", 4)
     assert [item.changes["parallel"] for item in job.layouts][:2] == ["zero1", "zero2"]
     assert job.now.peak < the_job({"sft.yaml": config()}).now.peak
-
-
-def test_the_card_that_the_scheduler_is_asked_for():
-    patient = memory_patient({"sft.yaml": config(batch=2)}, None)
-    job = Job(profile=Profile.SLURM, gpus_granted=4, gpus_origin="--gres=gpu:v100:4", script_path="job.sbatch")
-    patient.signs.job.__init__("the job", lambda: job)  # type: ignore[misc]
-    [found] = read_memory(patient)
-    assert "V100" in found.device
-    assert found.device_origin == "--gres=gpu:v100:4"
-    assert found.now.holds is Holds.NOT
 
 
 @pytest.mark.parametrize(

@@ -11,11 +11,11 @@ from fake_nvml import Machine, compiler, library_folder
 from fake_nvml.inprocess import fake_binding
 from fake_nvml.machine import GIB, h100
 
-from gpudoctor.model import Absent, Unavailable
+from gpudoctor.model import Absent
 from gpudoctor.model.signs.gpu import DriverState
 from gpudoctor.vitals.nvml import bus, decode, survey
 from gpudoctor.vitals.nvml.bus import Roots
-from gpudoctor.vitals.nvml.client import GpuLost, NotSupported, NvmlClient
+from gpudoctor.vitals.nvml.client import GpuLost, NvmlClient
 from gpudoctor.vitals.nvml.reading import read_gpu
 
 needs_compiler = pytest.mark.skipif(compiler() is None, reason="no C compiler to build the fake driver with")
@@ -56,21 +56,6 @@ def test_a_card_that_is_lost_on_the_way_is_gone(code):
 def test_each_error_of_the_driver_is_a_reason(code, reason):
     gpu = read([*h100(1), f"* TotalEccErrors:1:0 {code}"])
     assert reason in gpu.ecc_uncorrected_volatile.reason
-
-
-def test_a_batch_of_fields_that_is_refused_is_read_one_by_one():
-    class Batch:
-        class NVMLError(Exception):
-            value = 2
-
-        def nvmlDeviceGetFieldValues(self, handle, ids):
-            if len(ids) > 1 or ids == [999]:
-                raise self.NVMLError
-            value = type("Value", (), {"uiVal": 7})
-            return [type("Field", (), {"fieldId": ids[0], "nvmlReturn": 0, "valueType": 1, "value": value})]
-
-    fields = NvmlClient(Batch()).fields(None, (82, 999))
-    assert fields[82] == 7 and isinstance(fields[999], NotSupported)
 
 
 def roots(tmp_path, **changes):
@@ -144,12 +129,6 @@ def test_output_of_the_drivers_library_does_not_reach_the_records(tmp_path):
     out = subprocess.run(child, env=environment, capture_output=True, check=True, cwd=os.getcwd()).stdout
     records = [json.loads(line) for line in out.splitlines()]
     assert records[-1]["record"] == "done"
-
-
-def test_a_missing_binding_is_unavailable_not_a_broken_driver():
-    said = survey.ChildOutput(records=[{"record": "failed", "state": "BINDING", "error": "nvidia-ml-py is missing"}])
-    with pytest.raises(Unavailable, match="nvidia-ml-py"):
-        survey._verdict(said, 1.0)
 
 
 def test_a_library_that_is_there_and_broken_is_not_missing(tmp_path):

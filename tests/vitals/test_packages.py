@@ -3,7 +3,6 @@
 import os
 import shlex
 import sys
-from pathlib import Path
 
 import pytest
 
@@ -61,18 +60,6 @@ def test_a_venv_does_not_see_its_base_unless_it_says_so(tmp_path):
     assert [item.version for item in found.duplicates] == ["1.26.4"]
 
 
-def test_user_site_belongs_to_the_base_and_not_to_a_closed_venv(tmp_path):
-    home = tmp_path / "home"
-    install(home / ".local" / "lib" / "python3.11" / "site-packages", "torch", "2.0.0")
-    base = tmp_path / "base"
-    site_of(base).mkdir(parents=True)
-    closed = make_venv(tmp_path / "closed", home=base / "bin")
-    opened = make_venv(tmp_path / "open", home=base / "bin", system=True)
-    assert read_packages(str(closed), {"HOME": str(home)}).version("torch") is None
-    assert read_packages(str(opened), {"HOME": str(home)}).version("torch") == "2.0.0"
-    assert read_packages(str(opened), {"HOME": str(home), "PYTHONNOUSERSITE": "1"}).version("torch") is None
-
-
 def test_path_files_add_folders_and_never_run(tmp_path):
     venv = make_venv(tmp_path / "venv")
     project = tmp_path / "project"
@@ -119,9 +106,3 @@ def test_a_shim_is_asked(tmp_path):
     shim.write_text(f'#!/bin/sh\nexec {shlex.quote(str(real / "bin" / "python"))} "$@"\n')
     shim.chmod(0o755)
     assert read_packages(None, {"PATH": str(shim.parent)}).prefix == str(real)
-
-
-def test_our_own_environment_is_the_last_resort():
-    found = read_packages(None, {"PATH": ""})
-    assert Path(found.prefix) == Path(sys.prefix)
-    assert "pytest" in found.distributions

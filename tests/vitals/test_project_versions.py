@@ -4,7 +4,6 @@ import os
 
 import pytest
 
-from gpudoctor.model import Unavailable
 from gpudoctor.model.signs.project import Asked
 from gpudoctor.vitals.project import read_project_versions
 
@@ -53,41 +52,3 @@ def test_which_releases_a_line_admits(wanted, admitted, refused, newest):
     assert [version for version in admitted if not line.admits(version)] == []
     assert [version for version in refused if line.admits(version)] == []
     assert line.newest == newest
-
-
-def told(folder, text):
-    (folder / ".git").mkdir()
-    (folder / "README.md").write_text(text)
-    (folder / "train.py").write_text("import torch\n")
-    path = str(folder / "train.py")
-    try:
-        return [(item.wanted, item.line) for item in read_project_versions([path]).told(path, "torch")]
-    except Unavailable:
-        return []
-
-
-@pytest.mark.parametrize(
-    ("text", "wanted", "line"),
-    [
-        ("# Needs\nPytorch 0.3\n", "==0.3.*", 2),
-        ("* [PyTorch](https://pytorch.org/) (0.4.0)\n", "==0.4.0", 1),
-        ("This code requires **PyTorch** 1.x.\n", "==1.*", 1),
-        ("We tested it with Pytorch 0.3.0/0.4.0/1.0.0 and others.\n", "==1.0.0", 1),
-        ("| Package | Version |\n|---|---|\n| torch | 1.4.0 |\n", "==1.4.0", 3),
-        ("- PyTorch 1.0+\n", ">=1.0", 1),
-    ],
-)
-def test_a_sentence_of_a_readme_tells_a_release(tmp_path, text, wanted, line):
-    assert told(tmp_path, text) == [(wanted, line)]
-
-
-@pytest.mark.parametrize(
-    "text",
-    [
-        "The format of tensors has changed since PyTorch 1.6, as you know.\n",
-        "[![x](https://img.shields.io/badge/PyTorch-1.7-red)](https://pytorch.org)\n",
-        "- torchvision 0.4.0\n- pytorch-lightning 1.9.5\n- PyTorch\n- Torch7\n- PyTorch3D 0.3\n",
-    ],
-)
-def test_a_sentence_that_tells_no_release_of_torch(tmp_path, text):
-    assert told(tmp_path, text) == []

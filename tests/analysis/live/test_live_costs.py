@@ -72,12 +72,6 @@ def test_waiting_for_workers_that_are_busy_names_their_line():
     assert found["DATA001"].detail.workers == 4
 
 
-def test_a_device_that_is_busy_all_the_while_hides_the_wait():
-    looks = {"data_wait/loader-wait": 40, "backward": 60}
-    found = findings(job(looks, gpu_busy=0.97))
-    assert found["DATA001"].severity is Severity.NOTE and "little is lost" in found["DATA001"].message
-
-
 def test_reads_of_tensors_count_only_where_the_device_idles():
     looks = {"sync/read@train.py:88": 45, "forward": 30, "backward": 25}
     texts = {"sync/read@train.py:88": "total += loss.item()"}
@@ -188,12 +182,6 @@ def test_what_stands_still_and_is_no_hang():
     assert "DIST008" not in findings(working)
 
 
-def test_an_evaluation_of_one_rank_that_the_others_wait_for_is_a_hang_when_nothing_works():
-    ranks = [rank_of(0, "backward@train.py:12"), rank_of(1, "evaluation@train.py:9 validate")]
-    found = findings(make_window(ranks))["DIST008"]
-    assert "rank 1 in library.evaluation at validate (train.py:9)" in found.message
-
-
 def test_a_loop_that_mostly_sleeps_on_one_line_is_no_hang():
     """Movement is steps, CPU time and bytes, not another line."""
     by_cpu = rank_of(0, "other@train.py:12", still=94.0, quiet=0.5)
@@ -203,10 +191,6 @@ def test_a_loop_that_mostly_sleeps_on_one_line_is_no_hang():
         window = make_window([rank])
         assert not {"DIST008", "DATA010"} & findings(window).keys()
         assert "was seen for" not in verdict(window)
-
-
-def test_time_that_no_finding_explains_is_not_called_well():
-    assert verdict(job({"forward": 40, "backward": 40, "compile": 20})).startswith("No finding explains it: compile")
 
 
 def test_a_straggler_is_the_rank_that_does_not_wait():

@@ -55,10 +55,6 @@ def accusations(*read, **more):
     return judge(*read, **more).accusations
 
 
-def slow(*bad, share=0.5):
-    return lambda group: result(group, share if set(bad) & set(group.nodes) else 1.0)
-
-
 def test_a_healthy_cluster_accuses_nobody_and_proves_all():
     members = racks(16, 4)
     tests, rounds = searched(members, result)
@@ -66,17 +62,6 @@ def test_a_healthy_cluster_accuses_nobody_and_proves_all():
     assert said.accusations == () and said.undecided == ()
     assert said.proven == tuple(range(16))
     assert rounds == 3  # two of pairs, one of all
-
-
-def test_a_slow_node_is_confirmed_with_its_figures_and_tests():
-    members = racks(16, 4)
-    tests, _ = searched(members, slow(5, share=0.7))
-    (found,) = accusations(members, tests)
-    assert (found.accused, found.nodes, found.aspect) == (Accused.NODE, (5,), Aspect.BANDWIDTH)
-    assert found.confidence is Confidence.CONFIRMED
-    assert found.share == pytest.approx(0.7) and found.own == pytest.approx(28e9)
-    assert found.peers == pytest.approx(40e9)
-    assert all(5 in test.nodes for test in found.tests) and len(found.tests) >= 3
 
 
 def test_a_slow_link_between_two_good_nodes_accuses_the_link():
@@ -102,17 +87,6 @@ def test_a_failed_pair_blames_both_until_one_is_proven():
     )
     (found,) = accusations(members, tests)
     assert (found.nodes, found.aspect) == ((bad,), Aspect.FAILURE)
-
-
-def test_a_failure_that_points_at_a_node_does_not_burden_its_partner():
-    members = nodes(8)
-    first = next_round(PLANS["standard"], members, ())
-    bad, partner = first[0].nodes
-    tests = [
-        result(group, failure="died" if bad in group.nodes else "", blamed=(bad,) if bad in group.nodes else ())
-        for group in first
-    ]
-    assert all(partner not in item.nodes for item in accusations(members, tests) if item.accused is Accused.NODE)
 
 
 def test_a_rack_behind_a_slow_uplink_is_one_accusation():

@@ -52,10 +52,6 @@ def test_two_samples_in_steady_state_say_how_busy_the_cpus_are(seconds, known):
         assert found.job == pytest.approx(1.7) and found.reach == pytest.approx(3.5)
 
 
-def test_others_that_come_for_a_moment_are_none():
-    assert crowd(beside([1.6] * 26 + [3.98] * 4, [1.5] * 26 + [0.9] * 4)) is None
-
-
 def test_the_verdict_says_so():
     code, all_of_them = Code("PERF014"), load_registry()
     registry = Registry(checks={code: all_of_them.checks[code]}, rules=all_of_them.rules)

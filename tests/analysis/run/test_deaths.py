@@ -83,12 +83,6 @@ def test_the_launcher_says_who_and_what():
     )
 
 
-def test_the_verdict_names_the_root_and_not_the_first_by_the_clock():
-    boom = record("exception", 8.0, exception="KeyError", message="'b'", frames=[])
-    run = make_recording(rank(0, echo(5.0)), rank(1, boom), end=FAILED)
-    assert verdict(run) == "train.py died after 120 steps of rank 1: KeyError: 'b'."
-
-
 def test_a_program_that_ends_itself():
     def ends(message):
         left = record("exception", 8.0, exception="SystemExit", message=message, frames=[])
@@ -96,12 +90,6 @@ def test_a_program_that_ends_itself():
 
     assert ends("3") == "train.py ended itself after 120 steps with exit code 3."
     assert ends("no data in /x") == "train.py ended itself after 120 steps by sys.exit: no data in /x."
-
-
-def test_an_exit_is_no_root_beside_an_exception():
-    left = record("exception", 4.0, exception="SystemExit", message="1", frames=[])
-    boom = record("exception", 8.0, exception="ValueError", message="labels", frames=[])
-    assert death(make_recording(rank(0, left), rank(1, boom), end=FAILED)).process.rank == 1
 
 
 def test_steps_that_were_not_written_are_not_denied():

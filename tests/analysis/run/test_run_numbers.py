@@ -3,8 +3,7 @@
 import pytest
 from recordings import lines, make_machine, make_process, make_recording, make_steps, record, site
 
-from gpudoctor.analysis.known_gain import speedup
-from gpudoctor.analysis.run.line_costs import by_line, relative, sites, worker_lines
+from gpudoctor.analysis.run.line_costs import by_line, sites, worker_lines
 from gpudoctor.analysis.run.line_costs import lines as line_costs
 from gpudoctor.analysis.run.run_numbers import run_numbers
 from gpudoctor.model.signs.recording import Process
@@ -35,13 +34,6 @@ def test_quantiles():
     assert step.median == pytest.approx(0.0575, abs=1e-3)
     assert step.p90 == pytest.approx(0.0975, abs=1e-3)
     assert step.max == pytest.approx(0.107, abs=1e-3)
-
-
-def test_throughput_of_a_job_is_that_of_all_its_ranks():
-    ranks = [make_process(make_steps(101, noise=0.0, samples=8.0), rank=rank, world=4) for rank in range(4)]
-    numbers = run_numbers(make_recording(*ranks))
-    assert numbers.throughput.samples_per_second == pytest.approx(3200, rel=1e-4)
-    assert numbers.throughput.tokens_per_second is None
 
 
 def test_a_run_without_steps_has_numbers_too():
@@ -93,17 +85,6 @@ def test_lines_of_workers():
     [line] = worker_lines(make_recording(workers=(worker,)), 0)
     assert (line.place.function, line.share) == ("decode", 1.0)
     assert worker_lines(make_recording(workers=(worker,)), 1) == ()
-
-
-def test_paths_are_told_as_the_user_knows_them():
-    run = make_recording()
-    assert relative(run, "/job/src/train.py") == "src/train.py"
-    assert relative(run, "/jobs/train.py") == "/jobs/train.py"
-
-
-def test_a_share_that_is_gone_is_a_speedup():
-    assert speedup(0.5) == pytest.approx(2.0)
-    assert speedup(1.0) == pytest.approx(100.0)
 
 
 def test_lines_after_the_last_step_are_no_part_of_it():

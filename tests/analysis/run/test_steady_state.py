@@ -35,15 +35,6 @@ def test_our_own_readings_are_no_time_of_the_programs():
     assert sum(state.shares.values()) == pytest.approx(1.0)
 
 
-def test_a_run_without_warm_up_loses_its_first_step_only():
-    assert steady(make_process(make_steps(200, warm_up=0))).warm_up_steps == 1
-
-
-def test_one_slow_step_early_on_is_no_warm_up():
-    steps = make_steps(200, warm_up=0, forward=lambda i: 0.05 if i == 7 else 0.003)
-    assert steady(make_process(steps)).warm_up_steps == 1
-
-
 def test_a_cold_first_epoch_is_left_out():
     steps = make_steps(300, data_wait=lambda i: 0.02 if i < 100 else 0.0005)
     state = steady(make_process(steps))
@@ -51,19 +42,9 @@ def test_a_cold_first_epoch_is_left_out():
     assert state.share("data_wait") < 0.07
 
 
-def test_slow_steps_to_the_end_are_no_warm_up():
-    steps = make_steps(300, data_wait=lambda i: 0.02 if i % 2 else 0.0005)
-    assert steady(make_process(steps)).share("data_wait") == pytest.approx(0.49, abs=0.06)
-
-
 def test_compiling_at_the_start_is_warm_up():
     compiles = [record("compile", step=step, kind="compile", seconds=3.0) for step in (0, 1, 30)]
     assert steady(make_process(make_steps(200, warm_up=0), records=compiles)).warm_up_steps == 31
-
-
-def test_compiling_later_is_not():
-    compiles = [record("compile", step=step, kind="recompile", seconds=0.1) for step in range(0, 200, 10)]
-    assert steady(make_process(make_steps(200, warm_up=0), records=compiles)).warm_up_steps <= 41
 
 
 def test_shares_are_sums_and_add_up():

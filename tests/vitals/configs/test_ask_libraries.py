@@ -63,7 +63,6 @@ def findings(files, packages, launch=None):
         ("per_device_train_batch_size=2, num_generations=8", None, [(Severity.WARNING, "takes them with 4 processes")]),
         ("per_device_train_batch_size=2, num_generations=7", None, [(Severity.ERROR, "divisible by num_generations (7).")]),
         ("per_device_train_batch_size=2, num_generations=8", 4, []),
-        ("per_device_train_batch_size=2, num_generations=8", 2, [(Severity.ERROR, "divisible")]),
         ("num_generations=8, no_such_argument=1", None, [(Severity.ERROR, "it has no no_such_argument")]),
         ("learning_rate=7", None, []),  # the machine's own affair
         ("learning_rate=config.rate, lr_scheduler_kwargs={'a': [1]}", None, []),
@@ -85,11 +84,9 @@ def test_sick_a_file_names_the_line_of_the_key(packages):
     assert [place.line for place in finding.evidence] == [4]
 
 
-@pytest.mark.parametrize(
-    "text", ["import time; time.sleep(600)", "import os; os.abort()", "raise SystemExit(3)", "x ="]
-)
+@pytest.mark.parametrize("text", ["import time; time.sleep(600)", "import os; os.abort()", "x ="])
 def test_a_library_that_hangs_or_dies_says_nothing(text, packages, monkeypatch):
-    monkeypatch.setattr(ask_libraries, "SECONDS", 3.0)
+    monkeypatch.setattr(ask_libraries, "SECONDS", 1.5)
     start = time.monotonic()
     assert read_answers(patient_of({"train.yaml": FILE}, packages=packages(text))) == ()
     assert time.monotonic() - start < 30

@@ -10,13 +10,10 @@ KNOWN = {
     ConfigKind.HUGGINGFACE: [
         "output_dir: out\nper_device_train_batch_size: 8\nnum_train_epochs: 3\nlogging_steps: 10\n",
         "model_name_or_path: a/b\nbf16: true\nlearning_rate: 2e-5\nmax_steps: 100\nlogging_steps: 5\nseed: 1\n",
-        "train_file: x.txt\ndo_train: true\nper_device_train_batch_size: 4\noutput_dir: o\nsave_strategy: epoch\n",
     ],
     ConfigKind.DEEPSPEED: [
         "train_micro_batch_size_per_gpu: auto\nzero_optimization:\n  stage: 2\n",
         "fp16:\n  enabled: true\nbf16:\n  enabled: false\n",
-        "steps_per_print: 1\nwall_clock_breakdown: false\n",
-        "train_batch_size: 8\noptimizer:\n  type: Adam\n  params:\n    lr: 1e-3\nfp16:\n  enabled: true\n",
     ],
     ConfigKind.ACCELERATE: [
         "compute_environment: LOCAL_MACHINE\ndistributed_type: MULTI_GPU\nnum_processes: 4\nmixed_precision: bf16\n",
@@ -50,11 +47,9 @@ KNOWN = {
     ConfigKind.MODEL: ["architectures: [LlamaForCausalLM]\nmodel_type: llama\nhidden_size: 4096\nvocab_size: 3\n"],
     ConfigKind.SECTIONS: [
         "training:\n  batch_size: 8\n  lr: 1e-4\n  epochs: 3\nmodel:\n  name: x\n",
-        "monitor:\n  training_log_freq: 1\n",
         "all_freq:\n  training_log_freq: 1\n  flops_profile_freq: 1\n",
         "data:\n  dataloader_num_workers: 0\nmodel:\n  name: 小模型\n",
         "lr: 0.1\nbatch_size: 128\nepochs: 90\n",
-        "optimization:\n  gradient_checkpointing: true\n",
         "lora:\n  r: 8\n  lora_alpha: 16\n",
         "defaults:\n  batch_size: 8\nlr: 1e-4\nepochs: 3\nwarmup_steps: 2\n",
         "SOLVER:\n  BASE_LR: 0.1\n  BATCH_SIZE: 3\n  MAX_EPOCHS: 5\n",
@@ -70,16 +65,12 @@ KNOWN = {
         "services:\n  train:\n    image: x\n    environment:\n      batch_size: 1\n      lr: 3\n      epochs: 4\n",
         "log_history:\n  - loss: 1\nglobal_step: 5\nlogging_steps: 1\nsave_steps: 1\nnum_train_epochs: 3\n"
         "max_steps: 1\ntrain_batch_size: 4\n",
-        "repos:\n  - repo: x\n    hooks: []\n",
-        "- lr: 1\n  batch_size: 3\n  epochs: 3\n",
         "site_name: docs\nnav:\n  - Training: train.md\nplugins: [search]\n",
         "model_name: x\nresults:\n  lr: 0.1\n  accuracy: 0.9\n",
-        "channels: [pytorch]\ndependencies: [python=3.10, deepspeed, lora]\n",
         "trainer:\n  _target_: lightning.pytorch.trainer.Trainer\n  max_epochs: 3\n",
         "_target_: lightning.pytorch.trainer.Trainer\nmax_epochs: 3\nlog_every_n_steps: 1\n",
         "defaults:\n  - model: gpt\ntrain:\n  lr: 0.1\n  batch_size: 3\n  epochs: 3\n",
         "defaults: [base]\nper_device_train_batch_size: 1\nnum_train_epochs: 3\nlogging_steps: 1\n",
-        "version: 2\nupdates:\n  - package-ecosystem: pip\n    schedule:\n      interval: weekly\n",
     ],
 }
 

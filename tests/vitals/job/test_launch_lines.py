@@ -95,12 +95,6 @@ clear; srun --jobid $SLURM_JOBID bash -c '$LAUNCHER --node_rank $SLURM_PROCID $C
     assert found.arguments == ("--lr", "1", "$LOCAL")
 
 
-def test_scripts_that_call_each_other_end(tmp_path):
-    (tmp_path / "job.sh").write_text("bash other.sh\npython t.py\n")
-    (tmp_path / "other.sh").write_text("bash job.sh\n")
-    assert {item.script for item in read_job(None, {}, [tmp_path / "job.sh"]).launches} == {"t.py"}
-
-
 def test_secrets_on_the_line_are_masked(tmp_path):
     found = one(tmp_path, "python train.py --hub-token hf_abcdefghijklmnopqrstuvwx --lr 1\n")
     assert found.arguments == ("--hub-token", "***", "--lr", "1")

@@ -54,22 +54,6 @@ def test_time_forms(tmp_path, text, seconds):
     assert slurm(tmp_path, f"--time={text}").time_limit == seconds
 
 
-def test_slurm_variables_are_resolved_from_the_directives(tmp_path):
-    job = slurm(
-        tmp_path, "--nodes=2", "--gres=gpu:4", "-c 16",
-        then="srun torchrun --nnodes $SLURM_NNODES --nproc_per_node ${SLURM_GPUS_ON_NODE} train.py",
-    )  # fmt: skip
-    assert (job.launches[0].nodes, job.launches[0].ranks_per_node, job.ranks_per_node) == (2, 4, 4)
-
-
-def test_plain_python_in_a_batch_script_is_not_the_number_of_tasks(tmp_path):
-    job = slurm(tmp_path, "--ntasks-per-node=4", then="python train.py")
-    assert job.ranks_per_node is None
-    job = slurm(tmp_path, "--ntasks-per-node=1", then="srun accelerate launch --config_file x.yaml train.py")
-    assert job.ranks_per_node is None
-    assert slurm(tmp_path, "--ntasks-per-node=4", then="srun python train.py").ranks_per_node == 4
-
-
 def test_the_running_job_by_its_variables():
     variables = {
         "SLURM_JOB_ID": "1", "SLURM_GPUS_ON_NODE": "4", "SLURM_CPUS_ON_NODE": "32", "SLURM_MEM_PER_NODE": "65536",

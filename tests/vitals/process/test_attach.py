@@ -82,28 +82,6 @@ def test_a_launcher_leads_to_its_ranks_in_order(tmp_path):
                 os.kill(rank.pid, 9)
 
 
-def test_forked_workers_belong_to_their_process(tmp_path):
-    text = (
-        "import os, time\n"
-        "pids = []\n"
-        "for _ in range(2):\n"
-        "    pid = os.fork()\n"
-        "    if not pid:\n"
-        "        time.sleep(60)\n"
-        "    pids.append(pid)\n" + IDLE
-    )
-    with training(tmp_path, "train.py", text) as child:
-        from gpudoctor.vitals.process.process_tree import workers_of
-
-        workers = workers_of(child.pid, [child.pid])
-        try:
-            assert len(workers) == 2 and child.pid not in workers
-            assert [rank.pid for rank in attach([child.pid], PYSPY).ranks] == [child.pid]
-        finally:
-            for pid in workers:
-                os.kill(pid, 9)
-
-
 @pytest.mark.skipif(PYSPY is None, reason="no py-spy")
 def test_a_dump_names_lines_and_leaves_the_target_running(tmp_path):
     with training(tmp_path, "train.py", IDLE) as child:
@@ -117,17 +95,6 @@ def test_a_dump_names_lines_and_leaves_the_target_running(tmp_path):
         assert seen.main is not None and seen.main.frames[-1].path.endswith("train.py")
         assert procfs.usage(child.pid).state in "RS"
     assert dump(child.pid, PYSPY).error is DumpError.GONE
-
-
-@pytest.mark.skipif(PYSPY is None, reason="no py-spy")
-def test_what_is_no_python_is_told_from_what_is_forbidden():
-    other = subprocess.Popen(["sleep", "30"])
-    try:
-        error = dump(other.pid, PYSPY).error
-        assert error in (DumpError.NOT_PYTHON, DumpError.FORBIDDEN)
-    finally:
-        other.kill()
-        other.wait()
 
 
 def test_each_failure_of_the_sampler_has_a_sentence_and_a_fix(monkeypatch):

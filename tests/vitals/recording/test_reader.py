@@ -2,7 +2,6 @@
 
 import math
 import random
-from dataclasses import replace
 
 import pytest
 from recordings import (
@@ -87,21 +86,6 @@ def test_a_file_cut_at_any_byte_keeps_what_came_before(tmp_path):
     assert kept == sorted(kept) and kept[-1] > kept[0]
 
 
-def test_a_damaged_frame_ends_the_file_there(tmp_path):
-    process = make_process(make_steps(40))
-    folder = write_recording(make_recording(process), tmp_path / "run", block=8)
-    path = rank_file(folder)
-    data = bytearray(path.read_bytes())
-    data[len(data) // 2] ^= 0xFF
-    path.write_bytes(data)
-    recording = read_recording(str(folder))
-    [rank] = recording.ranks
-    assert 0 < len(rank.steps) < 40
-    assert not rank.clean and rank.lost_bytes > 0
-    [problem] = recording.problems
-    assert f"last {rank.lost_bytes} bytes of {path.name}" in problem
-
-
 def test_a_killed_recorder_leaves_a_recording(tmp_path):
     folder = write_recording(make_recording(), tmp_path / "run")
     (folder / "end.json").unlink()
@@ -127,21 +111,6 @@ def test_nodes_are_joined(tmp_path):
     ]  # fmt: skip
     assert read.node == "node-0"
     assert read.end == RunEnd(exit_code=1, seconds=5.0, oom_kills=1)
-
-
-def test_a_rank_that_was_started_again(tmp_path):
-    recording = make_recording(make_process(make_steps(20), world=2))
-    folder = write_recording(recording, tmp_path / "run")
-    again = replace(make_process(make_steps(30), world=2, wall=1_790_000_100.0), pid=5000)
-    (folder / "rank-0-5000.gdr").write_bytes(
-        process_bytes(replace(again, records=tuple(
-            replace(item, fields={**item.fields, "pid": 5000}) if item.type == "start" else item
-            for item in again.records
-        )))
-    )  # fmt: skip
-    read = read_recording(str(folder))
-    assert [(rank.pid, len(rank.steps)) for rank in read.ranks] == [(5000, 30)]
-    assert any("started 2 times" in problem for problem in read.problems)
 
 
 def test_a_launcher_alone_is_no_rank(tmp_path):

@@ -50,14 +50,10 @@ def guarded(test: str, words: list[str] | None = None) -> Event:
         ("if not i % 10:", 10),
         ("if i % EVERY == 0:", 50),
         ("if i % args.log_interval == 0:", 10),
-        ("if i > 0 and i % args.log_interval == 0:", 10),
         ("if i % 1 == 0:", 1),
-        ("if i % 10 == 0 or i == len(loader) - 1:", 10),
-        ("if i % 10 == 0 and rank == 0:", 10),
         ("if i % n() == 0:", "?"),
         ("if i % 10 != 0: continue\n        if True:", 10),
         ("log_now = i % 10 == 0\n        if log_now:", 10),
-        ("every = 10 if i else 10\n        if i % every == 0:", 10),
     ],
 )
 def test_periods(test: str, period: object) -> None:
@@ -77,17 +73,13 @@ def test_a_period_from_the_launch_line() -> None:
     [
         ("if rank == 0:", GuardKind.RANK),
         ("if dist.get_rank() == 0:", GuardKind.RANK),
-        ("if args.local_rank in (-1, 0):", GuardKind.RANK),
         ("if int(os.environ['LOCAL_RANK']) == 0:", GuardKind.RANK),
-        ("if is_main_process():", GuardKind.RANK),
         ("if rank != 0: continue\n        if True:", GuardKind.RANK),
         ("if i == 10:", GuardKind.ONCE),
-        ("if i == len(loader) - 1:", GuardKind.ONCE),
         ("if torch.isnan(loss):", GuardKind.FAILURE),
         ("if args.debug:", GuardKind.SWITCH),
         ("if os.environ.get('DEBUG'):", GuardKind.SWITCH),
         ("if torch.cuda.is_available():", GuardKind.SWITCH),
-        ("if loss.shape[0] > 3:", GuardKind.OTHER),
         ("if something():", GuardKind.OTHER),
     ],
 )
@@ -100,17 +92,13 @@ def test_kinds(test: str, kind: GuardKind) -> None:
     [
         ("if args.debug:", True, False),
         ("if not args.debug:", False, True),
-        ("if args.mode == 'fast':", False, True),
         ("if os.environ.get('DEBUG'):", False, False),
         ("if torch.cuda.is_available():", False, True),
         ("if x is None:", True, False),
-        ("if args.debug or rank == 0:", False, True),
         ("if args.debug and i % 10 == 0:", True, False),
         ("if i > 0:", False, True),
         ("if i % 10 == 0: pass\n        else:", False, True),
         ("if torch.isnan(loss): raise ValueError\n        if True:", False, True),
-        ("if torch.isnan(loss): continue\n        if True:", False, True),
-        ("if something(): break\n        if True:", False, True),
     ],
 )
 def test_switches(test: str, never: bool, always: bool) -> None:
@@ -121,18 +109,6 @@ def test_switches(test: str, never: bool, always: bool) -> None:
 
 def test_a_switch_from_the_launch_line() -> None:
     assert guarded("if args.debug:", ["--debug"]).every_pass
-
-
-@pytest.mark.parametrize(
-    ("test", "kinds"),
-    [
-        ("try: pass\n        except ValueError:", [GuardKind.FAILURE]),
-        ("with torch.no_grad():", []),
-        ("match args.mode:\n          case 'x':", [GuardKind.OTHER]),
-    ],
-)
-def test_other_blocks(test: str, kinds: list[GuardKind]) -> None:
-    assert [guard.kind for guard in guarded(test).guards] == kinds
 
 
 def test_guards_of_call_sites_come_first() -> None:
@@ -153,7 +129,6 @@ def test_guards_of_call_sites_come_first() -> None:
         ("i % 10 == 0 and probe(loss)", 10),
         ("rank == 0 and probe(loss)", 1),
         ("v = probe(loss) if i % 10 == 0 else None", 10),
-        ("i % 10 or probe(loss)", 10),
     ],
 )
 def test_short_circuits(statement: str, period: int) -> None:
@@ -182,34 +157,4 @@ args = parser.parse_args()
 )
 def test_what_only_a_switch_fills(text, never):
     [call] = [call for call in read_main(SWITCHES + text).calls if call.name == "torch.save"]
-    assert any(guard.never for guard in call.guards) is never
-
-
-HOLDER = """
-class Trainer:
-    def __init__(self, args):
-        {first}
-    def {name}(self):
-        {second}
-    def fit(self):
-        if {test}:
-            torch.save(1, 'x')
-trainer = Trainer(args)
-trainer.{name}()
-trainer.fit()
-"""
-
-
-@pytest.mark.parametrize(
-    ("first", "second", "test", "never"),
-    [
-        ("self.on = args.log", "pass", "self.on", True),
-        ("self.log = None\n        if args.log: self.log = open('x')", "pass", "self.log is None", False),
-        ("self.log = None\n        if args.log: self.log = open('x')", "self.log = open('y')", "self.log", False),
-        ("self.on = False", "self.on = True", "self.on", False),
-    ],
-)
-def test_a_switch_that_one_method_sets_and_another_tests(first, second, test, never):
-    text = SWITCHES + HOLDER.format(first=first, second=second, test=test, name="prepare")
-    [call] = [call for call in read_main(text).calls if call.name == "torch.save"]
     assert any(guard.never for guard in call.guards) is never

@@ -90,12 +90,6 @@ def test_lightning() -> None:
         assert event(loop, ".log").call.name == "lightning.LightningModule.log"
 
 
-def test_a_lightning_module_without_its_trainer() -> None:
-    loop = training(read_main(LIGHTNING.replace("{module}", "lightning")))
-    assert loop.span.text == "def training_step(self, batch, i):"
-    assert event(loop, "torch.Tensor.item").every_pass
-
-
 def test_accelerate_and_deepspeed_are_plain_loops() -> None:
     accelerate = """
 import torch

@@ -127,14 +127,6 @@ def test_notebooks(tmp_path: Path) -> None:
     assert call_names(script)[0] == "print"
 
 
-def test_a_broken_cell_is_left_out(tmp_path: Path) -> None:
-    path = tmp_path / "train.ipynb"
-    path.write_text(notebook("import torch", "x = (", TRAIN))
-    source = read_source([path])
-    assert training(source.scripts[0]).span.text.startswith("[cell 3")
-    assert "cell 2" in source.unread[0][1]
-
-
 @pytest.mark.parametrize(
     "text", ["", "[]", "{}", '{"cells": 3}', '{"cells": [3, {"cell_type": "code", "source": 3}]}', "{", "[" * 100000]
 )

@@ -9,27 +9,20 @@ from gpudoctor.model.signs.source import Known, Unknown
     [
         ("", "1 / 0", "?"),
         ("", "10 ** 10 ** 10", "?"),
-        ("", "int('8')", 8),
-        ("", "min(4, 9)", 4),
         ("", "'Mid'.lower()", "mid"),
-        ("name = ' a '", "name.strip()", "a"),
         ("a, *b, c = 1, 2, 3, 4", "c", 4),
         ("N = 4\nif flag(): N = 5", "N", "?"),
         ("N = 4\nif flag(): N = 4", "N", 4),
         ("if flag(): N = 4\nelse: raise ValueError", "N", 4),
         ("N = 4\nfor _ in range(3): N = 5", "N", "?"),
-        ("N = 4\nfor _ in range(3): N += 1", "N", "?"),
         ("N = 4\ntry:\n    N = read()\nexcept Exception:\n    N = 3", "N", "?"),
         ("", "4 if flag() else 8", "?"),
         ("import os", "os.environ.get('N', 4)", "?"),
         ("cfg = {'lr': 1e-3}", "cfg['lr']", 1e-3),
-        ("cfg = {'lr': 1e-3}", "cfg.get('n', 3)", 3),
         ("cfg = {'lr': 1e-3}\ncfg['lr'] = 5", "cfg['lr']", 5),
-        ("class C:\n    lr = 3\n", "C.lr", 3),
         ("class C:\n    def __init__(self, n=2):\n        self.n = n\nc = C(7)", "c.n", 7),
         ("class C:\n    def __init__(self, n):\n        self.n = n\nc = C(7)\nd = C(8)", "c.n", "?"),
         ("def f(n):\n    return n + 1\nm = f(3)\nk = f(4)", "k", "?"),
-        ("c = [1, 2, 3]", "c[1]", 2),
         ("x = 0\ndef f():\n    global x\n    x = 3\nf()", "x", "?"),
     ],
 )
@@ -43,10 +36,6 @@ def test_a_value_carries_its_text_and_origin() -> None:
     value = argument(read_main("WORKERS = 4\nprobe(WORKERS)\n"))
     assert value == Known(value=4, origin="constant", text="WORKERS")
     assert argument(read_main("probe(read(1) + 2)\n")) == Unknown(text="read(1) + 2")
-
-
-def test_a_local_name_does_not_leak_out() -> None:
-    assert plain(argument(read_main("n = 1\ndef f():\n    n = 2\nf()\nprobe(n)\n"))) == 1
 
 
 ARGPARSE = """
@@ -76,7 +65,6 @@ ARGPARSE = """
 @pytest.mark.parametrize(
     ("name", "expected", "words", "given"),
     [
-        ("num_workers", 4, ["--num-workers", "8"], 8),
         ("num_workers", 4, ["-j", "2", "path"], 2),
         ("num_workers", 4, ["--num-workers", "$N"], 4),
         ("pin", False, ["--pin"], True),
@@ -84,7 +72,6 @@ ARGPARSE = """
         ("name", "?", ["--name", "x"], "x"),
         ("betas", (0.9, 0.99), ["--betas", "0.8", "0.9"], (0.8, 0.9)),
         ("device", "cpu", ["--device", "cuda"], "cuda"),
-        ("seed", None, ["--seed", "3"], 3),
     ],
 )
 def test_argparse(name: str, expected: object, words: list[str], given: object) -> None:
@@ -99,65 +86,6 @@ def test_argparse_origins() -> None:
     assert script.arguments["num_workers"] == Known(value=4, origin="default of --num-workers", text="--num-workers")
     launched = read_main(ARGPARSE.replace("{name}", "num_workers"), ["-j", "9"])
     assert launched.arguments["num_workers"] == Known(value=9, origin="command line", text="--num-workers")
-
-
-def test_assignments_to_the_namespace_are_followed() -> None:
-    text = ARGPARSE.replace("probe(args.{name})", "args.lr = args.num_workers\n        probe(args.lr)")
-    assert plain(argument(read_main(text))) == 4
-    text = ARGPARSE.replace("probe(args.{name})", "if x(): args.lr = 3\n        probe(args.lr)")
-    assert plain(argument(read_main(text))) == "?"
-
-
-@pytest.mark.parametrize(
-    ("text", "expected"),
-    [
-        (
-            """
-            from dataclasses import dataclass, field
-            @dataclass
-            class Config:
-                n: int = 4
-                m: int = field(default=5)
-            c = Config(n=3)
-            probe((c.n, c.m))
-            """,
-            (3, 5),
-        ),
-        (
-            """
-            from dataclasses import dataclass
-            @dataclass
-            class Node:
-                child: Node = None
-                other: "Node" = None
-                lr: float = 0.1
-            node = Node()
-            probe(node.lr)
-            """,
-            0.1,
-        ),
-        (
-            """
-            from dataclasses import dataclass
-            from transformers import HfArgumentParser, TrainingArguments
-            @dataclass
-            class Config:
-                n: int = 4
-            def main():
-                parser = HfArgumentParser((Config, TrainingArguments))
-                config, training = parser.parse_args_into_dataclasses()
-                probe(config.n)
-            main()
-            """,
-            9,
-        ),
-    ],
-)
-def test_other_command_lines(text: str, expected: object) -> None:
-    words = ["--n", "9"] if expected == 9 else None
-    assert plain(argument(read_main(text, words))) == expected
-    if words:
-        assert plain(argument(read_main(text))) == 4
 
 
 MNIST = """
@@ -179,7 +107,6 @@ MNIST = """
         ("kwargs.update({'num_workers': 4})", {"batch_size": 64, "num_workers": 4}),
         ("if use_cuda: kwargs.update({'num_workers': 4})", {"batch_size": 64, "num_workers": "?"}),
         ("kwargs = {**kwargs, 'num_workers': 2}", {"batch_size": 64, "num_workers": 2}),
-        ("kwargs |= dict(num_workers=2)", {"batch_size": 64, "num_workers": 2}),
     ],
 )
 def test_keyword_dicts(line: str, expected: dict[str, object]) -> None:
@@ -205,23 +132,9 @@ def test_constants_of_local_modules() -> None:
     assert plain(argument(read_main(text, files=files))) == (4, 4, 2, 7)
 
 
-def test_a_parser_in_another_module() -> None:
-    files = {
-        "opts.py": "import argparse\ndef get():\n    p = argparse.ArgumentParser()\n    p.add_argument('--n', type=int, default=4)\n    return p.parse_args()\n"
-    }
-    assert plain(argument(read_main("import opts\nargs = opts.get()\nprobe(args.n)\n", files=files))) == 4
-
-
 @pytest.mark.parametrize(
     "text",
     [
-        """
-        from gin import configurable
-        @configurable("fit")
-        def fit(n=4):
-            probe(n)
-        fit()
-        """,
         """
         import hydra
         from dataclasses import dataclass, field

@@ -1,9 +1,10 @@
-"""What a shipper of logs puts round lines shows itself by a traceback, whoever the shipper is."""
+"""What clusters, launchers and shippers of logs put round every line: the failure behind it is the same."""
 
 import json
 
 import pytest
 from log_causes import named, raised, root_of, steps
+from log_samples import SAMPLES
 
 MISSING_KEY = raised("KeyError: 'mask'")
 
@@ -13,6 +14,13 @@ def clock(number):
 
 
 PREFIXES = {
+    "kubectl --timestamps": lambda n: f"2025-03-01T{clock(n)}.123456789Z ",
+    "kubectl --prefix --timestamps": lambda n: f"[pod/fit-worker-0/pytorch] 2025-03-01T{clock(n)}.123456789Z ",
+    "containerd": lambda n: f"2025-03-01T{clock(n)}.123456789+00:00 stderr F ",
+    "GitHub": lambda n: f"2025-03-01T{clock(n)}.1234567Z ",
+    "journald": lambda n: f"Mar 01 {clock(n)} node7 python[4711]: ",
+    "journald, ISO": lambda n: f"2025-03-01T{clock(n)}+0000 node7 fit.sh[4711]: ",
+    "pdsh": lambda _: "worker-3: ",
     "stern": lambda _: "fit-worker-0 pytorch ",
     "another name": lambda _: "fit-job ~ ",
     "Airflow": lambda n: f"[2026-03-01, {clock(n)} UTC] {{subprocess.py:93}} INFO - ",
@@ -28,6 +36,8 @@ PREFIXES = {
     "a user's mark": lambda _: "【训练】",
 }
 RANKED = {
+    "a role of torchrun": lambda _: "[train3]:",
+    "SkyPilot": lambda _: "(worker1, rank=3, pid=4711, ip=10.0.0.7) ",
     "Determined": lambda n: f"[2026-03-01T{clock(n)}.123Z] 5c0ab1d2 [rank=3] || ",
     "of one's own": lambda _: "(rank 3) ",
     "mpiexec -prepend-rank": lambda _: "[3] ",
@@ -41,20 +51,32 @@ def behind(prefix, text):
     return "".join(f"{prefix(at)}{line}\n" for at, line in enumerate(text.splitlines()))
 
 
+KINDS = [("ENV005", "no-module"), ("FAIL007", "name-resolution"), ("FAIL008", "last-error"),
+         ("FAIL014", "size-mismatch"), ("NUM002", "domain")]  # fmt: skip
+
+
 @pytest.mark.parametrize("name", [*PREFIXES, *RANKED])
-def test_a_prefix_that_no_form_knows(name):
+def test_a_prefix(name):
     prefix = (PREFIXES | RANKED)[name]
-    text = steps(1, 30) + MISSING_KEY
+    text = steps(1, 12) + MISSING_KEY
     root = root_of(behind(prefix, text))
     plain = root_of(text)
     assert (root.code, root.line, root.frame, root.exception) == (
         plain.code, plain.line, plain.frame, plain.exception,
     )  # fmt: skip
     assert root.rank == (3 if name in RANKED else None)
-    assert named(behind(prefix, text + steps(30, 40))) is None
+    assert named(behind(prefix, text + steps(12, 20))) is None
+
+
+@pytest.mark.parametrize(("name", "kind"), [*zip([*PREFIXES], KINDS, strict=False)])
+def test_a_failure_without_a_traceback_behind_a_prefix(name, kind):
+    text = steps(1, 12) + SAMPLES[kind] + "\n"
+    assert named(behind(PREFIXES[name], text)) == named(text) == kind[0]
+    assert named(behind(PREFIXES[name], text + steps(12, 20))) is None
 
 
 RECORDS = {
+    "Docker": lambda line: {"log": line + "\n", "stream": "stderr", "time": "2025-03-01T10:00:00.1Z"},
     "Fluent Bit": lambda line: {"time": "2026-03-01T10:00:00Z", "stream": "stderr", "log": line},
     "Elastic": lambda line: {"@timestamp": "2026-03-01T10:00:00.1Z", "message": line, "host": {"name": "node7"}},
     "Google": lambda line: {"insertId": "a", "severity": "ERROR", "textPayload": line},
@@ -74,10 +96,10 @@ def test_a_line_in_each_record(name):
     def shipped(text):
         return "".join(f"{json.dumps(RECORDS[name](line))}\n" for line in text.splitlines())
 
-    text = steps(1, 30) + MISSING_KEY
+    text = steps(1, 12) + MISSING_KEY
     root, plain = root_of(shipped(text)), root_of(text)
     assert (root.code, root.line, root.frame) == (plain.code, plain.line, plain.frame)
-    assert named(shipped(text + steps(30, 40))) is None
+    assert named(shipped(text + steps(12, 20))) is None
 
 
 @pytest.mark.parametrize("name", ONE_STRING)
@@ -94,3 +116,16 @@ def test_a_traceback_in_one_string(name, shipper):
     root = root_of("".join(progress[:30]) + record)
     assert (root.code, root.line, root.frame.line) == ("FAIL001", 31, 12)
     assert named("".join((*progress[:30], record, *progress[30:]))) is None
+
+
+def test_services_of_the_machine_in_the_same_journal():
+    service = "Mar 01 10:00:00 node7 systemd[1]: fit.service: Received SIGTERM, KeyError: 'unit' is not there\n"
+    assert named(service + behind(PREFIXES["journald"], steps(1, 30))) is None
+    assert named("a line of python[4711]: is code\n" + steps(1, 30)) is None
+
+
+def test_a_logger_that_prints_its_time_behind_the_message_of_an_exception():
+    text = (
+        raised("RuntimeError: the shapes differ") + "2025-03-01 10:00:09,123 size mismatch for head.weight: copying\n"
+    )
+    assert "size mismatch" not in root_of(text).text
