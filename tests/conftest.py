@@ -63,7 +63,7 @@ def pytest_configure(config: pytest.Config) -> None:
         return
     keep_files_in_memory()
     own = config.stash[OWN_STATE] = tempfile.mkdtemp(prefix="gpudoctor-tests-")
-    for name in ("XDG_STATE_HOME", "XDG_DATA_HOME"):  # workers and commands inherit them
+    for name in ("XDG_STATE_HOME", "XDG_DATA_HOME", "XDG_CACHE_HOME"):  # workers and commands inherit them
         os.environ[name] = os.path.join(own, name)
     for folder in ("gpudoctor", "checks", "rules"):
         compileall.compile_dir(ROOT / folder, quiet=2, workers=0)

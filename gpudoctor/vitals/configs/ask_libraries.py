@@ -4,6 +4,7 @@ Nothing of the user's is imported: the child is isolated, stands in an empty fol
 """
 
 import ast
+import hashlib
 import json
 import os
 import re
@@ -22,7 +23,7 @@ from gpudoctor.lang import say
 from gpudoctor.model import Patient
 from gpudoctor.model.records import frozen
 from gpudoctor.model.signs.configs import ConfigFile, ConfigKind
-from gpudoctor.model.signs.packages import ReaderAnswer
+from gpudoctor.model.signs.packages import Packages, ReaderAnswer
 from gpudoctor.model.signs.source import Call, Script
 from gpudoctor.model.unavailable import Unread, optional
 from gpudoctor.vitals.configs.config_text import key_tables
@@ -30,6 +31,7 @@ from gpudoctor.vitals.packages import normalise
 
 SECONDS: Final = 60.0
 """Longest wait for all answers: cold imports of torch and a library from a network disk."""
+_CHILD: Final = Path(__file__).with_name("library_child.py")
 _RANKS: Final = (1, 2, 4, 8, 16)
 """Numbers of processes that are tried where no launch line tells the job's."""
 _UNKNOWN: Final = object()
@@ -71,10 +73,10 @@ def read_answers(patient: Patient) -> tuple[ReaderAnswer, ...]:
             libraries=say(", ".join(sorted({_library(reader) for reader in versions}))),
             prefix=packages.prefix,
         )
-    said = _ask(packages.executable, [_for_child(question, values, ranks) for question, values in there])
+    said = _answers(packages, [_for_child(question, values, ranks) for question, values in there])
     found: list[ReaderAnswer] = []
-    for (question, _), answer in zip(there, said, strict=False):  # a child that was ended gave fewer
-        if "absent" not in answer:
+    for (question, _), answer in zip(there, said, strict=True):
+        if answer and "absent" not in answer:
             reader = f"{question.reader} {versions[question.reader]}"
             found.append(_answer(question, reader, ranks, answer))
     return tuple(found)
@@ -113,6 +115,52 @@ def _answer(question: _Question, reader: str, ranks: tuple[int, ...], answer: Ma
     )
 
 
+_KEPT: Final = 512
+"""Answers that are kept on the disk: the import of a library takes seconds, and most questions come again."""
+
+
+def _answers(packages: Packages, questions: Sequence[Mapping[str, Any]]) -> list[dict[str, Any] | None]:
+    """An answer a question; None for those that the child did not come to. Those of the same question to the same
+    environment are read from the user's cache folder.
+    """
+    there = [[item.name, item.version, _changed(item.metadata)] for item in packages.distributions.values()]
+    environment = [packages.executable, packages.python, sorted(there), _CHILD.read_text(encoding="utf-8")]
+    folder = Path(os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache"), "gpudoctor", "answers")
+    kept: list[Path] = []
+    answers: list[dict[str, Any] | None] = []
+    for question in questions:
+        key = hashlib.sha256(json.dumps([environment, question], default=str).encode()).hexdigest()
+        kept.append(folder / f"{key}.json")
+        try:
+            answers.append(json.loads(kept[-1].read_text(encoding="utf-8")))
+        except (OSError, ValueError):
+            answers.append(None)
+    left = [at for at, answer in enumerate(answers) if answer is None]
+    if not left:
+        return answers
+    # a child that was ended gave fewer
+    for at, answer in zip(left, _ask(packages.executable, [questions[at] for at in left]), strict=False):
+        answers[at] = answer
+        if "absent" not in answer:
+            with suppress(OSError):  # no home, a full disk: then it is asked again
+                folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+                part = kept[at].with_suffix(f".{os.getpid()}")
+                part.write_text(json.dumps(answer), encoding="utf-8")
+                part.replace(kept[at])
+    with suppress(OSError):
+        for old in sorted(folder.iterdir(), key=os.path.getmtime)[:-_KEPT]:
+            old.unlink()
+    return answers
+
+
+def _changed(path: str) -> int:
+    """When a distribution was installed; 0 where that is not known."""
+    try:
+        return os.stat(path).st_mtime_ns if path else 0
+    except OSError:
+        return 0
+
+
 def _ask(python: str, questions: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
     """The answers until the child ended, or was ended."""
     with tempfile.TemporaryDirectory(prefix="gpudoctor-ask-", ignore_cleanup_errors=True) as folder:
@@ -120,7 +168,7 @@ def _ask(python: str, questions: Sequence[Mapping[str, Any]]) -> list[dict[str, 
         home = dict.fromkeys(("HOME", "HF_HOME", "TMPDIR", "XDG_CACHE_HOME", "TRITON_CACHE_DIR"), folder)
         off = {"CUDA_VISIBLE_DEVICES": "", "HF_HUB_OFFLINE": "1", "OMP_NUM_THREADS": "1", "DS_ACCELERATOR": "cpu"}
         child = subprocess.Popen(
-            [python, "-I", "-B", str(Path(__file__).with_name("library_child.py"))],
+            [python, "-I", "-B", str(_CHILD)],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,

@@ -1,6 +1,7 @@
 import importlib.util
 import sys
 import time
+from dataclasses import replace
 
 import pytest
 from jobs import launch_line, patient_of
@@ -90,6 +91,19 @@ def test_a_library_that_hangs_or_dies_says_nothing(text, packages, monkeypatch):
     start = time.monotonic()
     assert read_answers(patient_of({"train.yaml": FILE}, packages=packages(text))) == ()
     assert time.monotonic() - start < 30
+
+
+def test_the_same_question_to_the_same_environment_starts_one_child(packages, monkeypatch):
+    there, patient = packages(), patient_of({"train.yaml": FILE}, packages=packages())
+    first = read_answers(patient)
+    with monkeypatch.context() as without:
+        without.setattr(ask_libraries, "_ask", None)
+        assert read_answers(patient) == first
+    newer = replace(there, distributions={"transformers": replace(there.distributions["transformers"], version="9.2")})
+    asked = []
+    monkeypatch.setattr(ask_libraries, "_ask", lambda _, questions: asked.extend(questions) or [])
+    assert read_answers(patient_of({"train.yaml": FILE}, packages=newer)) == ()
+    assert len(asked) == 1
 
 
 def test_no_child_without_a_question(packages, monkeypatch):
