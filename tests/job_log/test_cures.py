@@ -36,6 +36,7 @@ def cures(finding: Finding) -> list[str]:
         ),
         (
             "MEM009",
+            raised(f"torch.OutOfMemoryError: {ASKED}", "torch/nn/modules/module.py", line="unet.to('cuda')"),
             ["loading"],
         ),
         ("MEM009", raised(f"torch.OutOfMemoryError: {ASKED}", "torch/optim/adam.py"), ["optimizer"]),

@@ -15,7 +15,6 @@ from torch.utils.data import DataLoader, Dataset
     [
         ("from torch.utils.data import DataLoader as DL\nDL(x)", "torch.utils.data.DataLoader"),
         ("import torch\ntorch.amp.autocast('cuda')", "torch.autocast"),
-        ("torch.nn.parallel.DistributedDataParallel",),
         ("from tensorboardX import SummaryWriter\nSummaryWriter()", "torch.utils.tensorboard.SummaryWriter"),
         ("log = print\nlog(1)", "log"),
         ("import torch\nempty = torch.cuda.empty_cache\nempty()", "torch.cuda.empty_cache"),

@@ -88,6 +88,25 @@ def test_argparse_origins() -> None:
     assert launched.arguments["num_workers"] == Known(value=9, origin="command line", text="--num-workers")
 
 
+FILLED = """
+    from dataclasses import dataclass
+    from transformers import HfArgumentParser, TrainingArguments
+    @dataclass
+    class Config:
+        n: int = 4
+    def main():
+        parser = HfArgumentParser((Config, TrainingArguments))
+        config, training = parser.parse_args_into_dataclasses()
+        probe(config.n)
+    main()
+"""
+
+
+@pytest.mark.parametrize(("words", "expected"), [(["--n", "9"], 9), (None, 4)])
+def test_a_dataclass_that_the_parser_of_transformers_fills(words: list[str] | None, expected: int) -> None:
+    assert plain(argument(read_main(FILLED, words))) == expected
+
+
 MNIST = """
     import argparse
     import torch
@@ -166,7 +185,7 @@ def test_constants_of_local_modules() -> None:
         instantiate(read("c.yaml"))
         """,
     ],
-    ids=["gin", "hydra", "annotation", "instantiated"],
+    ids=["hydra", "annotation", "instantiated"],
 )
 def test_what_a_config_that_is_not_resolved_may_set_is_unknown(text: str) -> None:
     assert plain(argument(read_main(text))) == "?"
