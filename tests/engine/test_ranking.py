@@ -52,13 +52,6 @@ def test_what_breaks_the_job_comes_before_any_gain():
     assert "90 % of a step" in second.reason
 
 
-def test_equal_gain_goes_by_severity_then_effort():
-    note = Case(finding=finding("A001", Severity.NOTE, cost=Cost(step_share=0.1)), remedies=())
-    hard = Case(finding=finding("A002", cost=Cost(step_share=0.1)), remedies=(remedy(effort=Effort.REWRITE),))
-    easy = Case(finding=finding("A003", cost=Cost(step_share=0.1)), remedies=(remedy(effort=Effort.ONE_LINE),))
-    assert order(note, hard, easy) == ["A003", "A002", "A001"]
-
-
 def test_a_remedy_that_uses_what_another_finding_lacks_is_set_aside_with_the_reason():
     memory = Case(
         finding=finding("MEM009", Severity.ERROR, cost=Cost(breaks="dies"), scarce=frozenset({Resource.DEVICE_MEMORY})),

@@ -6,7 +6,7 @@ import pytest
 from some import some
 
 from gpudoctor.estimate import TrainingJob, device, estimate_job, lookup
-from gpudoctor.estimate.fit import fits, room, search, speed
+from gpudoctor.estimate.fit import fits, room, search
 
 SHAPE = lookup("llama-3-8b").preset.shape
 CARD = device("24GiB")
@@ -35,13 +35,3 @@ def test_search_finds_what_fits_and_in_order():
         assert fits(changed)
         if "batch" not in each.changes:
             assert each.gives_back == estimate_job(SHAPE, TrainingJob(), CARD).total_bytes - changed.total_bytes
-
-
-def test_speed_knows_what_costs():
-    plain = TrainingJob(checkpointing="none")
-    assert speed(plain) > speed(replace(plain, checkpointing="layer"))
-    assert speed(replace(plain, method="lora")) > speed(plain)
-    assert speed(replace(plain, method="lora")) > speed(replace(plain, method="qlora"))
-    assert speed(replace(plain, batch=8)) > speed(plain)
-    sharded = replace(plain, gpus=8, parallel="zero2")
-    assert speed(sharded) > speed(replace(sharded, offload="optimizer"))

@@ -12,7 +12,6 @@ PLAIN = {"seq": 32, "batch": 2, "dtype": "fp32", "attention": "eager", "checkpoi
 COMMON = {"hidden_size": 64, "num_hidden_layers": 3, "num_attention_heads": 4, "vocab_size": 200}
 CONFIGS = {
     "llama": {**COMMON, "model_type": "llama", "num_key_value_heads": 2, "intermediate_size": 96},
-    "gpt_neox": {**COMMON, "model_type": "gpt_neox", "intermediate_size": 128},
     "gpt2": {"model_type": "gpt2", "n_embd": 64, "n_layer": 3, "n_head": 4, "vocab_size": 200, "n_positions": 64},
 }
 

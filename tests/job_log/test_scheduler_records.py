@@ -82,13 +82,6 @@ def test_a_record_outranks_a_bare_exit_code(case, tmp_path, capsys):
     assert "does not say by whom" not in printed and "no failure" not in printed
 
 
-@pytest.mark.parametrize("case", SICK)
-def test_a_record_alone_names_the_cause(case, tmp_path, capsys):
-    record, words = SICK[case]
-    code, printed = autopsy(capsys, written(tmp_path / "state.txt", record))
-    assert code == 1 and words in printed, printed
-
-
 HEALTHY = (
     sacct_p(job("COMPLETED"), job("COMPLETED", name="4711.batch")),
     sacct_wide("COMPLETED", "0:0"),

@@ -19,15 +19,6 @@ def test_a_folder_that_every_node_sees(tmp_path):
     assert os.listdir(tmp_path) == []
 
 
-def test_a_folder_with_the_same_name_that_is_another_one(tmp_path, monkeypatch):
-    monkeypatch.setattr(storage.time, "sleep", lambda _: None)
-    clock = iter(range(100))
-    monkeypatch.setattr(storage.time, "monotonic", lambda: float(next(clock)))
-    assert storage.examine({**WORK, "folder": str(tmp_path)}, {})["same"] is False
-    (tmp_path / ".mark").write_text("other", encoding="utf-8")
-    assert storage.examine({**WORK, "folder": str(tmp_path)}, {})["same"] is False
-
-
 def test_a_full_disk(tmp_path):
     made = subprocess.run(
         ["mount", "-t", "tmpfs", "-o", "size=256k", "tmpfs", str(tmp_path)], capture_output=True, text=True

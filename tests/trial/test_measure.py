@@ -8,7 +8,7 @@ import pytest
 
 from gpudoctor.model.proof import Conclusion
 from gpudoctor.trial.paired_runs import BaselineFailed, Tried, try_arm
-from gpudoctor.trial.trial_runner import BASELINE, Arm, TrialRun
+from gpudoctor.trial.trial_runner import Arm, TrialRun
 from gpudoctor.trial.trial_verdict import reason_of
 from gpudoctor.trial.window import TrialWindow
 
@@ -104,13 +104,3 @@ def test_the_time_that_is_left_is_kept():
     same = trial(FakeBench(lambda arm, n: wobble(n)))
     assert reason_of(same, same.conclusion()) == ""
     assert trial(FakeBench(slow), left=-1.0).conclusion() is Conclusion.NOT_TRIED
-
-
-def test_arguments_replace_those_of_the_command():
-    command = ("python", "train.py", "--batch-size", "8", "--lr=0.1", "+model.depth=3")
-    arm = Arm(name="a", arguments={"--batch-size": "16", "--lr": "1", "+model.depth": "4", "--new": "5", "k": "6"})
-    assert arm.words(command) == (
-        "python", "train.py", "--batch-size", "16", "--lr=1", "+model.depth=4", "--new", "5", "k=6",
-    )  # fmt: skip
-    assert BASELINE.words(command) == command
-    assert BASELINE.empty and not arm.empty

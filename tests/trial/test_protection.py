@@ -233,15 +233,6 @@ def test_a_run_edits_its_own_files_behind_the_door(tree, scratch, level):
     assert fingerprint(tree.parent) == before and not guard.kept_out
 
 
-def test_a_project_beside_the_scratch_place_has_an_overlay_of_its_own(tree, tmp_path):
-    (tmp_path / "scratch").mkdir()
-    guard = guard_of(Level.OVERLAY, tmp_path / "scratch")
-    text = "echo new >> log.csv; cat log.csv; mktemp > /dev/null && echo made"
-    done = run_guarded(guard, tree, tmp_path / "scratch", "bash", "-c", text)
-    assert done.stdout == "old\nnew\nmade\n", done.stderr
-    assert (tree / "log.csv").read_text() == "old\n" and guard.level is Level.OVERLAY
-
-
 def test_the_recording_is_written_through(tree, scratch):
     guard = guard_of(Level.OVERLAY, scratch)
     chosen = tree / "recording"

@@ -4,7 +4,7 @@ import pytest
 
 from gpudoctor.model import BadStepDetail, Code, Confidence, Finding, Measurement, Severity, SourceSpan
 from gpudoctor.model.proof import Cause, Replay
-from gpudoctor.trial.replay import cause_of, explained, words
+from gpudoctor.trial.replay import cause_of, explained
 
 LOG = {
     "kind": "operation", "operation": "log", "operator": "aten.log.default", "value": "inf", "phase": "forward",
@@ -25,14 +25,6 @@ LOG = {
 )
 def test_classes(origin, growth, cause):
     assert cause_of({**LOG, **origin}, growth) is cause
-
-
-def test_words_name_operation_and_line():
-    assert words(LOG, Cause.DOMAIN) == "In the forward pass or the loss log gave inf first (train.py:41)."
-    back = {**LOG, "phase": "backward", "operation": "Sqrt", "value": "nan"}
-    assert words(back, Cause.EXPLODING) == (
-        "In the backward pass the derivative of Sqrt gave NaN first (train.py:41). Gradients or loss had grown before."
-    )
 
 
 def finding():

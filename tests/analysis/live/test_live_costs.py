@@ -206,14 +206,6 @@ def test_a_straggler_is_the_rank_that_does_not_wait():
     assert "DIST001" not in findings(make_window(even))
 
 
-def test_held_down_clocks_need_a_share_of_the_window():
-    heat = make_gpu_window(reasons={0x40: 0.4, 0x8: 0.4, 0x4: 1.0})
-    found = findings(make_window([make_rank(gpus=(0,))], [heat]))["GPU002"]
-    assert "hardware thermal slowdown 40 % of the time" in found.message and found.detail.heat
-    calm = make_gpu_window(reasons={0x40: 0.01, 0x4: 1.0, 0x1: 0.9})
-    assert "GPU002" not in findings(make_window([make_rank(gpus=(0,))], [calm]))
-
-
 def test_an_error_event_of_the_driver_while_we_watched():
     event = DeviceEvent(t=40.0, gpu=0, kind="xid", number=79, pci_address="00000000:1B:00.0")
     found = findings(make_window([make_rank(gpus=(0,))], [make_gpu_window()], events=(event,)))["GPU004"]

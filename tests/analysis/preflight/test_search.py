@@ -1,8 +1,6 @@
 """Which groups come next, and whom the tests accuse: real searches on small clusters with known faults."""
 
-import random
 from collections.abc import Callable
-from dataclasses import replace
 from itertools import cycle
 
 import pytest
@@ -150,31 +148,3 @@ def test_three_percent_of_noise_accuses_nobody_whoever_is_lost(count, noise, los
     tests, _ = searched(members, lambda group: result(group, next(values), 1 / next(values)), lost=gone)
     said = judge(members, tests, gone)
     assert said.accusations == () and not gone & set(said.proven)
-
-
-def scattered(share_of, spread, seed=3):
-    """Measures with noise: each test varies by `spread`, and so do its repetitions."""
-    turn = random.Random(seed)
-
-    def measure(group):
-        found = result(group, share_of(group) * turn.lognormvariate(0, spread), turn.lognormvariate(0, spread))
-        figures = tuple(replace(item, spread=spread / 1.4826) for item in found.figures)
-        return replace(found, figures=figures)
-
-    return measure
-
-
-@pytest.mark.parametrize("count", [4, 5, 6, 8, 11])
-def test_a_quick_search_finds_a_node_at_half_the_rate_though_repetitions_vary_by_a_tenth(count):
-    members, plan = nodes(count), PLANS["quick"]
-    measure = scattered(lambda group: 0.5 if 2 in group.nodes else 1.0, 0.04)
-    tests, _ = searched(
-        members,
-        lambda group: replace(
-            measure(group), figures=tuple(replace(item, spread=0.07) for item in measure(group).figures)
-        ),
-        plan,
-    )
-    named = [item for item in accusations(members, tests, plan=plan) if item.nodes == (2,)]
-    assert [item.accused for item in named] == [Accused.NODE]
-    assert named[0].confidence is not Confidence.SUSPECTED

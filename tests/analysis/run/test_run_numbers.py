@@ -1,12 +1,11 @@
 """The numbers of a run, and what single places cost."""
 
 import pytest
-from recordings import lines, make_machine, make_process, make_recording, make_steps, record, site
+from recordings import lines, make_machine, make_process, make_recording, make_steps, record
 
-from gpudoctor.analysis.run.line_costs import by_line, sites, worker_lines
+from gpudoctor.analysis.run.line_costs import by_line
 from gpudoctor.analysis.run.line_costs import lines as line_costs
 from gpudoctor.analysis.run.run_numbers import run_numbers
-from gpudoctor.model.signs.recording import Process
 
 
 def test_a_run_in_numbers():
@@ -26,16 +25,6 @@ def test_a_run_in_numbers():
     assert numbers.start_seconds == pytest.approx(2.034, abs=1e-3)
 
 
-def test_quantiles():
-    steps = make_steps(101, noise=0.0, warm_up=0, forward=lambda i: i / 1000)
-    step = run_numbers(make_recording(make_process(steps))).step
-    assert step.min == pytest.approx(0.008, abs=2e-3)
-    assert step.p10 == pytest.approx(0.0175, abs=1e-3)
-    assert step.median == pytest.approx(0.0575, abs=1e-3)
-    assert step.p90 == pytest.approx(0.0975, abs=1e-3)
-    assert step.max == pytest.approx(0.107, abs=1e-3)
-
-
 def test_a_run_without_steps_has_numbers_too():
     numbers = run_numbers(make_recording(make_process(make_steps(0))))
     assert (numbers.steps, numbers.step, numbers.throughput, numbers.phases) == (0, None, None, {})
@@ -53,15 +42,6 @@ def test_gpus_are_seen_while_the_steps_are_steady():
     assert gpu.busy is None
 
 
-def test_sites_count_once():
-    process = make_process(records=[
-        site("logging", "print", 1.0, 50), site("logging", "print", 2.0, 100), site("sync", "Tensor.item", 0.5, 9),
-    ])  # fmt: skip
-    assert [(item.what, item.seconds, item.calls) for item in sites(process)] == [
-        ("print", 2.0, 100), ("Tensor.item", 0.5, 9),
-    ]  # fmt: skip
-
-
 def test_lines_count_in_steady_state():
     early = lines(("other", "/job/train.py", 3, "load", 500), t=0.5)
     late = lines(("other", "/job/train.py", 41, "train", 30), ("forward", "/job/net.py", 7, "forward", 10), t=4.0)
@@ -77,14 +57,6 @@ def test_lines_count_in_steady_state():
     [first, second] = run_numbers(make_recording(process)).lines
     assert (first.path, first.line, first.share) == ("train.py", 41, 50 / 60)
     assert second.path == "net.py"
-
-
-def test_lines_of_workers():
-    items = record("lines", samples=30, counts=[["fetch", "/job/data.py", 9, "decode", 30]])
-    worker = Process(rank=0, node="n", pid=2, wall=0.0, steps=make_steps(0), records=(items,))
-    [line] = worker_lines(make_recording(workers=(worker,)), 0)
-    assert (line.place.function, line.share) == ("decode", 1.0)
-    assert worker_lines(make_recording(workers=(worker,)), 1) == ()
 
 
 def test_lines_after_the_last_step_are_no_part_of_it():

@@ -1,6 +1,5 @@
 """Steady state: warm-up, compile and pauses apart; shares are sums over sums."""
 
-from array import array
 from dataclasses import replace
 
 import pytest
@@ -64,17 +63,6 @@ def test_a_pause_is_left_out():
     assert steady(make_process(asked_for)).share("checkpoint") > 0.9
     often = make_steps(200, warm_up=0, other=lambda i: 3.0 if i % 40 == 39 else 0.0003)
     assert steady(make_process(often)).share("other") > 0.8
-
-
-def test_rows_of_several_steps_count_by_step():
-    fine = make_steps(96, warm_up=0, noise=0.0)
-    columns = {name: values[:32] for name, values in fine.columns.items()}
-    columns["count"] = array("I", [1] * 16 + [4] * 16)
-    for name in ("duration", "forward", "backward", "optimizer", "data_wait"):
-        columns[name] = array("f", [v * n for v, n in zip(columns[name], columns["count"], strict=True)])
-    state = steady(make_process(Table(columns=columns)))
-    assert state.steps == 15 + 64
-    assert state.step_seconds == pytest.approx(0.010, rel=1e-4)
 
 
 def test_runs_of_no_step_one_step_two_steps():

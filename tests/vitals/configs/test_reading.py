@@ -68,15 +68,6 @@ def test_keys_values_and_lines(text: str, path: str, expected: dict[str, tuple[i
         assert not value.endswith((" ", "#"))
 
 
-def test_toml_has_lines_and_no_edits() -> None:
-    file = parse("a.toml", "# x\ntitle = 'y'\n[training]\nlr = 1e-5\nbetas = [0.9,\n  0.999]\ntable = {x = 2}\n")
-    found = {key: (entry.line, entry.value) for key, entry in file.entries.items()}
-    assert found == {
-        "title": (2, "y"), "training.lr": (4, 1e-5), "training.betas": (5, (0.9, 0.999)), "training.table.x": (7, 2),
-    }  # fmt: skip
-    assert file.edit(file.entries["training.lr"], "3") is None
-
-
 @pytest.mark.parametrize(
     ("written", "value"),
     [

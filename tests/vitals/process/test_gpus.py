@@ -88,13 +88,3 @@ def test_a_driver_that_hangs_in_mid_watch_is_a_gap_and_stops_nobody(machine, tmp
     began = time.monotonic()
     feed.close()
     assert time.monotonic() - began < 3.0
-
-
-def test_an_error_event_in_mid_watch_is_heard(machine, tmp_path):
-    feed = machine(h100(2))
-    ticks(feed, sampled)
-    assert feed.events == []
-    (tmp_path / "root" / "answers").write_text("\n".join([*h100(2), "- Event 0 1 8 79"]) + "\n")
-    ticks(feed, lambda feed: feed.events)
-    event = feed.events[0]
-    assert (event.kind, event.number, event.gpu) == ("xid", 79, 1) and event.pci_address.lower().endswith("1c:00.0")

@@ -43,14 +43,6 @@ def test_transformers_trainer() -> None:
     assert plain(made.argument("logging_steps")) == 1
 
 
-def test_other_trainers_and_trains_of_other_things() -> None:
-    loop = training(read_main("from trl import SFTTrainer\nt = SFTTrainer(model='x')\nt.train()\n"))
-    assert loop.engine == "trl.SFTTrainer"
-    assert loop.events[:] == ()
-    script = read_main("import torch.nn as nn\nm = nn.Linear(1, 2)\nm.train()\nimport xgboost\nxgboost.train()\n")
-    assert script.loops == ()
-
-
 LIGHTNING = """
 import {module} as L
 import torch

@@ -107,18 +107,6 @@ def test_a_training_behind_a_switch_stays_where_it_is_the_only_one(names):
     assert "torch.Tensor.backward" in calls
 
 
-SIGNALS = "import torch\ndef spectrum(x):\n    return torch.rfft(x, 2)\ndef blur(x):\n    return torch.save(x, 'x')\n"
-
-
-@pytest.mark.parametrize("start", ["print(blur(3))\n", "if __name__ == '__main__':\n    y = blur(3)\n"])
-def test_an_evaluation_loses_what_its_modules_do_not_need(names, start):
-    files = {"measure.py": "from signals import blur\ndef mine(): ...\n" + start, "signals.py": SIGNALS}
-    calls, defined = names(files, ("measure.py",))
-    assert "torch.rfft" not in calls
-    assert "torch.save" in calls
-    assert defined == {"mine", "blur"}
-
-
 @pytest.mark.parametrize("decorator", ["hydra.main(version_base=None)", "draccus.wrap()"])
 def test_the_start_of_an_imported_program_is_not_the_importers(names, decorator):
     start = f"import hydra, draccus, pyrallis\n@{decorator}\ndef start(cfg):\n    torch.save(1, 'x')\n    train()\n"
