@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 _HOMES = {
     "check": "Check Crashed Found Maturity OWN_CHOICE Outcome Passed Reads Skipped Threshold TrackRecord",
     "evidence": "Evidence LogLine Measurement Provenance Setting SourceSpan",
-    "finding": "Code Confidence Cost Detail Finding GROWTH Resource Severity Trait Whose",
+    "finding": "Code Confidence Cost Detail Facts Finding GROWTH Resource Severity Trait Whose",
     "log_message": "Bearing LogDetail LogMessage",
     "patient": "Patient PatientKind Sign Signs",
     "proof": "BadStepDetail LeakDetail LeakKind",

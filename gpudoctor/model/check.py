@@ -151,7 +151,7 @@ class Check(ABC):
 
     code: ClassVar[Code]
     name: ClassVar[str]
-    """The ailment in kebab case; the module's name with dashes."""
+    """The ailment in kebab case: the module's name with dashes, where a check gives no other one."""
     reads: ClassVar[frozenset[Reads]]
     """What reveals it. Best evidence first is the check's own business."""
     severity: ClassVar[Severity] = Severity.WARNING
@@ -174,6 +174,11 @@ class Check(ABC):
     """Why it says nothing of a job with random weights and random data; None where it says something."""
     no_rule: ClassVar[str | None] = None
     """Why no rule answers it, when none does."""
+
+    def __init_subclass__(cls) -> None:
+        super().__init_subclass__()
+        if "name" not in vars(cls):
+            cls.name = cls.__module__.rpartition(".")[2].replace("_", "-")
 
     def __init__(self, overrides: Mapping[str, float] | None = None) -> None:
         self._limits = {item.name: item.default for item in self.thresholds} | dict(overrides or {})

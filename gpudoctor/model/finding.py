@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from enum import Enum
+from types import SimpleNamespace
 from typing import Any, NewType, TypeVar, cast
 
 from gpudoctor.lang import say
@@ -78,7 +79,8 @@ GROWTH = frozenset({Trait.DEVICE_MEMORY_GROWS, Trait.HOST_MEMORY_GROWS})
 
 
 class Detail:
-    """Base of a check's detail: a frozen dataclass with slots in the check's module, its name ends in `Detail`.
+    """Base of a check's detail: `Facts`, or where a rule computes with several fields a frozen dataclass with slots in
+    the check's module, whose name ends in `Detail`.
 
     It is the one thing that a rule imports from a check. It is not part of a report. None in a field means that
     nobody looked: what the source knows of it stays when a run confirms a suspicion (`over`).
@@ -97,6 +99,19 @@ class Detail:
     def placeholders(self) -> Mapping[str, object]:
         """The values that a row of advice may name in braces: the fields."""
         return {item.name: getattr(self, item.name) for item in fields(cast("Any", self))}
+
+
+class Facts(SimpleNamespace, Detail):
+    """A detail of a few values by name, most of which only rows of advice read: `Facts(kind="swap")`."""
+
+    def over(self, other: Detail | None) -> Detail:
+        """As `Detail.over`."""
+        known = {name: value for name, value in vars(self).items() if value is not None}
+        return type(self)(**vars(other) | known) if type(other) is type(self) else self
+
+    def placeholders(self) -> Mapping[str, object]:
+        """All of them."""
+        return vars(self)
 
 
 Code = NewType("Code", str)

@@ -4,9 +4,9 @@ from collections.abc import Iterable, Iterator, Mapping
 
 from gpudoctor.lang import say
 from gpudoctor.model.evidence import Measurement
-from gpudoctor.model.finding import Cost, Detail, Finding, Severity
+from gpudoctor.model.finding import Cost, Facts, Finding, Severity
 from gpudoctor.model.patient import Patient
-from gpudoctor.model.records import frozen, replace
+from gpudoctor.model.records import replace
 from gpudoctor.model.signs.gpu import DriverState, Gpu, GpuSurvey, LostGpu
 from gpudoctor.model.unavailable import Unavailable, known, optional
 from gpudoctor.model.visible_devices import ListedGpu, UnknownCards, Visible, visible
@@ -25,16 +25,12 @@ def ranks_here(patient: Patient) -> int:
 # The detail of findings about graphics cards.
 
 
-@frozen
-class CardsDetail(Detail):
-    """Which cards a finding is about."""
-
-    gpus: str
-    """Their numbers, with commas; "" where none of this machine is meant."""
+class CardsDetail(Facts):
+    """Which cards a finding is about: `gpus` has their numbers, with commas; "" where none of this machine is meant."""
 
     def placeholders(self) -> Mapping[str, object]:
-        """The fields, and how a remedy names the cards."""
-        return {**Detail.placeholders(self), "gpu": f"GPU {self.gpus}" if self.gpus else say("the GPU")}
+        """The values, and how a remedy names the cards."""
+        return {**vars(self), "gpu": f"GPU {self.gpus}" if self.gpus else say("the GPU")}
 
 
 def each_card(

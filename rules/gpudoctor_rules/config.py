@@ -8,7 +8,7 @@ from gpudoctor.analysis.source.declared_settings import Written, replace_key
 from gpudoctor.analysis.source.trainer_periods import OVERRIDES, engine_period
 from gpudoctor.analysis.workload import optional
 from gpudoctor.lang import say
-from gpudoctor.model import Finding, Patient, answers
+from gpudoctor.model import Facts, Finding, Patient, answers
 from gpudoctor.model.evidence import Measurement, Setting, SourceSpan
 from gpudoctor.model.job_devices import lowest_capability
 from gpudoctor.model.remedy import Applicability, Edit, Effort, KeywordEdit, Remedy
@@ -16,9 +16,7 @@ from gpudoctor.model.signs.configs import ConfigKind
 from gpudoctor.model.signs.memory import Choice
 from gpudoctor.text import size
 from gpudoctor_checks.config.deprecated_key import DeprecatedKeyDetail
-from gpudoctor_checks.config.disagreement import CureDetail
 from gpudoctor_checks.config.frequencies import FrequenciesDetail
-from gpudoctor_checks.config.unknown_key import UnknownKeyDetail
 from gpudoctor_rules.remedies import config_edit, remedy
 from gpudoctor_rules.settings import (
     as_written,
@@ -53,7 +51,7 @@ def _setting(id: str, title: str, why: str, *edits: Edit | None) -> Remedy:
 @answers("CFG001")
 def precision_conflict(finding: Finding, patient: Patient) -> Iterator[Remedy]:
     """Keep one precision: bf16 before fp16, the training arguments before DeepSpeed's config."""
-    cure = finding.detail_of(CureDetail).cure
+    cure = finding.detail_of(Facts).cure
     if cure == "auto":
         yield _setting("CFG001-auto", *_PRECISIONS["auto"], *auto_edits(finding, patient))
     elif cure == "fp16-off":
@@ -76,7 +74,7 @@ def precision_conflict(finding: Finding, patient: Patient) -> Iterator[Remedy]:
 @answers("CFG002")
 def batch_mismatch(finding: Finding, patient: Patient) -> Iterator[Remedy]:
     """Let DeepSpeed take the batch size from the training arguments, or compute it."""
-    cure = finding.detail_of(CureDetail).cure
+    cure = finding.detail_of(Facts).cure
     items = [item for _, item in settings(finding, patient)]
     if cure == "auto" and items:
         yield auto_remedy(finding, patient, items[0].key)
@@ -93,7 +91,7 @@ def batch_mismatch(finding: Finding, patient: Patient) -> Iterator[Remedy]:
 @answers("CFG003")
 def optimizer_mismatch(finding: Finding, patient: Patient) -> Iterator[Remedy]:
     """Leave the numbers to the training arguments, and one optimizer to one place."""
-    cure = finding.detail_of(CureDetail).cure
+    cure = finding.detail_of(Facts).cure
     items = [item for _, item in settings(finding, patient)]
     if cure == "auto" and items:
         yield auto_remedy(finding, patient, items[0].key)
@@ -139,7 +137,7 @@ def zero_stage_misfit(finding: Finding, patient: Patient) -> Iterator[Remedy]:
 @answers("CFG005")
 def unknown_key(finding: Finding, patient: Patient) -> Iterator[Remedy]:
     """Write the known key; the value stays."""
-    detail = finding.detail_of(UnknownKeyDetail)
+    detail = finding.detail_of(Facts)
     key, near = detail.key, detail.near
     yield remedy(
         "CFG005-rename",
@@ -229,7 +227,7 @@ RANK = "8"
 @answers("CFG007")
 def lora_misfit(finding: Finding, patient: Patient) -> Iterator[Remedy]:
     """Name what the model has; scale by one or two; let gradients in."""
-    cure = finding.detail_of(CureDetail).cure
+    cure = finding.detail_of(Facts).cure
     items = [item for _, item in settings(finding, patient)]
     if cure == "targets" and items:
         yield _targets(items[0])
@@ -276,7 +274,7 @@ _QUANTISED = {
 @answers("CFG008")
 def quantisation_conflict(finding: Finding, patient: Patient) -> Iterator[Remedy]:
     """The setting that goes with a quantised model."""
-    cure = finding.detail_of(CureDetail).cure
+    cure = finding.detail_of(Facts).cure
     items = [item for _, item in settings(finding, patient)]
     if cure == "eight-off" and items:
         edit = items[0].edit("false", python="False")

@@ -5,12 +5,9 @@ from collections.abc import Iterator
 from gpudoctor.analysis.source.syntax_edits import without
 from gpudoctor.analysis.workload import scripts_given
 from gpudoctor.lang import say, template
-from gpudoctor.model import Finding, Patient, Resource, answers
+from gpudoctor.model import Facts, Finding, Patient, Resource, answers
 from gpudoctor.model.remedy import Applicability, Edit, Effort, Remedy
-from gpudoctor_checks.distributed.backend_slow import BackendSlowDetail
-from gpudoctor_checks.distributed.dataparallel import DataparallelDetail
 from gpudoctor_checks.distributed.no_sync_missing import NoSyncMissingDetail
-from gpudoctor_checks.distributed.redundant_collectives import RedundantCollectivesDetail
 from gpudoctor_checks.distributed.straggler import StragglerDetail
 from gpudoctor_rules.remedies import published, remedy, source_places
 
@@ -94,7 +91,7 @@ _FEWER = {
 @answers("DIST004")
 def redundant_collectives(finding: Finding, patient: Patient) -> Iterator[Remedy]:
     """Meet less often."""
-    kinds = finding.detail_of(RedundantCollectivesDetail).kinds.split(",")
+    kinds = finding.detail_of(Facts).kinds.split(",")
     edits = tuple(_barriers_removed(finding, patient)) if kinds == ["barrier"] else ()
     yield remedy(
         "DIST004-fewer",
@@ -122,7 +119,7 @@ def _barriers_removed(finding: Finding, patient: Patient) -> Iterator[Edit]:
 @answers("DIST005")
 def dataparallel(finding: Finding) -> Iterator[Remedy]:
     """One process a GPU."""
-    detail = finding.detail_of(DataparallelDetail)
+    detail = finding.detail_of(Facts)
     gpus = detail.gpus or 0
     count = str(gpus) if gpus > 1 else "gpu"
     yield remedy(
@@ -145,7 +142,7 @@ def dataparallel(finding: Finding) -> Iterator[Remedy]:
 @answers("DIST006")
 def backend_slow(finding: Finding) -> Iterator[Remedy]:
     """NCCL for tensors on GPUs."""
-    keyword, span = str(finding.detail_of(BackendSlowDetail).keyword), finding.span
+    keyword, span = str(finding.detail_of(Facts).keyword), finding.span
     yield remedy(
         "DIST006-nccl",
         f'{keyword}="nccl"',

@@ -8,12 +8,6 @@ from gpudoctor.model.job_devices import CardsDetail, chosen, job_gpus
 from gpudoctor.model.signs.kernel_log import KernelLog
 from gpudoctor.model.unavailable import optional
 from gpudoctor.text import count
-from gpudoctor_checks.hardware.memory_errors import MemoryErrorsDetail
-from gpudoctor_checks.hardware.nvlink_down import NvlinkDownDetail
-from gpudoctor_checks.hardware.pcie_degraded import PcieDegradedDetail
-from gpudoctor_checks.hardware.power_limited import PowerLimitedDetail
-from gpudoctor_checks.hardware.recovery_needed import RecoveryNeededDetail
-from gpudoctor_checks.hardware.xid import XidDetail
 from gpudoctor_rules.remedies import remedy
 
 _RESET_DOC = "https://docs.nvidia.com/deploy/gpu-debug-guidelines/index.html"
@@ -121,7 +115,7 @@ def throttled(finding: Finding, patient: Patient) -> Iterator[Remedy]:
 @answers("GPU003")
 def memory_errors(finding: Finding, patient: Patient) -> Iterator[Remedy]:
     """Reset or replacement by what the card's records say, and the other GPUs until then."""
-    action = finding.detail_of(MemoryErrorsDetail).action
+    action = finding.detail_of(CardsDetail).action
     if action != "reset-later":
         yield from _leave_out(finding, patient, say("{subject} has memory errors", subject=finding.subject))
     if action == "replace":
@@ -136,7 +130,7 @@ _CATALOGUE = "https://docs.nvidia.com/deploy/xid-errors/index.html"
 @answers("GPU004")
 def xid(finding: Finding, patient: Patient) -> Iterator[Remedy]:
     """What the table says about this number, in commands."""
-    detail = finding.detail_of(XidDetail)
+    detail = finding.detail_of(CardsDetail)
     action = detail.action or "watch"
     if action == "follow":
         action = _demand(detail.recovery)
@@ -166,7 +160,7 @@ def _advice(finding: Finding, action: str, log: KernelLog) -> Remedy:
     return remedy(
         f"GPU004-{action}",
         titles.get(action, say("watch whether it comes back")),
-        finding.detail_of(XidDetail).advice or say("Look the number up in NVIDIA's Xid catalogue."),
+        finding.detail_of(CardsDetail).advice or say("Look the number up in NVIDIA's Xid catalogue."),
         say("{searched}   # what came before it", searched=log.searched("Xid|NVRM")),
         effort=Effort.COMMAND if job else Effort.ADMINISTRATOR,
         references=(_CATALOGUE,),
@@ -184,7 +178,7 @@ def _demand(recovery: str) -> str:
 @answers("GPU005")
 def pcie_degraded(finding: Finding, patient: Patient) -> Iterator[Remedy]:
     """Hands on card and slot; no number for the effect, which depends on the traffic."""
-    ratio = finding.detail_of(PcieDegradedDetail).ratio
+    ratio = finding.detail_of(CardsDetail).ratio
     wins = say(", up to {ratio:.0f}x the bandwidth between host and GPU", ratio=ratio) if ratio is not None else ""
     if finding.severity is Severity.NOTE:
         yield _inspect(
@@ -207,7 +201,7 @@ def pcie_degraded(finding: Finding, patient: Patient) -> Iterator[Remedy]:
 def nvlink_down(finding: Finding, patient: Patient) -> Iterator[Remedy]:
     """The fabric manager, a reset, or the other GPUs."""
     yield from _leave_out(finding, patient, say("{subject} lacks NVLink", subject=finding.subject))
-    if finding.detail_of(NvlinkDownDetail).cause == "fabric":
+    if finding.detail_of(CardsDetail).cause == "fabric":
         return
     yield _reset(finding)
 
@@ -222,7 +216,7 @@ def occupied(finding: Finding, patient: Patient) -> Iterator[Remedy]:
 def recovery_needed(finding: Finding, patient: Patient) -> Iterator[Remedy]:
     """The action that the driver asks for, and the other GPUs until then."""
     yield from _leave_out(finding, patient, say("{subject} needs recovery", subject=finding.subject))
-    action = finding.detail_of(RecoveryNeededDetail).action
+    action = finding.detail_of(CardsDetail).action
     if action == "reset":
         yield _reset(finding)
     elif action == "reboot":
@@ -232,7 +226,7 @@ def recovery_needed(finding: Finding, patient: Patient) -> Iterator[Remedy]:
 @answers("GPU010")
 def power_limited(finding: Finding) -> Iterator[Remedy]:
     """The default limit, in watts, for the cards that are below it."""
-    detail = finding.detail_of(PowerLimitedDetail)
+    detail = finding.detail_of(CardsDetail)
     watts, ratio = detail.default, detail.ratio
     gpus = _listed(finding)
     yield remedy(

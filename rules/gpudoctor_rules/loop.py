@@ -9,14 +9,12 @@ from gpudoctor.analysis.source.syntax_edits import bare_call, insert_after, inse
 from gpudoctor.analysis.source.syntax_places import find, lines_at
 from gpudoctor.analysis.workload import scripts_given
 from gpudoctor.lang import say
-from gpudoctor.model import Applicability, Edit, Effort, Finding, Patient, Remedy, TextEdit, answers
+from gpudoctor.model import Applicability, Edit, Effort, Facts, Finding, Patient, Remedy, TextEdit, answers
 from gpudoctor.model.evidence import SourceSpan
 from gpudoctor.model.signs.source import Call, Script
 from gpudoctor.text import capitalised
 from gpudoctor_checks.loop.clip_misplaced import ClipMisplacedDetail
-from gpudoctor_checks.loop.deprecated_api import DeprecatedApiDetail
 from gpudoctor_checks.loop.eval_mode_misuse import EvalModeMisuseDetail
-from gpudoctor_checks.loop.seedless import SeedlessDetail
 from gpudoctor_rules.remedies import after_imports, call_at, keyword_edit, remedy, script_of, source_places
 
 
@@ -141,7 +139,7 @@ def _unscale_before_clip(finding: Finding, patient: Patient, unscale: str) -> tu
 @answers("LOOP005")
 def deprecated_api(finding: Finding, patient: Patient) -> Iterator[Remedy]:
     """The replacement that torch names, as an edit where it is a plain renaming."""
-    detail = finding.detail_of(DeprecatedApiDetail)
+    detail = finding.detail_of(Facts)
     row = detail.row
     spans = source_places(finding)
     edits = tuple(edit for span in spans for edit in _replacement(finding, span, patient))
@@ -163,7 +161,7 @@ def deprecated_api(finding: Finding, patient: Patient) -> Iterator[Remedy]:
 
 
 def _replacement(finding: Finding, span: SourceSpan, patient: Patient) -> Iterator[Edit]:
-    row = finding.detail_of(DeprecatedApiDetail).row
+    row = finding.detail_of(Facts).row
     if row.drop:
         yield keyword_edit(span, remove=(row.keyword,))
     elif row.set_to or row.add:
@@ -203,7 +201,7 @@ def seedless(finding: Finding, patient: Patient) -> Iterator[Remedy]:
     roots = {
         name.split(".")[0]
         for script in patient.source.scripts
-        if script.path in {finding.subject, finding.detail_of(SeedlessDetail).script}
+        if script.path in {finding.subject, finding.detail_of(Facts).script}
         for name in script.imports.values()
     }
     lines += ["random.seed(0)"] if "random" in roots else []

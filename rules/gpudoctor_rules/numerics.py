@@ -10,10 +10,8 @@ from gpudoctor.analysis.source.syntax_edits import replace_node
 from gpudoctor.analysis.source.training_arguments import training_arguments
 from gpudoctor.analysis.workload import optional
 from gpudoctor.lang import say
-from gpudoctor.model import Applicability, BadStepDetail, Code, Edit, Effort, Finding, Patient, Remedy, answers
+from gpudoctor.model import Applicability, BadStepDetail, Code, Edit, Effort, Facts, Finding, Patient, Remedy, answers
 from gpudoctor.model.evidence import SourceSpan
-from gpudoctor_checks.numerics.fp16_unsafe import Fp16UnsafeDetail
-from gpudoctor_checks.numerics.learning_rate_out_of_band import LearningRateOutOfBandDetail
 from gpudoctor_rules.remedies import remedy, script_of
 
 _ANOMALY = "https://pytorch.org/docs/stable/autograd.html#anomaly-detection"
@@ -112,7 +110,7 @@ _AMPERE = (8, 0)
 def fp16_unsafe(finding: Finding, patient: Patient) -> Iterator[Remedy]:
     """bf16 needs no scaling; before Ampere only fp16 with a GradScaler is fast."""
     missing = _has_bf16(patient) is False
-    cure = finding.detail_of(Fp16UnsafeDetail).cure
+    cure = finding.detail_of(Facts).cure
     if cure == "autocast" and missing:
         return
     yield remedy(
@@ -157,7 +155,7 @@ _MIDDLES = {
 @answers("NUM009")
 def learning_rate_out_of_band(finding: Finding, patient: Patient) -> Iterator[Remedy]:
     """Start in the middle of the band; the best rate is found by trying."""
-    cure = finding.detail_of(LearningRateOutOfBandDetail).cure
+    cure = finding.detail_of(Facts).cure
     if cure == "spent":
         return
     value, band = _MIDDLES[cure]

@@ -9,10 +9,9 @@ from gpudoctor.analysis.source.syntax_edits import replace_node
 from gpudoctor.analysis.source.trainer_periods import OVERRIDES, engine_period, period_for
 from gpudoctor.analysis.workload import scripts_given
 from gpudoctor.lang import say
-from gpudoctor.model import Applicability, Edit, Effort, Finding, Patient, Remedy, answers
+from gpudoctor.model import Applicability, Edit, Effort, Facts, Finding, Patient, Remedy, answers
 from gpudoctor.model.evidence import SourceSpan
 from gpudoctor_checks.observability.checkpoint_too_often import CheckpointTooOftenDetail
-from gpudoctor_checks.observability.debug_mode_on import DebugModeOnDetail
 from gpudoctor_checks.observability.evaluation_too_often import EvaluationTooOftenDetail
 from gpudoctor_checks.observability.logging_too_often import LoggingTooOftenDetail
 from gpudoctor_rules.remedies import call_at, published, remedy, source_places
@@ -124,7 +123,7 @@ _ANOMALY = published(1.2, 4.0)
 @answers("OBS005")
 def debug_mode_on(finding: Finding, patient: Patient) -> Iterator[Remedy]:
     """Switch it off."""
-    facility = finding.detail_of(DebugModeOnDetail).facility
+    facility = finding.detail_of(Facts).facility
     edits = tuple(_debug_edits(finding, patient, facility))
     yield remedy(
         "OBS005-off",

@@ -11,16 +11,14 @@ from gpudoctor.analysis.source.syntax_edits import insert_after, replace_node
 from gpudoctor.analysis.source.tf32 import settings_in, tf32_settings
 from gpudoctor.analysis.workload import scripts_given
 from gpudoctor.lang import say
-from gpudoctor.model import Finding, Patient, Unavailable, answers
+from gpudoctor.model import Facts, Finding, Patient, Unavailable, answers
 from gpudoctor.model.evidence import Setting
 from gpudoctor.model.job_devices import lowest_capability
 from gpudoctor.model.remedy import Applicability, Edit, Effort, Remedy, TextEdit
 from gpudoctor.model.signs.source import Loop, Script
 from gpudoctor.model.unavailable import optional
-from gpudoctor_checks.performance.attention_eager import AttentionEagerDetail
 from gpudoctor_checks.performance.compile_off import CompileOffDetail
 from gpudoctor_checks.performance.mixed_precision_off import MixedPrecisionOffDetail
-from gpudoctor_checks.performance.tf32_off import Tf32OffDetail
 from gpudoctor_checks.performance.unexplained_time import UnexplainedTimeDetail
 from gpudoctor_rules.remedies import (
     after_imports,
@@ -232,7 +230,7 @@ def tf32_off(finding: Finding, patient: Patient) -> Iterator[Remedy]:
 
 
 def _tf32_allowed(finding: Finding, patient: Patient) -> tuple[str, tuple[Edit, ...]]:
-    target, span = finding.detail_of(Tf32OffDetail).target, finding.span
+    target, span = finding.detail_of(Facts).target, finding.span
     script = script_of(patient, span) if target else None
     setting = next((item for item in settings_in(script) if script.span(item.node) == span), None) if script else None
     if setting is None or script is None:
@@ -329,7 +327,7 @@ def attention_eager(finding: Finding, patient: Patient) -> Iterator[Remedy]:
     edits: tuple[Edit, ...] = ()
     if finding.span is None and finding.evidence and isinstance(finding.evidence[0], Setting):
         edits = config_edit(finding, patient, "sdpa")
-    elif finding.span is not None and finding.detail_of(AttentionEagerDetail).literal:
+    elif finding.span is not None and finding.detail_of(Facts).literal:
         edits = (keyword_edit(finding.span, set=(("attn_implementation", '"sdpa"'),)),)
     title = 'attn_implementation="sdpa"'
     yield remedy(

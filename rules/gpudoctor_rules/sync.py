@@ -8,10 +8,7 @@ from gpudoctor.analysis.source.syntax_places import lines_at
 from gpudoctor.analysis.source.trainer_periods import period_for
 from gpudoctor.analysis.workload import scripts_given
 from gpudoctor.lang import say
-from gpudoctor.model import Applicability, Effort, Finding, Patient, Remedy, SourceSpan, answers
-from gpudoctor_checks.sync.allocator_flush_in_loop import AllocatorFlushInLoopDetail
-from gpudoctor_checks.sync.host_sync_in_loop import HostSyncInLoopDetail
-from gpudoctor_checks.sync.per_sample_metrics import PerSampleMetricsDetail
+from gpudoctor.model import Applicability, Effort, Facts, Finding, Patient, Remedy, SourceSpan, answers
 from gpudoctor_rules.remedies import remedy, script_of, source_places
 
 _READ_EVERY = 50
@@ -21,7 +18,7 @@ _READ_EVERY = 50
 @answers("SYNC001")
 def host_sync_in_loop(finding: Finding, patient: Patient) -> Iterator[Remedy]:
     """Read less often, and add up on the device meanwhile."""
-    detail = finding.detail_of(HostSyncInLoopDetail)
+    detail = finding.detail_of(Facts)
     places = source_places(finding)
     needed = [place for place in places if steers(scripts_given(patient), place)]
     if needed:
@@ -68,7 +65,7 @@ def _on_the_device(places: list[SourceSpan]) -> Remedy:
 @answers("SYNC002")
 def allocator_flush_in_loop(finding: Finding, patient: Patient) -> Iterator[Remedy]:
     """Take the call out; where it fought fragmentation, there is a setting for that."""
-    call, script = finding.detail_of(AllocatorFlushInLoopDetail).call, script_of(patient, finding.span)
+    call, script = finding.detail_of(Facts).call, script_of(patient, finding.span)
     yield remedy(
         "SYNC002-remove",
         say("Remove {call}() from the loop", call=call),
@@ -87,7 +84,7 @@ _METRICS_EVERY = 10
 @answers("SYNC004")
 def per_sample_metrics(finding: Finding, patient: Patient) -> Iterator[Remedy]:
     """Every ten steps, on the whole batch, on the device."""
-    detail = finding.detail_of(PerSampleMetricsDetail)
+    detail = finding.detail_of(Facts)
     every = period_for(finding, patient, _METRICS_EVERY, detail.period, detail.norm)
     yield remedy(
         "SYNC004-every",

@@ -6,8 +6,8 @@ import pytest
 from recordings import make_recording
 
 from gpudoctor.analysis.observation import Observation, suspicions
-from gpudoctor.model import Confidence, ReaderCrashed, Severity, SourceSpan, Unavailable
-from gpudoctor_checks.sync.per_sample_metrics import PerSampleMetrics, PerSampleMetricsDetail
+from gpudoctor.model import Confidence, Facts, ReaderCrashed, Severity, SourceSpan, Unavailable
+from gpudoctor_checks.sync.per_sample_metrics import PerSampleMetrics
 
 LINE = SourceSpan(path="/job/src/train.py", line=41, text="f1_score(y, p)")
 SEEN = Observation(
@@ -47,7 +47,7 @@ def test_a_finding_of_its_own_says_what_was_seen_and_what_it_is_worth():
 def test_a_suspicion_at_the_place_is_confirmed_and_keeps_what_it_knows():
     source = PerSampleMetrics().finding(
         "f1_score runs on the CPU on every step.", evidence=(LINE,), confidence=Confidence.SUSPECTED,
-        subject="src/train.py:39", detail=PerSampleMetricsDetail(period=1, norm=10),
+        subject="src/train.py:39", detail=Facts(period=1, norm=10),
     )  # fmt: skip
     grown = found(SEEN, [source])
     assert (grown.message, grown.confidence, grown.subject) == (

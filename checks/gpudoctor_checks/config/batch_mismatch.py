@@ -37,7 +37,6 @@ class BatchMismatch(Check):
     """
 
     code = Code("CFG002")
-    name = "batch-mismatch"
     reads = frozenset({Reads.CONFIG, Reads.SOURCE})
     severity = Severity.ERROR
 

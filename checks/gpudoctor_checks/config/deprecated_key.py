@@ -63,7 +63,6 @@ class DeprecatedKey(Check):
     """
 
     code = Code("CFG009")
-    name = "deprecated-key"
     reads = frozenset({Reads.CONFIG, Reads.SOURCE, Reads.ENVIRONMENT, Reads.LOG})
     severity = Severity.WARNING
     log_messages_file = "log_messages.toml"

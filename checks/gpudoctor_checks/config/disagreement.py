@@ -11,7 +11,7 @@ from string import Formatter
 from gpudoctor.analysis.source.config_links import Link
 from gpudoctor.analysis.source.declared_settings import Written
 from gpudoctor.lang import say, template
-from gpudoctor.model import Check, Cost, Detail, Evidence, Finding, Setting, Severity, SourceSpan
+from gpudoctor.model import Check, Cost, Evidence, Facts, Finding, Setting, Severity, SourceSpan
 from gpudoctor.model.records import frozen
 from gpudoctor.model.signs.configs import ConfigValue
 
@@ -34,14 +34,6 @@ OPTIMISATION: tuple[tuple[str, str, ConfigValue], ...] = (
 """DeepSpeed's key, the training argument and its default; None where a default proves nothing."""
 
 
-@frozen
-class CureDetail(Detail):
-    """What the rules read."""
-
-    cure: str
-    """A word for what helps; the rule has them."""
-
-
 def settings_finding(
     check: Check,
     message: str,
@@ -62,7 +54,7 @@ def settings_finding(
         severity=Severity.ERROR if fails else severity,
         cost=Cost(breaks=breaks) if fails else None,
         subject=f"{places[0].path}:{places[0].line}{subject}",
-        detail=CureDetail(cure=cure),
+        detail=Facts(cure=cure),
     )
 
 

@@ -97,7 +97,6 @@ class Frequencies(Check):
     """
 
     code = Code("CFG006")
-    name = "frequencies"
     reads = frozenset({Reads.SOURCE, Reads.CONFIG})
     severity = Severity.NOTE
     thresholds = (

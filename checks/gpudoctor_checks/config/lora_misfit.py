@@ -53,7 +53,6 @@ class LoraMisfit(Check):
     """
 
     code = Code("CFG007")
-    name = "lora-misfit"
     reads = frozenset({Reads.CONFIG, Reads.SOURCE})
     severity = Severity.WARNING
     thresholds = (

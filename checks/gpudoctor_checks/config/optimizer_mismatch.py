@@ -37,7 +37,6 @@ class OptimizerMismatch(Check):
     """
 
     code = Code("CFG003")
-    name = "optimizer-mismatch"
     reads = frozenset({Reads.CONFIG, Reads.SOURCE})
     severity = Severity.ERROR
 

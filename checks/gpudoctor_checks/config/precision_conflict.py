@@ -34,7 +34,6 @@ class PrecisionConflict(Check):
     """
 
     code = Code("CFG001")
-    name = "precision-conflict"
     reads = frozenset({Reads.CONFIG, Reads.SOURCE})
     severity = Severity.ERROR
 

@@ -46,7 +46,6 @@ class QuantisationConflict(Check):
     """
 
     code = Code("CFG008")
-    name = "quantisation-conflict"
     reads = frozenset({Reads.CONFIG, Reads.SOURCE})
     severity = Severity.WARNING
 

@@ -46,7 +46,6 @@ class SettingsRejected(Check):
     """
 
     code = Code("CFG010")
-    name = "settings-rejected"
     reads = frozenset({Reads.CONFIG, Reads.SOURCE, Reads.ENVIRONMENT, Reads.LOG})
     severity = Severity.ERROR
     log_messages_file = "log_messages.toml"

@@ -5,8 +5,7 @@ from collections.abc import Iterator
 from gpudoctor.analysis.source.built_classes import built, declared_names
 from gpudoctor.analysis.source.training_arguments import EXTENDED, arguments_class, in_a_test, read_by
 from gpudoctor.lang import say
-from gpudoctor.model import Check, Code, Cost, Detail, Finding, Patient, Reads, Setting, Severity
-from gpudoctor.model.records import frozen
+from gpudoctor.model import Check, Code, Cost, Facts, Finding, Patient, Reads, Setting, Severity
 from gpudoctor.model.signs.configs import ConfigFile, ConfigKind, Entry, Section
 from gpudoctor.model.signs.source import Call, Script, Source
 from gpudoctor_checks.api_facts import facts
@@ -28,15 +27,6 @@ SMALL = 4
 """Keys of a section up to which the share of unknown ones proves nothing: one slip of two is half."""
 
 CALLS = {"LoraConfig": "peft-lora", "BitsAndBytesConfig": "bitsandbytes"}
-
-
-@frozen
-class UnknownKeyDetail(Detail):
-    """What the rule reads."""
-
-    near: str
-    """The known key that was meant."""
-    key: str
 
 
 class UnknownKey(Check):
@@ -64,7 +54,6 @@ class UnknownKey(Check):
     """
 
     code = Code("CFG005")
-    name = "unknown-key"
     reads = frozenset({Reads.CONFIG, Reads.SOURCE, Reads.ENVIRONMENT})
     severity = Severity.WARNING
 
@@ -112,7 +101,7 @@ class UnknownKey(Check):
                 severity=severity,
                 cost=Cost(breaks=refuses) if severity is Severity.ERROR else None,
                 subject=f"{file.path}:{place.line} {place.key}",
-                detail=UnknownKeyDetail(near=near, key=name),
+                detail=Facts(near=near, key=name),
             )
 
     # source
@@ -141,7 +130,7 @@ class UnknownKey(Check):
                 severity=Severity.ERROR if raises else Severity.WARNING,
                 cost=Cost(breaks=say("the call raises a TypeError")) if raises else None,
                 subject=f"{call.span.path}:{keyword.lineno} {name}",
-                detail=UnknownKeyDetail(near=near, key=str(name)),
+                detail=Facts(near=near, key=str(name)),
             )
 
 

@@ -47,7 +47,6 @@ class ZeroStageMisfit(Check):
     """
 
     code = Code("CFG004")
-    name = "zero-stage-misfit"
     reads = frozenset({Reads.CONFIG, Reads.ENVIRONMENT})
 
     def examine(self, patient: Patient) -> Iterator[Finding]:

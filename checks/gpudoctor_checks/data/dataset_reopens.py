@@ -57,7 +57,6 @@ class DatasetReopens(Check):
     """
 
     code = Code("DATA011")
-    name = "dataset-reopens"
     reads = frozenset({Reads.SOURCE})
     severity = Severity.NOTE
 

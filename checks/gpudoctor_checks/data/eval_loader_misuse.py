@@ -7,8 +7,7 @@ from collections.abc import Iterator
 from gpudoctor.analysis.source.control_flow import loop_node, never_runs
 from gpudoctor.analysis.source.loaders import Loader, LoaderRole, every_loader
 from gpudoctor.lang import say
-from gpudoctor.model import Check, Code, Detail, Finding, Patient, Reads, Severity
-from gpudoctor.model.records import frozen
+from gpudoctor.model import Check, Code, Facts, Finding, Patient, Reads, Severity
 from gpudoctor.model.signs.source import Known, LoopRole
 from gpudoctor.text import chained
 
@@ -16,16 +15,6 @@ _EVALUATION = re.compile(
     r"(?:^|_)(?:val|valid|validation|eval|evaluation|test|testing|dev)(?:_|$|loader|dataloader|iter|dl)"
 )
 _TRAINING = re.compile(r"train|fit")
-
-
-@frozen
-class EvalLoaderMisuseDetail(Detail):
-    """What the rule reads."""
-
-    shuffle: bool
-    """Its order is random."""
-    drop_last: bool
-    """Its last samples are left out."""
 
 
 class EvalLoaderMisuse(Check):
@@ -51,7 +40,6 @@ class EvalLoaderMisuse(Check):
     """
 
     code = Code("DATA007")
-    name = "eval-loader-misuse"
     reads = frozenset({Reads.SOURCE})
     severity = Severity.NOTE
 
@@ -81,7 +69,7 @@ class EvalLoaderMisuse(Check):
                 wrong=chained(says[item] for item in wrong),
             ),
             evidence=(loader.call.span, *(loop.span for _, loop in loader.loops[:2])),
-            detail=EvalLoaderMisuseDetail(shuffle="shuffle" in wrong, drop_last="drop_last" in wrong),
+            detail=Facts(shuffle="shuffle" in wrong, drop_last="drop_last" in wrong),
         )
 
 

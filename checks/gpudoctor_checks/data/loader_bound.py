@@ -84,7 +84,6 @@ class LoaderBound(Check):
     """
 
     code = Code("DATA001")
-    name = "loader-bound"
     reads = frozenset({Reads.SOURCE, Reads.RECORDING, Reads.PROCESS})
     severity = Severity.WARNING
     thresholds = (

@@ -5,18 +5,9 @@ from collections.abc import Iterator
 from gpudoctor.analysis import of_run
 from gpudoctor.analysis.run.steady_run import measured, spot, watched
 from gpudoctor.lang import say
-from gpudoctor.model import Check, Code, Confidence, Cost, Detail, Finding, Patient, Reads, Severity, Threshold
+from gpudoctor.model import Check, Code, Confidence, Cost, Facts, Finding, Patient, Reads, Severity, Threshold
 from gpudoctor.model.evidence import LogLine, Measurement
-from gpudoctor.model.records import frozen
 from gpudoctor.text import capitalised, count, duration
-
-
-@frozen(kw_only=False)
-class LoaderDeadDetail(Detail):
-    """What the rule reads."""
-
-    hangs: bool
-    """A wait that does not end, where no worker died."""
 
 
 class LoaderDead(Check):
@@ -41,7 +32,6 @@ class LoaderDead(Check):
     """
 
     code = Code("DATA010")
-    name = "loader-dead"
     reads = frozenset({Reads.RECORDING, Reads.PROCESS, Reads.LOG})
     severity = Severity.ERROR
     log_messages_file = "log_messages.toml"
@@ -71,7 +61,7 @@ class LoaderDead(Check):
                 confidence=Confidence.CONFIRMED,
                 cost=Cost(breaks=say("the run died")),
                 subject="worker",
-                detail=LoaderDeadDetail(hangs=False),
+                detail=Facts(hangs=False),
             )
             return
         yield from self._waits(patient, recording)
@@ -106,7 +96,7 @@ class LoaderDead(Check):
                 severity=Severity.ERROR if surely else Severity.WARNING,
                 cost=Cost(breaks=say("the training fails or waits for ever")) if surely else None,
                 subject=rank.title,
-                detail=LoaderDeadDetail(hangs=not lost),
+                detail=Facts(hangs=not lost),
             )
 
     def _waits(self, patient: Patient, recording: "of_run.Recording") -> Iterator[Finding]:
@@ -131,7 +121,7 @@ class LoaderDead(Check):
                 confidence=Confidence.CONFIRMED,
                 cost=Cost(breaks=say("the training makes no progress")),
                 subject=f"rank {item.rank}",
-                detail=LoaderDeadDetail(hangs=True),
+                detail=Facts(hangs=True),
             )
             return
 

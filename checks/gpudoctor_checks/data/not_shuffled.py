@@ -32,7 +32,6 @@ class NotShuffled(Check):
     """
 
     code = Code("DATA013")
-    name = "not-shuffled"
     reads = frozenset({Reads.RECORDING})
     thresholds = (
         Threshold(

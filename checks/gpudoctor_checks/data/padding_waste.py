@@ -11,8 +11,7 @@ from gpudoctor.analysis.source.control_flow import switched_off
 from gpudoctor.analysis.source.declared_settings import as_number
 from gpudoctor.analysis.source.entry_points import Program, training_programs
 from gpudoctor.lang import say
-from gpudoctor.model import Check, Code, Detail, Finding, Patient, Reads, Severity, Threshold, Whose
-from gpudoctor.model.records import frozen
+from gpudoctor.model import Check, Code, Facts, Finding, Patient, Reads, Severity, Threshold, Whose
 from gpudoctor.model.signs.source import Call, Known, Script
 from gpudoctor.text import percent
 
@@ -23,16 +22,6 @@ _NOT_TRAINING = re.compile(
 )
 _FIXED_SHAPES = frozenset({"torch_xla", "diffusers", "optimum", "tensorflow", "jax", "flax", "open_clip"})
 """Packages of programs that need one shape (TPUs) or a text encoder's fixed length (diffusion models)."""
-
-
-@frozen
-class PaddingWasteDetail(Detail):
-    """What the rule reads."""
-
-    how: str
-    """`recording`, `collator`, `collate` or `tokenizer`."""
-    single: bool
-    """One call alone pads."""
 
 
 class PaddingWaste(Check):
@@ -58,7 +47,6 @@ class PaddingWaste(Check):
     """
 
     code = Code("DATA006")
-    name = "padding-waste"
     reads = frozenset({Reads.SOURCE, Reads.RECORDING})
     severity = Severity.NOTE
     thresholds = (
@@ -104,7 +92,7 @@ class PaddingWaste(Check):
             name="step_share",
             severity=severity,
             suspected=suspected,
-            detail=PaddingWasteDetail(how="recording", single=False),
+            detail=Facts(how="recording", single=False),
             numbers=(run.measured("padding_share", share),),
         )
 
@@ -144,9 +132,7 @@ class PaddingWaste(Check):
             ),
             evidence=tuple(item.span for item, _ in found[:4]),
             subject=f"{call.span.path}:{call.span.line}",
-            detail=PaddingWasteDetail(
-                how="collator" if _COLLATORS.fullmatch(call.method) else how, single=len(found) == 1
-            ),
+            detail=Facts(how="collator" if _COLLATORS.fullmatch(call.method) else how, single=len(found) == 1),
         )
 
 

@@ -98,7 +98,6 @@ class SamplerMisuse(Check):
     """
 
     code = Code("DATA008")
-    name = "sampler-misuse"
     reads = frozenset({Reads.SOURCE, Reads.RECORDING})
     severity = Severity.WARNING
     thresholds = (

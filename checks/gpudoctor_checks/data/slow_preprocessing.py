@@ -12,8 +12,7 @@ from gpudoctor.analysis.source.loaders import Loader, LoaderRole, loaders
 from gpudoctor.analysis.source.sample_cost import ItemWork, item_work
 from gpudoctor.analysis.source.syntax import is_method_call, walk
 from gpudoctor.lang import say
-from gpudoctor.model import Check, Code, Detail, Finding, Patient, Reads, Severity, Threshold
-from gpudoctor.model.records import frozen
+from gpudoctor.model import Check, Code, Facts, Finding, Patient, Reads, Severity, Threshold
 from gpudoctor.model.signs.source import Known, LoopRole, Source
 from gpudoctor.text import duration, percent
 
@@ -23,14 +22,6 @@ _KINDS = {"runs a Python loop": "pixels", "tokenises text": "tokens", "parses a 
 
 _HOT = 0.1
 """Share of the making of items from which on a line is named."""
-
-
-@frozen(kw_only=False)
-class SlowPreprocessingDetail(Detail):
-    """What the rule reads."""
-
-    kind: str
-    """`pixels`, `tokens`, `text` or `lines`."""
 
 
 class SlowPreprocessing(Check):
@@ -58,7 +49,6 @@ class SlowPreprocessing(Check):
     """
 
     code = Code("DATA002")
-    name = "slow-preprocessing"
     reads = frozenset({Reads.SOURCE, Reads.RECORDING})
     severity = Severity.WARNING
     thresholds = (
@@ -129,7 +119,7 @@ class SlowPreprocessing(Check):
             name="preprocessing_share",
             severity=Severity.WARNING if share >= 2 * self.limit("wait_share") and not idle else Severity.NOTE,
             suspected=suspected,
-            detail=suspected[0].detail if suspected else SlowPreprocessingDetail("lines"),
+            detail=suspected[0].detail if suspected else Facts(kind="lines"),
             numbers=(run.measured("seconds_per_item", each, "s"),),
         )
 
@@ -174,7 +164,7 @@ class SlowPreprocessing(Check):
             ),
             evidence=(work.span, loader.call.span),
             severity=Severity.NOTE,
-            detail=SlowPreprocessingDetail(kind),
+            detail=Facts(kind=kind),
         )
 
 

@@ -11,8 +11,7 @@ from gpudoctor.analysis.source.control_flow import switched_off
 from gpudoctor.analysis.source.entry_points import only_evaluates
 from gpudoctor.analysis.source.syntax import keyword_value, last_name, nodes
 from gpudoctor.lang import say
-from gpudoctor.model import Check, Code, Cost, Detail, Finding, Patient, Reads, Severity, Threshold, Whose
-from gpudoctor.model.records import frozen
+from gpudoctor.model import Check, Code, Cost, Facts, Finding, Patient, Reads, Severity, Threshold, Whose
 from gpudoctor.model.signs.source import Call, Known, Script, Source
 from gpudoctor.text import duration, percent
 
@@ -29,16 +28,6 @@ _LEAST_SECONDS = 2.0
 """A shorter start does not matter, however short the run."""
 _MOST = 0.5
 """Share of a run that ended by itself from which on its start is what it mostly did."""
-
-
-@frozen
-class SlowStartDetail(Detail):
-    """What the rule reads."""
-
-    how: str
-    """`recording` or `source`."""
-    kind: str
-    """`workers` or `cache`."""
 
 
 class SlowStart(Check):
@@ -66,7 +55,6 @@ class SlowStart(Check):
     """
 
     code = Code("DATA012")
-    name = "slow-start"
     reads = frozenset({Reads.SOURCE, Reads.RECORDING})
     severity = Severity.NOTE
     thresholds = (
@@ -127,7 +115,7 @@ class SlowStart(Check):
             evidence=(*spans, measured("start_seconds", took, "s", patient.recording)),
             severity=severity,
             cost=Cost(step_share=took / whole if paid else None, whose=Whose.STEPS),
-            detail=SlowStartDetail(how="recording", kind="workers") if base is None else None,
+            detail=Facts(how="recording", kind="workers") if base is None else None,
         )
 
     def _in_source(self, patient: Patient) -> Iterator[Finding]:
@@ -158,7 +146,7 @@ class SlowStart(Check):
         return self.finding(
             say("{message} (line {line}).", message=message, line=call.span.line),
             evidence=(call.span,),
-            detail=SlowStartDetail(how="source", kind=kind),
+            detail=Facts(how="source", kind=kind),
         )
 
 

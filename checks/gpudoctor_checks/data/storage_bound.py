@@ -32,7 +32,6 @@ class StorageBound(Check):
     """
 
     code = Code("DATA009")
-    name = "storage-bound"
     reads = frozenset({Reads.RECORDING, Reads.PROCESS})
     thresholds = (
         Threshold(

@@ -33,7 +33,6 @@ class TransferBound(Check):
     """
 
     code = Code("DATA005")
-    name = "transfer-bound"
     traits = frozenset({Trait.INSIDE_PASSES})
     reads = frozenset({Reads.RECORDING})
     thresholds = (

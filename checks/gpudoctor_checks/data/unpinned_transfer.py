@@ -70,7 +70,6 @@ class UnpinnedTransfer(Check):
     """
 
     code = Code("DATA004")
-    name = "unpinned-transfer"
     reads = frozenset({Reads.SOURCE, Reads.RECORDING})
     severity = Severity.NOTE
     thresholds = (

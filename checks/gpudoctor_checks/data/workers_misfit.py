@@ -60,7 +60,6 @@ class WorkersMisfit(Check):
     """
 
     code = Code("DATA003")
-    name = "workers-misfit"
     reads = frozenset({Reads.SOURCE, Reads.ENVIRONMENT, Reads.RECORDING})
     severity = Severity.WARNING
     thresholds = (

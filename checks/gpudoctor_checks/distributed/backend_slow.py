@@ -13,8 +13,7 @@ from gpudoctor.analysis.source.device_tensors import Target
 from gpudoctor.analysis.source.entry_points import Program, training_programs
 from gpudoctor.analysis.source.parallelism import DDP, SHARDED
 from gpudoctor.lang import say
-from gpudoctor.model import Check, Code, Detail, Finding, Patient, Reads, Severity
-from gpudoctor.model.records import frozen
+from gpudoctor.model import Check, Code, Facts, Finding, Patient, Reads, Severity
 from gpudoctor.model.signs.source import Call, Known, Script
 
 _KEYWORDS = {
@@ -24,14 +23,6 @@ _KEYWORDS = {
 }
 _SLOW = frozenset({"gloo", "mpi"})
 _PLATFORM = re.compile(r"win|nt\b|platform|darwin|cpu|is_available|nccl", re.IGNORECASE)
-
-
-@frozen
-class BackendSlowDetail(Detail):
-    """What the rule reads."""
-
-    keyword: str | None = None
-    """Of the call that chooses the backend; None where only a run was seen."""
 
 
 class BackendSlow(Check):
@@ -57,7 +48,6 @@ class BackendSlow(Check):
     """
 
     code = Code("DIST006")
-    name = "backend-slow"
     reads = frozenset({Reads.SOURCE, Reads.RECORDING})
     severity = Severity.WARNING
 
@@ -76,7 +66,7 @@ class BackendSlow(Check):
             say("Gradients on the GPU are reduced by {backend}: each goes through the host.", backend=backend),
             evidence=(run.measured("ranks", len(run.states), "{ranks}"),),
             severity=Severity.WARNING,
-            detail=BackendSlowDetail(),
+            detail=Facts(keyword=None),
         )
 
     def _suspected(self, patient: Patient) -> Iterator[Finding]:
@@ -103,7 +93,7 @@ class BackendSlow(Check):
                         origin=origin,
                     ),
                     evidence=(call.span, *(c.span for _, c in program.calls if c.name in DDP | SHARDED)),
-                    detail=BackendSlowDetail(keyword=keyword),
+                    detail=Facts(keyword=keyword),
                 )
 
 

@@ -34,7 +34,6 @@ class CommunicationBound(Check):
     """
 
     code = Code("DIST002")
-    name = "communication-bound"
     reads = frozenset({Reads.RECORDING})
     thresholds = (
         *Threshold.note_and_warning(

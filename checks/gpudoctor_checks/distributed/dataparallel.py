@@ -15,9 +15,8 @@ from gpudoctor.analysis.source.parallelism import SHARDED
 from gpudoctor.analysis.source.syntax import keyword_value
 from gpudoctor.analysis.source.syntax_places import lines_at
 from gpudoctor.lang import say
-from gpudoctor.model import Check, Code, Detail, Finding, Patient, Reads, Severity, Threshold
+from gpudoctor.model import Check, Code, Facts, Finding, Patient, Reads, Severity, Threshold
 from gpudoctor.model.job_devices import VARIABLE, job_gpus
-from gpudoctor.model.records import frozen
 from gpudoctor.model.signs.source import Call, GuardKind, Known, Script, Source
 from gpudoctor.model.unavailable import optional
 from gpudoctor.model.visible_devices import entries
@@ -32,16 +31,6 @@ _OPTION = re.compile(r"(?:str\()?\w+\.(\w+)\)?")
 """A command-line option: `args.gpu`, `str(args.gpu)`."""
 _DDP = "DistributedDataParallel"
 _NAMES = ("torch.nn.DataParallel", "torch.nn.parallel.data_parallel")
-
-
-@frozen
-class DataparallelDetail(Detail):
-    """What the rule reads."""
-
-    gpus: int | None = None
-    """0 where not known."""
-    script: str | None = None
-    """Path of the entry."""
 
 
 class Dataparallel(Check):
@@ -73,7 +62,6 @@ class Dataparallel(Check):
     """
 
     code = Code("DIST005")
-    name = "dataparallel"
     reads = frozenset({Reads.SOURCE, Reads.RECORDING})
     severity = Severity.WARNING
     thresholds = (
@@ -101,7 +89,7 @@ class Dataparallel(Check):
             ),
             evidence=(*spots(patient, of_run.place_of(model)), run.measured("gpus", gpus, "{gpus}")),
             severity=Severity.WARNING,
-            detail=DataparallelDetail(),
+            detail=Facts(gpus=None, script=None),
         )
 
     def _suspected(self, patient: Patient) -> Iterator[Finding]:
@@ -144,7 +132,7 @@ class Dataparallel(Check):
                 ),
                 evidence=(*spans[:8], next(program.loops)[1].span),
                 severity=Severity.NOTE if few or on_import or all(chosen) or (left or 0) < 0 else Severity.WARNING,
-                detail=DataparallelDetail(gpus=gpus or 0, script=program.entry.path),
+                detail=Facts(gpus=gpus or 0, script=program.entry.path),
             )
 
 

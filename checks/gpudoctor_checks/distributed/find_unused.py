@@ -30,7 +30,6 @@ class FindUnused(Check):
     """
 
     code = Code("DIST007")
-    name = "find-unused"
     reads = frozenset({Reads.RECORDING})
     severity = Severity.NOTE
 

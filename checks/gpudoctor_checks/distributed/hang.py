@@ -8,9 +8,8 @@ from gpudoctor.analysis import of_run
 from gpudoctor.analysis.run.steady_run import measured, spot, watched
 from gpudoctor.lang import say
 from gpudoctor.lang.message import concatenated
-from gpudoctor.model import Check, Code, Confidence, Cost, Detail, Finding, Patient, Reads, Severity, Threshold, Trait
+from gpudoctor.model import Check, Code, Confidence, Cost, Facts, Finding, Patient, Reads, Severity, Threshold, Trait
 from gpudoctor.model.evidence import Measurement
-from gpudoctor.model.records import frozen
 from gpudoctor.model.unavailable import Unavailable
 from gpudoctor.text import duration
 from gpudoctor.text import ranks as named
@@ -23,14 +22,6 @@ _CROSSED = frozenset({"collective", "sync", "backward"})
 """Phases in which a rank whose main thread takes no CPU time waits for other ranks."""
 _STILL_SECONDS = 60.0
 """WATCH-PREFLIGHT: the same stack for a minute; long evaluations and saves have their own limit."""
-
-
-@frozen(kw_only=False)
-class HangDetail(Detail):
-    """What the rule reads."""
-
-    rank: int
-    """The one that stands elsewhere; -1 where none does."""
 
 
 class Hang(Check):
@@ -54,7 +45,6 @@ class Hang(Check):
     """
 
     code = Code("DIST008")
-    name = "hang"
     traits = frozenset({Trait.STANDSTILL})
     reads = frozenset({Reads.RECORDING, Reads.PROCESS})
     severity = Severity.ERROR
@@ -100,7 +90,7 @@ class Hang(Check):
             cost=Cost(breaks=say("the training makes no progress")),
             subject=f"rank {odd.rank}" if odd is not None else "",
             effect_of=Code("TRAIN010") if of_run.uneven(recording) else None,
-            detail=HangDetail(odd.rank if odd is not None else -1),
+            detail=Facts(rank=odd.rank if odd is not None else -1),
         )
 
     def _live(self, window: "of_run.ProcessWindow") -> Iterator[Finding]:
@@ -136,7 +126,7 @@ class Hang(Check):
             severity=Severity.ERROR if surely else Severity.WARNING,
             cost=Cost(breaks=say("the training makes no progress")) if surely else None,
             subject=odd[0].title if odd else "",
-            detail=HangDetail(odd[0].rank if odd and odd[0].rank is not None else -1),
+            detail=Facts(rank=odd[0].rank if odd and odd[0].rank is not None else -1),
         )
 
     def _live_limit(self, rank: "of_run.Rank") -> float:

@@ -52,7 +52,6 @@ class NoSyncMissing(Check):
     """
 
     code = Code("DIST003")
-    name = "no-sync-missing"
     reads = frozenset({Reads.SOURCE, Reads.RECORDING})
     severity = Severity.WARNING
     thresholds = (

@@ -6,18 +6,9 @@ from statistics import median
 from gpudoctor.analysis import of_run
 from gpudoctor.analysis.run.steady_run import demanded
 from gpudoctor.lang import say
-from gpudoctor.model import Check, Code, Confidence, Cost, Detail, Finding, Patient, Reads, Threshold
-from gpudoctor.model.records import frozen
+from gpudoctor.model import Check, Code, Confidence, Cost, Facts, Finding, Patient, Reads, Threshold
 from gpudoctor.model.unavailable import Unavailable
 from gpudoctor.text import percent, size
-
-
-@frozen(kw_only=False)
-class RankMemorySkewDetail(Detail):
-    """What the rule reads."""
-
-    rank: int
-    """The one that needs more memory than the others."""
 
 
 class RankMemorySkew(Check):
@@ -41,7 +32,6 @@ class RankMemorySkew(Check):
     """
 
     code = Code("DIST009")
-    name = "rank-memory-skew"
     reads = frozenset({Reads.RECORDING})
     thresholds = (
         Threshold("skew", 0.20, "1", "TraceML 20 %",
@@ -75,5 +65,5 @@ class RankMemorySkew(Check):
             confidence=Confidence.CONFIRMED,
             cost=Cost(bytes=int(peak - usual)),
             subject=f"rank {worst.rank}",
-            detail=RankMemorySkewDetail(worst.rank),
+            detail=Facts(rank=worst.rank),
         )

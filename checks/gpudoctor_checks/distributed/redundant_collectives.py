@@ -11,21 +11,12 @@ from gpudoctor.analysis.source.entry_points import training_programs
 from gpudoctor.analysis.source.parallelism import wraps_ddp
 from gpudoctor.analysis.source.syntax_places import lines_at
 from gpudoctor.lang import say
-from gpudoctor.model import Check, Code, Detail, Finding, Patient, Reads, Severity, Threshold, Whose
-from gpudoctor.model.records import frozen
+from gpudoctor.model import Check, Code, Facts, Finding, Patient, Reads, Severity, Threshold, Whose
 from gpudoctor.model.signs.source import Event, GuardKind, Loop, Script
 
 _OBJECTS = frozenset({"all_gather_object", "gather_object", "broadcast_object_list", "scatter_object_list"})
 _UNEVEN = 0.2
 """Difference of the ranks' shares of waits from which on one of them is late."""
-
-
-@frozen
-class RedundantCollectivesDetail(Detail):
-    """What the rule reads."""
-
-    kinds: str
-    """`barrier`, `broadcast`, `objects`, `parameters`, `value`, with commas."""
 
 
 class RedundantCollectives(Check):
@@ -55,7 +46,6 @@ class RedundantCollectives(Check):
     """
 
     code = Code("DIST004")
-    name = "redundant-collectives"
     reads = frozenset({Reads.SOURCE, Reads.RECORDING, Reads.PROCESS})
     severity = Severity.WARNING
     thresholds = (
@@ -102,7 +92,7 @@ class RedundantCollectives(Check):
             name="collective_share",
             severity=severity,
             suspected=suspected,
-            detail=RedundantCollectivesDetail(kinds=_kinds(site.what for site in seen.sites)),
+            detail=Facts(kinds=_kinds(site.what for site in seen.sites)),
         )
 
     def _live(self, patient: Patient, window: "of_run.ProcessWindow") -> Iterator[Finding]:
@@ -125,7 +115,7 @@ class RedundantCollectives(Check):
             name="collective_share",
             severity=severity,
             suspected=suspicions(lambda: self._suspected(patient), seen),
-            detail=RedundantCollectivesDetail(kinds=_kinds(place.via for place in seen.places)),
+            detail=Facts(kinds=_kinds(place.via for place in seen.places)),
         )
 
     def _suspected(self, patient: Patient) -> Iterator[Finding]:
@@ -160,7 +150,7 @@ class RedundantCollectives(Check):
             ),
             evidence=(*spans[:8], loop.span),
             subject=f"{script.path}:{loop.span.line}",
-            detail=RedundantCollectivesDetail(kinds=",".join(sorted({kind for _, kind, _ in found}))),
+            detail=Facts(kinds=",".join(sorted({kind for _, kind, _ in found}))),
         )
 
 

@@ -47,7 +47,6 @@ class StragglingRank(Check):
     """
 
     code = Code("DIST001")
-    name = "straggler"
     reads = frozenset({Reads.RECORDING, Reads.PROCESS})
     thresholds = (
         *Threshold.note_and_warning(

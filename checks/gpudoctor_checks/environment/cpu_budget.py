@@ -53,7 +53,6 @@ class CpuBudget(Check):
     """
 
     code = Code("ENV007")
-    name = "cpu-budget"
     reads = frozenset({Reads.ENVIRONMENT, Reads.CONFIG, Reads.SOURCE, Reads.RECORDING})
     thresholds = (
         Threshold(

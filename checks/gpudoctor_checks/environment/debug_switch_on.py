@@ -8,8 +8,7 @@ from typing import Any
 
 from gpudoctor.analysis.source.environment_assignments import assignments
 from gpudoctor.lang import say
-from gpudoctor.model import Check, Code, Confidence, Detail, Evidence, Finding, Patient, Reads, Severity
-from gpudoctor.model.records import frozen
+from gpudoctor.model import Check, Code, Confidence, Evidence, Facts, Finding, Patient, Reads, Severity
 from gpudoctor_checks.environment.variables import environment_and_source
 
 _OFF = {"", "0", "false", "off", "no"}
@@ -29,15 +28,6 @@ def _is_on(on: list[str] | str, value: str) -> bool:
         return text.upper() in {item.upper() for item in on}
     # libraries differ in how they read "0" for a variable that only has to be set: an empty one is unset
     return bool(text) if on == "set" else text.lower() not in _OFF
-
-
-@frozen
-class DebugSwitchOnDetail(Detail):
-    """What the rule reads."""
-
-    variable: str
-    reference: str
-    """The page that says so."""
 
 
 class DebugSwitchOn(Check):
@@ -65,7 +55,6 @@ class DebugSwitchOn(Check):
     """
 
     code = Code("ENV010")
-    name = "debug-switch-on"
     reads = frozenset({Reads.ENVIRONMENT, Reads.SOURCE})
     severity = Severity.WARNING
 
@@ -95,5 +84,5 @@ class DebugSwitchOn(Check):
             confidence=sure,
             severity=Severity(row["severity"]),
             subject=subject,
-            detail=DebugSwitchOnDetail(variable=row["name"], reference=row["source"]),
+            detail=Facts(variable=row["name"], reference=row["source"]),
         )

@@ -47,7 +47,6 @@ class DiskTooSmall(Check):
     """
 
     code = Code("ENV011")
-    name = "disk-too-small"
     reads = frozenset({Reads.ENVIRONMENT, Reads.LOG})
     log_messages_file = "log_messages.toml"
     thresholds = (

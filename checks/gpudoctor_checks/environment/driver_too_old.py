@@ -61,7 +61,6 @@ class DriverTooOld(Check):
     """
 
     code = Code("ENV003")
-    name = "driver-too-old"
     reads = frozenset({Reads.ENVIRONMENT, Reads.LOG})
     severity = Severity.ERROR
     log_messages_file = "log_messages.toml"

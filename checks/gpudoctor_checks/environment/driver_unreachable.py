@@ -3,9 +3,8 @@
 from collections.abc import Iterator
 
 from gpudoctor.lang import say
-from gpudoctor.model import Check, Code, Confidence, Cost, Detail, Finding, Patient, Reads, Severity
+from gpudoctor.model import Check, Code, Confidence, Cost, Facts, Finding, Patient, Reads, Severity
 from gpudoctor.model.evidence import Evidence, Measurement
-from gpudoctor.model.records import frozen
 from gpudoctor.model.signs.gpu import DriverState, GpuSurvey
 from gpudoctor.model.unavailable import known, optional
 from gpudoctor.text import count
@@ -23,22 +22,6 @@ _STATES = {
     DriverState.READY: ("no-gpu", say("and the driver sees none of them")),
 }
 """The cause as the detail has it, and the words of a message."""
-
-
-@frozen
-class DriverUnreachableDetail(Detail):
-    """What the rule reads."""
-
-    cause: str
-    """`container`, `no-library`, `not-loaded`, `mismatch`, `no-permission`, `failed` or `no-gpu`."""
-    container: str
-    """Its kind."""
-    gpus: int
-    """To ask for: the cards on the bus, at least one."""
-    module: str
-    """The loaded module's version."""
-    library: str
-    """The driver library's version."""
 
 
 class DriverUnreachable(Check):
@@ -66,7 +49,6 @@ class DriverUnreachable(Check):
     """
 
     code = Code("ENV001")
-    name = "driver-unreachable"
     reads = frozenset({Reads.ENVIRONMENT, Reads.LOG})
     severity = Severity.ERROR
     log_messages_file = "log_messages.toml"
@@ -92,7 +74,7 @@ class DriverUnreachable(Check):
             confidence=Confidence.CONFIRMED,
             severity=Severity.NOTE if meant else Severity.ERROR,
             cost=None if meant else Cost(breaks=say("CUDA does not start")),
-            detail=DriverUnreachableDetail(
+            detail=Facts(
                 cause="container" if bare else cause,
                 container=container or "",
                 gpus=max(1, len(here)),

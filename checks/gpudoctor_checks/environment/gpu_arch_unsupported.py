@@ -38,7 +38,6 @@ class GpuArchUnsupported(Check):
     """
 
     code = Code("ENV004")
-    name = "gpu-arch-unsupported"
     reads = frozenset({Reads.ENVIRONMENT, Reads.LOG})
     severity = Severity.ERROR
     log_messages_file = "log_messages.toml"

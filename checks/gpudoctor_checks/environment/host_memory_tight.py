@@ -4,22 +4,11 @@ from collections.abc import Iterator
 
 from gpudoctor.analysis.workload import has_purpose, optional, read_workers, runs_here
 from gpudoctor.lang import say
-from gpudoctor.model import Check, Code, Confidence, Cost, Detail, Finding, Patient, Reads, Resource, Threshold
+from gpudoctor.model import Check, Code, Confidence, Cost, Facts, Finding, Patient, Reads, Resource, Threshold
 from gpudoctor.model.evidence import Measurement
 from gpudoctor.model.job_devices import ranks_here
-from gpudoctor.model.records import frozen
 from gpudoctor.model.unavailable import Absent
 from gpudoctor.text import count, size
-
-
-@frozen
-class HostMemoryTightDetail(Detail):
-    """What the rule reads."""
-
-    kind: str
-    """`short` or `swap`."""
-    need: float = 0
-    """Bytes."""
 
 
 class HostMemoryTight(Check):
@@ -46,7 +35,6 @@ class HostMemoryTight(Check):
     """
 
     code = Code("ENV009")
-    name = "host-memory-tight"
     reads = frozenset({Reads.ENVIRONMENT, Reads.LOG})
     log_messages_file = "log_messages.toml"
     thresholds = (
@@ -91,7 +79,7 @@ class HostMemoryTight(Check):
             cost=Cost(bytes=need - room),
             subject="host memory",
             scarce=frozenset({Resource.HOST_MEMORY}),
-            detail=HostMemoryTightDetail(kind="short", need=need),
+            detail=Facts(kind="short", need=need),
         )
 
     def _swapping(self, patient: Patient) -> Iterator[Finding]:
@@ -113,5 +101,5 @@ class HostMemoryTight(Check):
             confidence=Confidence.CONFIRMED,
             subject="swap",
             scarce=frozenset({Resource.HOST_MEMORY}),
-            detail=HostMemoryTightDetail(kind="swap"),
+            detail=Facts(kind="swap", need=0),
         )

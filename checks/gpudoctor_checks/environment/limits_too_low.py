@@ -4,22 +4,11 @@ from collections.abc import Iterator
 
 from gpudoctor.analysis.workload import Workers, optional, read_workers, runs_here
 from gpudoctor.lang import say
-from gpudoctor.model import Check, Code, Confidence, Detail, Finding, Patient, Reads, Threshold
+from gpudoctor.model import Check, Code, Confidence, Facts, Finding, Patient, Reads, Threshold
 from gpudoctor.model.evidence import Measurement
-from gpudoctor.model.records import frozen
 from gpudoctor.model.signs.host import Host
 from gpudoctor.model.unavailable import Unavailable
 from gpudoctor.text import count, size
-
-
-@frozen
-class LimitsTooLowDetail(Detail):
-    """What the rule reads."""
-
-    kind: str
-    """`open files` or `locked memory`."""
-    hard: int
-    """The hard limit; -1 is none."""
 
 
 class LimitsTooLow(Check):
@@ -48,7 +37,6 @@ class LimitsTooLow(Check):
     """
 
     code = Code("ENV008")
-    name = "limits-too-low"
     reads = frozenset({Reads.ENVIRONMENT, Reads.LOG})
     log_messages_file = "log_messages.toml"
     thresholds = (
@@ -80,7 +68,7 @@ class LimitsTooLow(Check):
             evidence=(Measurement("open_files_soft", soft, "{files}", reproduce="ulimit -Sn"), *workers.evidence),
             confidence=Confidence.PROBABLE,
             subject="open files",
-            detail=LimitsTooLowDetail(kind="open files", hard=-1 if hard is None else hard),
+            detail=Facts(kind="open files", hard=-1 if hard is None else hard),
         )
 
     def _locked_memory(self, host: Host, patient: Patient) -> Iterator[Finding]:
@@ -104,5 +92,5 @@ class LimitsTooLow(Check):
             ),
             confidence=Confidence.PROBABLE,
             subject="locked memory",
-            detail=LimitsTooLowDetail(kind="locked memory", hard=-1 if hard is None else hard),
+            detail=Facts(kind="locked memory", hard=-1 if hard is None else hard),
         )

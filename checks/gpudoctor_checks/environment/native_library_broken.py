@@ -27,5 +27,4 @@ class NativeLibraryBroken(LogCheck):
     """
 
     code = Code("ENV015")
-    name = "native-library-broken"
     log_messages_file = "log_messages.toml"

@@ -52,7 +52,6 @@ class NcclHobbled(Check):
     """
 
     code = Code("ENV012")
-    name = "nccl-hobbled"
     reads = frozenset({Reads.ENVIRONMENT, Reads.SOURCE})
 
     def examine(self, patient: Patient) -> Iterator[Finding]:

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from gpudoctor.analysis.source.environment_assignments import assignments
 from gpudoctor.lang import say
-from gpudoctor.model import Check, Code, Confidence, Detail, Evidence, Finding, Patient, Reads, Severity
+from gpudoctor.model import Check, Code, Confidence, Evidence, Facts, Finding, Patient, Reads, Severity
 from gpudoctor.model.records import frozen
 from gpudoctor.model.unavailable import optional
 from gpudoctor_checks.config.known_keys import meant
@@ -79,17 +79,6 @@ def table() -> VariableTable:
     )
 
 
-@frozen
-class NcclVariableUnknownDetail(Detail):
-    """What the rule reads."""
-
-    kind: str
-    """`slip`, `unknown` or `value`."""
-    variable: str
-    instead: str
-    """The variable that is meant, or that replaced it; "" where there is none."""
-
-
 class _Fault(NamedTuple):
     kind: str
     text: str
@@ -126,7 +115,6 @@ class NcclVariableUnknown(Check):
     """
 
     code = Code("ENV016")
-    name = "nccl-variable-unknown"
     reads = frozenset({Reads.ENVIRONMENT, Reads.SOURCE})
     severity = Severity.WARNING
 
@@ -158,7 +146,7 @@ class NcclVariableUnknown(Check):
                     confidence=sure,
                     severity=fault.severity,
                     subject=subject,
-                    detail=NcclVariableUnknownDetail(kind=fault.kind, variable=name, instead=fault.instead),
+                    detail=Facts(kind=fault.kind, variable=name, instead=fault.instead),
                 )
 
 

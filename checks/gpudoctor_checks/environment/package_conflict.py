@@ -86,7 +86,6 @@ class PackageConflict(Check):
     """
 
     code = Code("ENV005")
-    name = "package-conflict"
     reads = frozenset({Reads.ENVIRONMENT, Reads.LOG})
     log_messages_file = "log_messages.toml"
 

@@ -4,19 +4,7 @@ from collections.abc import Iterator
 
 from gpudoctor.analysis.workload import Workers, has_purpose, optional, read_workers, runs_here
 from gpudoctor.lang import say
-from gpudoctor.model import (
-    Check,
-    Code,
-    Confidence,
-    Cost,
-    Detail,
-    Finding,
-    Patient,
-    Reads,
-    Resource,
-    Severity,
-    Threshold,
-)
+from gpudoctor.model import Check, Code, Confidence, Cost, Facts, Finding, Patient, Reads, Resource, Severity, Threshold
 from gpudoctor.model.evidence import Measurement, Provenance
 from gpudoctor.model.job_devices import ranks_here
 from gpudoctor.model.records import frozen
@@ -30,15 +18,6 @@ class _Room:
 
     total: int
     evidence: Measurement
-
-
-@frozen
-class ShmTooSmallDetail(Detail):
-    """What the rule reads."""
-
-    workers: int = 0
-    """Of one rank's loader; 0 where not known."""
-    ranks: int = 1
 
 
 class ShmTooSmall(Check):
@@ -63,7 +42,6 @@ class ShmTooSmall(Check):
     """
 
     code = Code("ENV006")
-    name = "shm-too-small"
     reads = frozenset({Reads.ENVIRONMENT, Reads.CONFIG, Reads.SOURCE, Reads.LOG})
     log_messages_file = "log_messages.toml"
     thresholds = (
@@ -115,5 +93,5 @@ class ShmTooSmall(Check):
             cost=cost,
             subject="/dev/shm",
             scarce=frozenset({Resource.SHARED_MEMORY}),
-            detail=ShmTooSmallDetail(workers=workers.count or 0, ranks=ranks),
+            detail=Facts(workers=workers.count or 0, ranks=ranks),
         )

@@ -41,7 +41,6 @@ class TokenizerFork(Check):
     """
 
     code = Code("ENV014")
-    name = "tokenizer-fork"
     reads = frozenset({Reads.ENVIRONMENT, Reads.SOURCE})
     severity = Severity.NOTE
 

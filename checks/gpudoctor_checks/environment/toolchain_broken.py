@@ -25,5 +25,4 @@ class ToolchainBroken(LogCheck):
     """
 
     code = Code("ENV017")
-    name = "toolchain-broken"
     log_messages_file = "log_messages.toml"

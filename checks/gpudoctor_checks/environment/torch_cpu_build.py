@@ -40,7 +40,6 @@ class TorchCpuBuild(Check):
     """
 
     code = Code("ENV002")
-    name = "torch-cpu-build"
     reads = frozenset({Reads.ENVIRONMENT, Reads.LOG})
     severity = Severity.ERROR
     log_messages_file = "log_messages.toml"

@@ -60,7 +60,6 @@ class VisibleDevicesWrong(Check):
     """
 
     code = Code("ENV013")
-    name = "visible-devices-wrong"
     reads = frozenset({Reads.ENVIRONMENT, Reads.CONFIG, Reads.SOURCE, Reads.LOG})
     severity = Severity.ERROR
     log_messages_file = "log_messages.toml"

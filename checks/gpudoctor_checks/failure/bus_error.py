@@ -4,19 +4,10 @@ from collections.abc import Iterator
 
 from gpudoctor.analysis.run.steady_run import measured
 from gpudoctor.lang import say
-from gpudoctor.model import Check, Code, Confidence, Cost, Detail, Finding, Patient, Reads, Severity, Threshold
-from gpudoctor.model.records import frozen
+from gpudoctor.model import Check, Code, Confidence, Cost, Facts, Finding, Patient, Reads, Severity, Threshold
 from gpudoctor.model.unavailable import known, optional
 from gpudoctor.text import size
 from gpudoctor_checks.failure.told_death import told_death
-
-
-@frozen(kw_only=False)
-class BusErrorDetail(Detail):
-    """What the rule reads."""
-
-    small: bool
-    """/dev/shm is small, or nobody knows its size."""
 
 
 class BusError(Check):
@@ -42,7 +33,6 @@ class BusError(Check):
     """
 
     code = Code("FAIL005")
-    name = "bus-error"
     reads = frozenset({Reads.RECORDING, Reads.ENVIRONMENT, Reads.LOG})
     severity = Severity.ERROR
     log_messages_file = "end_messages.toml"
@@ -73,5 +63,5 @@ class BusError(Check):
             confidence=Confidence.CONFIRMED,
             cost=Cost(breaks=say("the run died")),
             subject=found.told.kind,
-            detail=BusErrorDetail(total is None or total < self.limit("shm_small")),
+            detail=Facts(small=total is None or total < self.limit("shm_small")),
         )

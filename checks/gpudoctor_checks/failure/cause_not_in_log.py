@@ -7,17 +7,8 @@ from gpudoctor.analysis.job_log.findings import log_evidence
 from gpudoctor.analysis.job_log.first_cause import LogRole, first_cause
 from gpudoctor.analysis.job_log.unexplained import decided_elsewhere
 from gpudoctor.lang import say
-from gpudoctor.model import Check, Code, Cost, Detail, Finding, Patient, Reads, Severity
-from gpudoctor.model.records import frozen
+from gpudoctor.model import Check, Code, Cost, Facts, Finding, Patient, Reads, Severity
 from gpudoctor.text import count
-
-
-@frozen(kw_only=False)
-class CauseNotInLogDetail(Detail):
-    """What the rule reads."""
-
-    needed: str
-    """The evidence that would decide, most telling first, as a sentence."""
 
 
 class CauseNotInLog(Check):
@@ -42,7 +33,6 @@ class CauseNotInLog(Check):
     """
 
     code = Code("FAIL018")
-    name = "cause-not-in-log"
     reads = frozenset({Reads.LOG})
     severity = Severity.ERROR
 
@@ -65,5 +55,5 @@ class CauseNotInLog(Check):
             evidence=log_evidence(cause),
             cost=Cost(breaks=say("the run died")),
             subject="log",
-            detail=CauseNotInLogDetail(" ".join(needed)),
+            detail=Facts(needed=" ".join(needed)),
         )

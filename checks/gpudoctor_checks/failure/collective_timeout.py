@@ -8,27 +8,13 @@ from gpudoctor.analysis.job_log.first_cause import first_cause
 from gpudoctor.analysis.job_log.flight_verdict import STUCK_SECONDS, FlightKind, FlightVerdict, flight_verdict
 from gpudoctor.analysis.run.steady_run import measured, spot
 from gpudoctor.lang import say
-from gpudoctor.model import Check, Code, Confidence, Cost, Detail, Finding, Patient, Reads, Severity, Threshold
+from gpudoctor.model import Check, Code, Confidence, Cost, Facts, Finding, Patient, Reads, Severity, Threshold
 from gpudoctor.model.evidence import LogLine, SourceSpan
-from gpudoctor.model.records import frozen, replace
+from gpudoctor.model.records import replace
 from gpudoctor.model.signs.flight_recorder import FlightRecords
 from gpudoctor.model.unavailable import optional
 from gpudoctor.text import ranks as named
 from gpudoctor_checks.failure.told_death import told_death
-
-
-@frozen(kw_only=False)
-class CollectiveTimeoutDetail(Detail):
-    """What the rule reads."""
-
-    rank: int
-    """The one that stood elsewhere; -1 where none did."""
-    mismatch: bool
-    """The ranks called different operations: nobody came late."""
-    recorded: FlightKind | None = None
-    """What the dumps of the flight recorder show; None without them."""
-    who: str = ""
-    """The ranks to look at by these dumps, or by the log: `rank 3`."""
 
 
 class CollectiveTimeout(Check):
@@ -60,7 +46,6 @@ class CollectiveTimeout(Check):
     """
 
     code = Code("FAIL004")
-    name = "collective-timeout"
     reads = frozenset({Reads.RECORDING, Reads.LOG})
     severity = Severity.ERROR
     thresholds = (
@@ -113,7 +98,7 @@ class CollectiveTimeout(Check):
             confidence=Confidence.CONFIRMED,
             cost=Cost(breaks=say("the run died")),
             subject=death.kind,
-            detail=CollectiveTimeoutDetail(odd.rank if odd is not None else -1, mismatch),
+            detail=Facts(rank=odd.rank if odd is not None else -1, mismatch=mismatch, who=""),
         )
 
     def _dumped(self, records: FlightRecords, patient: Patient) -> Iterator[Finding]:
@@ -135,8 +120,8 @@ class CollectiveTimeout(Check):
         )
 
 
-def _detail(verdict: FlightVerdict) -> CollectiveTimeoutDetail:
-    return CollectiveTimeoutDetail(
+def _detail(verdict: FlightVerdict) -> Facts:
+    return Facts(
         rank=verdict.ranks[0] if len(verdict.ranks) == 1 else -1,
         mismatch=verdict.kind is FlightKind.MISMATCH,
         recorded=verdict.kind,

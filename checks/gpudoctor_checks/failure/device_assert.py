@@ -3,20 +3,9 @@
 from collections.abc import Iterator
 
 from gpudoctor.lang import say
-from gpudoctor.model import Check, Code, Confidence, Cost, Detail, Finding, Patient, Reads, Severity
-from gpudoctor.model.records import frozen
+from gpudoctor.model import Check, Code, Confidence, Cost, Facts, Finding, Patient, Reads, Severity
 from gpudoctor_checks.failure.exception_causes import beyond
 from gpudoctor_checks.failure.told_death import told_death
-
-
-@frozen(kw_only=False)
-class DeviceAssertDetail(Detail):
-    """What the rule reads."""
-
-    asserted: bool
-    """A device-side assert, such as that of an index."""
-    cure: str
-    """What helps against an index out of range; "" where none is seen."""
 
 
 class DeviceAssert(Check):
@@ -42,7 +31,6 @@ class DeviceAssert(Check):
     """
 
     code = Code("FAIL003")
-    name = "device-assert"
     reads = frozenset({Reads.RECORDING, Reads.LOG})
     severity = Severity.ERROR
     log_messages_file = "cuda_messages.toml"
@@ -65,7 +53,5 @@ class DeviceAssert(Check):
             confidence=Confidence.CONFIRMED,
             cost=Cost(breaks=say("the run died")),
             subject=told.kind,
-            detail=DeviceAssertDetail(
-                asserted="device-side assert" in told.message, cure=outside[1] if outside is not None else ""
-            ),
+            detail=Facts(asserted="device-side assert" in told.message, cure=outside[1] if outside is not None else ""),
         )

@@ -50,7 +50,6 @@ class Uncaught(Check):
     """
 
     code = Code("FAIL001")
-    name = "exception"
     reads = frozenset({Reads.RECORDING, Reads.LOG})
     severity = Severity.ERROR
     log_messages_file = "program_messages.toml"

@@ -5,18 +5,9 @@ from collections.abc import Iterator
 from gpudoctor.analysis import of_run
 from gpudoctor.analysis.run.steady_run import measured
 from gpudoctor.lang import say
-from gpudoctor.model import Check, Code, Confidence, Cost, Detail, Finding, LogLine, Patient, Reads, Severity, Threshold
-from gpudoctor.model.records import frozen
+from gpudoctor.model import Check, Code, Confidence, Cost, Facts, Finding, LogLine, Patient, Reads, Severity, Threshold
 from gpudoctor.text import capitalised, size
 from gpudoctor_checks.failure.told_death import told_death
-
-
-@frozen(kw_only=False)
-class KilledDetail(Detail):
-    """What the rule reads."""
-
-    memory: bool
-    """The kernel killed it for memory."""
 
 
 class Killed(Check):
@@ -48,7 +39,6 @@ class Killed(Check):
     """
 
     code = Code("FAIL002")
-    name = "killed"
     reads = frozenset({Reads.RECORDING, Reads.ENVIRONMENT, Reads.LOG})
     severity = Severity.ERROR
     log_messages_file = "end_messages.toml"
@@ -91,7 +81,7 @@ class Killed(Check):
             confidence=Confidence.CONFIRMED,
             cost=Cost(breaks=say("the run was killed")),
             subject=name,
-            detail=KilledDetail(memory),
+            detail=Facts(memory=memory),
         )
 
 

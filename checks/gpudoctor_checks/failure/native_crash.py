@@ -28,7 +28,6 @@ class NativeCrash(Check):
     """
 
     code = Code("FAIL006")
-    name = "native-crash"
     reads = frozenset({Reads.RECORDING, Reads.LOG})
     severity = Severity.ERROR
     log_messages_file = "end_messages.toml"

@@ -5,16 +5,7 @@ from collections.abc import Iterator
 from gpudoctor.analysis.job_log.findings import log_evidence
 from gpudoctor.analysis.job_log.unexplained import unexplained_error
 from gpudoctor.lang import say
-from gpudoctor.model import Check, Code, Cost, Detail, Finding, LogLine, Patient, Reads, Severity
-from gpudoctor.model.records import frozen
-
-
-@frozen(kw_only=False)
-class UnknownErrorDetail(Detail):
-    """What the rule reads."""
-
-    said: str
-    """The line, without prefixes."""
+from gpudoctor.model import Check, Code, Cost, Facts, Finding, LogLine, Patient, Reads, Severity
 
 
 class UnknownErrorAtEnd(Check):
@@ -39,7 +30,6 @@ class UnknownErrorAtEnd(Check):
     """
 
     code = Code("FAIL019")
-    name = "unknown-error"
     reads = frozenset({Reads.LOG})
 
     def examine(self, patient: Patient) -> Iterator[Finding]:
@@ -68,5 +58,5 @@ class UnknownErrorAtEnd(Check):
             severity=Severity.WARNING if cause is None else Severity.ERROR,
             cost=Cost(breaks=say("the run may have died of it")),
             subject="log",
-            detail=UnknownErrorDetail(said),
+            detail=Facts(said=said),
         )

@@ -25,12 +25,11 @@ def on_cards(
     severity: Severity | None = None,
     breaks: str = "",
     scarce: frozenset[Resource] = frozenset(),
-    detail: type[CardsDetail] = CardsDetail,
     **facts: Any,
 ) -> Finding:
     """A check's finding about cards here, each with its reading; `{}` in the command is the card's number.
 
-    `facts` are the fields of `detail` beside the cards.
+    `facts` are what the rule reads beside the cards.
     """
     cards = [card for card, _ in rows]
     return check.finding(
@@ -41,7 +40,7 @@ def on_cards(
         cost=Cost(breaks=breaks or None),
         subject=name_gpus(cards),
         scarce=scarce,
-        detail=detail(gpus=list_gpus(cards), **facts),
+        detail=CardsDetail(gpus=list_gpus(cards), **facts),
     )
 
 
@@ -54,7 +53,6 @@ def on_recorded_cards(
     recording: "of_run.Recording",
     *,
     severity: Severity | None = None,
-    detail: type[CardsDetail] = CardsDetail,
     **facts: Any,
 ) -> Finding:
     """The same about cards that were sampled in a run."""
@@ -65,7 +63,7 @@ def on_recorded_cards(
         confidence=Confidence.CONFIRMED,
         severity=severity,
         subject=", ".join(card.label for card in cards),
-        detail=detail(gpus=",".join(str(card.number) for card in cards if card.here), **facts),
+        detail=CardsDetail(gpus=",".join(str(card.number) for card in cards if card.here), **facts),
     )
 
 

@@ -37,7 +37,6 @@ class Hot(Check):
     """
 
     code = Code("GPU011")
-    name = "hot"
     reads = frozenset({Reads.ENVIRONMENT, Reads.RECORDING, Reads.PROCESS})
     thresholds = (
         Threshold("margin", 5.0, "Cel",

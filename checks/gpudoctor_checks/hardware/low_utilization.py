@@ -7,8 +7,7 @@ from gpudoctor.analysis import of_run
 from gpudoctor.analysis.run.steady_run import demanded, watched
 from gpudoctor.lang import say
 from gpudoctor.lang.message import concatenated
-from gpudoctor.model import Check, Code, Confidence, Detail, Finding, Measurement, Patient, Reads, Severity, Threshold
-from gpudoctor.model.records import frozen
+from gpudoctor.model import Check, Code, Confidence, Facts, Finding, Measurement, Patient, Reads, Severity, Threshold
 from gpudoctor.model.unavailable import Unavailable
 from gpudoctor.text import joined, percent
 
@@ -19,14 +18,6 @@ _IDLING = {
     "compile": say("compiling"), "start": say("starting up"),
 }  # fmt: skip
 """Phases of a watched host that leave a device idle."""
-
-
-@frozen(kw_only=False)
-class LowUtilizationDetail(Detail):
-    """What the rule reads."""
-
-    explained: bool
-    """Other findings name the cause."""
 
 
 class LowUtilization(Check):
@@ -52,7 +43,6 @@ class LowUtilization(Check):
     """
 
     code = Code("GPU001")
-    name = "low-utilization"
     reads = frozenset({Reads.RECORDING, Reads.PROCESS})
     thresholds = (
         *Threshold.note_and_warning(
@@ -111,5 +101,5 @@ class LowUtilization(Check):
             ),
             confidence=Confidence.CONFIRMED,
             severity=severity,
-            detail=LowUtilizationDetail(bool(causes)),
+            detail=Facts(explained=bool(causes)),
         )

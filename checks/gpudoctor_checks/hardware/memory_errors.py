@@ -7,7 +7,6 @@ from gpudoctor.lang import say
 from gpudoctor.model import Absent, Check, Code, Confidence, Cost, Finding, Patient, Reads, Severity, Threshold
 from gpudoctor.model.evidence import Measurement
 from gpudoctor.model.job_devices import CardsDetail, demoted, left_out
-from gpudoctor.model.records import frozen
 from gpudoctor.model.signs.gpu import Gpu
 from gpudoctor.model.unavailable import Unavailable, known
 from gpudoctor_checks.hardware.card_findings import listed
@@ -20,14 +19,6 @@ class _Symptom(NamedTuple):
     action: str
     """As in the detail."""
     words: str
-
-
-@frozen
-class MemoryErrorsDetail(CardsDetail):
-    """What the rule reads."""
-
-    action: str
-    """`reset`, `reset-later` or `replace`."""
 
 
 class MemoryErrors(Check):
@@ -56,7 +47,6 @@ class MemoryErrors(Check):
     """
 
     code = Code("GPU003")
-    name = "memory-errors"
     reads = frozenset({Reads.ENVIRONMENT, Reads.PROCESS, Reads.LOG})
     severity = Severity.ERROR
     log_messages_file = "log_messages.toml"
@@ -100,7 +90,7 @@ class MemoryErrors(Check):
             if severity is Severity.ERROR
             else None,
             subject=gpu.label,
-            detail=MemoryErrorsDetail(
+            detail=CardsDetail(
                 gpus=str(gpu.index),
                 action=next(name for name in ("replace", "reset", "reset-later") if name in actions),
             ),

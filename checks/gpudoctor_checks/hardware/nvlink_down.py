@@ -6,8 +6,7 @@ from collections.abc import Iterator
 from gpudoctor.lang import say
 from gpudoctor.lang.message import concatenated
 from gpudoctor.model import Absent, Check, Code, Finding, Patient, Reads, Severity, Unavailable
-from gpudoctor.model.job_devices import CardsDetail, demoted, left_out
-from gpudoctor.model.records import frozen
+from gpudoctor.model.job_devices import demoted, left_out
 from gpudoctor.model.signs.gpu import Gpu, name_gpus
 from gpudoctor.model.unavailable import known
 from gpudoctor_checks.hardware.card_findings import on_cards
@@ -16,14 +15,6 @@ _DONE = 3
 _STATES = (1, 2)
 """Not started, in progress."""
 _NO_SWITCH = re.compile(r"PCIe|\bNVL\b|GH200|GB10\b", re.IGNORECASE)
-
-
-@frozen
-class NvlinkDownDetail(CardsDetail):
-    """What the rule reads."""
-
-    cause: str
-    """`fabric` or `port`."""
 
 
 class NvlinkDown(Check):
@@ -48,7 +39,6 @@ class NvlinkDown(Check):
     """
 
     code = Code("GPU006")
-    name = "nvlink-down"
     reads = frozenset({Reads.ENVIRONMENT, Reads.PROCESS})
     severity = Severity.ERROR
 
@@ -74,7 +64,6 @@ class NvlinkDown(Check):
                     "",
                     "nvidia-smi -q -i {} | grep -A 4 Fabric",
                     breaks=say("CUDA does not start (error 802) or collectives fail"),
-                    detail=NvlinkDownDetail,
                     cause="fabric",
                 )
         ports = [(gpu, [link for link in known(gpu.nvlinks) or () if not link.active]) for gpu in gpus]
@@ -96,6 +85,5 @@ class NvlinkDown(Check):
                 "",
                 "nvidia-smi nvlink --status -i {}",
                 breaks=say("collectives between the GPUs fail or lose bandwidth"),
-                detail=NvlinkDownDetail,
                 cause="port",
             )

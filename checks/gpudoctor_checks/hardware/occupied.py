@@ -6,8 +6,7 @@ from gpudoctor.analysis import of_run
 from gpudoctor.analysis.run.steady_run import watched
 from gpudoctor.lang import say
 from gpudoctor.model import Absent, Check, Code, Finding, Patient, PatientKind, Reads, Resource, Severity, Threshold
-from gpudoctor.model.job_devices import CardsDetail, job_gpus, ranks_here
-from gpudoctor.model.records import frozen
+from gpudoctor.model.job_devices import job_gpus, ranks_here
 from gpudoctor.model.signs.gpu import Gpu, GpuProcess, GpuSurvey, name_gpus
 from gpudoctor.model.unavailable import known, optional
 from gpudoctor.text import size
@@ -17,18 +16,6 @@ _PROHIBITED, _EXCLUSIVE = 2, 3
 _MEMORY = frozenset({Resource.DEVICE_MEMORY})
 # Helpers of the driver that hold a context by design.
 _SERVICES = ("nvidia-cuda-mps", "nv-hostengine", "nvidia-persiste", "dcgm")
-
-
-@frozen
-class OccupiedDetail(CardsDetail):
-    """What the rule reads."""
-
-    cause: str
-    """`processes`, `unseen`, `compute-mode` or `mig`."""
-    pids: str = ""
-    """With commas."""
-    pids_visible: bool = False
-    """The driver names the processes of this machine."""
 
 
 class Occupied(Check):
@@ -60,7 +47,6 @@ class Occupied(Check):
     """
 
     code = Code("GPU007")
-    name = "occupied"
     reads = frozenset({Reads.ENVIRONMENT, Reads.PROCESS, Reads.LOG})
     log_messages_file = "log_messages.toml"
     thresholds = (
@@ -121,7 +107,6 @@ class Occupied(Check):
             "B",
             "nvidia-smi -i {} --format=csv --query-compute-apps=pid,name,used_memory",
             scarce=_MEMORY if sum(used for _, used in memory) >= self.limit("desktop_memory") else frozenset(),
-            detail=OccupiedDetail,
             cause="processes",
             pids=",".join(map(str, sorted({process.pid for gpu in busy for process in held[gpu.index]}))),
             pids_visible=survey.pids_visible,
@@ -149,7 +134,6 @@ class Occupied(Check):
                 "B",
                 "nvidia-smi -i {} --query-gpu=memory.used,memory.reserved --format=csv",
                 scarce=_MEMORY,
-                detail=OccupiedDetail,
                 cause="unseen",
             )
 
@@ -172,7 +156,6 @@ class Occupied(Check):
                     "nvidia-smi -i {} --query-gpu=compute_mode --format=csv",
                     severity=Severity.ERROR,
                     breaks=say("CUDA refuses to create a context"),
-                    detail=OccupiedDetail,
                     cause="compute-mode",
                 )
 
@@ -192,7 +175,6 @@ class Occupied(Check):
                 "{instances}",
                 "nvidia-smi -L",
                 severity=Severity.WARNING if ranks > 1 else Severity.NOTE,
-                detail=OccupiedDetail,
                 cause="mig",
             )
 

@@ -7,8 +7,7 @@ from gpudoctor.analysis.run.steady_run import recorded
 from gpudoctor.lang import say
 from gpudoctor.lang.message import concatenated
 from gpudoctor.model import Check, Code, Finding, Patient, Reads, Severity, Threshold, Unavailable
-from gpudoctor.model.job_devices import CardsDetail, job_gpus
-from gpudoctor.model.records import frozen
+from gpudoctor.model.job_devices import job_gpus
 from gpudoctor.model.signs.gpu import Gpu, answering, is_grace, is_server_card
 from gpudoctor.model.unavailable import known
 from gpudoctor_checks.hardware.card_findings import on_cards, on_recorded_cards
@@ -16,16 +15,6 @@ from gpudoctor_checks.hardware.card_findings import on_cards, on_recorded_cards
 _LEAST_MINUTES = 1.0
 """Minutes below which a rate of replays says nothing."""
 _QUERIES = {"width": "pcie.link.width", "generation": "pcie.link.gen"}
-
-
-@frozen
-class PcieDegradedDetail(CardsDetail):
-    """What the rule reads."""
-
-    quantity: str
-    """`width`, `generation` or `replays`."""
-    ratio: float | None = None
-    """Bandwidth at best, by that of now."""
 
 
 class PcieDegraded(Check):
@@ -52,7 +41,6 @@ class PcieDegraded(Check):
     """
 
     code = Code("GPU005")
-    name = "pcie-degraded"
     reads = frozenset({Reads.ENVIRONMENT, Reads.RECORDING, Reads.PROCESS})
     thresholds = (
         Threshold("load", 0.5, "1",
@@ -92,7 +80,6 @@ class PcieDegraded(Check):
                     "",
                     f"nvidia-smi -i {{}} --query-gpu={_QUERIES[what]}.current,{_QUERIES[what]}.max --format=csv",
                     severity=_severity(what, slow),
-                    detail=PcieDegradedDetail,
                     quantity=what,
                     ratio=_ratio(what, slow),
                 )
@@ -119,7 +106,6 @@ class PcieDegraded(Check):
                     "",
                     recording,
                     severity=_severity(what, slow),
-                    detail=PcieDegradedDetail,
                     quantity=what,
                     ratio=_ratio(what, slow),
                 )
@@ -137,8 +123,8 @@ class PcieDegraded(Check):
                 "pcie_replays",
                 "1/min",
                 recording,
-                detail=PcieDegradedDetail,
                 quantity="replays",
+                ratio=None,
             )
 
 

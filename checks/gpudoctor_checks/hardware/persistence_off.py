@@ -29,7 +29,6 @@ class PersistenceOff(Check):
     """
 
     code = Code("GPU012")
-    name = "persistence-off"
     reads = frozenset({Reads.ENVIRONMENT})
     severity = Severity.NOTE
 

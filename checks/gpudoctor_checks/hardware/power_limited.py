@@ -5,20 +5,9 @@ from collections.abc import Iterator
 from gpudoctor.lang import say
 from gpudoctor.lang.message import concatenated
 from gpudoctor.model import Check, Code, Finding, Patient, Reads, Severity, Threshold
-from gpudoctor.model.job_devices import CardsDetail, job_gpus
-from gpudoctor.model.records import frozen
+from gpudoctor.model.job_devices import job_gpus
 from gpudoctor.model.signs.gpu import Gpu, answering
 from gpudoctor_checks.hardware.card_findings import on_cards
-
-
-@frozen
-class PowerLimitedDetail(CardsDetail):
-    """What the rule reads."""
-
-    default: float
-    """W."""
-    ratio: float
-    """The default by the lowest limit."""
 
 
 class PowerLimited(Check):
@@ -42,7 +31,6 @@ class PowerLimited(Check):
     """
 
     code = Code("GPU010")
-    name = "power-limited"
     reads = frozenset({Reads.ENVIRONMENT, Reads.PROCESS})
     thresholds = (
         Threshold("share", 0.99, "1", "limits are read in milliwatts and rounded",
@@ -73,7 +61,6 @@ class PowerLimited(Check):
             "W",
             "nvidia-smi -i {} --query-gpu=enforced.power.limit,power.default_limit --format=csv",
             severity=Severity.WARNING if lowest < self.limit("share_warning") else Severity.NOTE,
-            detail=PowerLimitedDetail,
             default=max(default for _, _, default in limited),
             ratio=1 / lowest,
         )

@@ -4,8 +4,7 @@ from collections.abc import Iterator
 
 from gpudoctor.lang import say
 from gpudoctor.model import Check, Code, Finding, Patient, Reads, Severity, Unavailable
-from gpudoctor.model.job_devices import CardsDetail, demoted, left_out
-from gpudoctor.model.records import frozen
+from gpudoctor.model.job_devices import demoted, left_out
 from gpudoctor.model.signs.gpu import Gpu, LostGpu, answering
 from gpudoctor_checks.hardware.card_findings import on_cards
 
@@ -21,14 +20,6 @@ _LOST = {
     "reset required": ("reset", say("reports only that it must be reset")),
     "unknown": ("reset", say("does not answer")),
 }
-
-
-@frozen
-class RecoveryNeededDetail(CardsDetail):
-    """What the rule reads."""
-
-    action: str
-    """`reset`, `reboot` or `drain`."""
 
 
 class RecoveryNeeded(Check):
@@ -52,7 +43,6 @@ class RecoveryNeeded(Check):
     """
 
     code = Code("GPU008")
-    name = "recovery-needed"
     reads = frozenset({Reads.ENVIRONMENT})
     severity = Severity.ERROR
 
@@ -80,15 +70,7 @@ class RecoveryNeeded(Check):
         message = say("{gpu} {words} ({error}).", gpu=gpu.label, words=words, error=gpu.error)
         breaks = say("a job that uses it dies")
         return on_cards(
-            self,
-            message,
-            [(gpu, gpu.error)],
-            "error",
-            "",
-            "nvidia-smi -i {}",
-            breaks=breaks,
-            detail=RecoveryNeededDetail,
-            action=action,
+            self, message, [(gpu, gpu.error)], "error", "", "nvidia-smi -i {}", breaks=breaks, action=action
         )
 
     def _asked(self, gpu: Gpu, action: int) -> Finding:
@@ -103,6 +85,5 @@ class RecoveryNeeded(Check):
             'nvidia-smi -q -i {} | grep -i "recovery action"',
             severity=Severity.WARNING if drain else Severity.ERROR,
             breaks="" if drain else say("a job that uses it may die or give wrong results"),
-            detail=RecoveryNeededDetail,
             action=kind,
         )

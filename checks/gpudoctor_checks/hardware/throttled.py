@@ -11,7 +11,6 @@ from gpudoctor.lang import say
 from gpudoctor.lang.message import concatenated
 from gpudoctor.model import Check, Code, Confidence, Finding, Measurement, Patient, Reads, Threshold, Unavailable
 from gpudoctor.model.job_devices import CardsDetail, job_gpus
-from gpudoctor.model.records import frozen
 from gpudoctor.model.signs.gpu import Gpu, answering
 from gpudoctor.text import percent
 from gpudoctor_checks.hardware.card_findings import listed, on_cards, on_recorded_cards
@@ -24,14 +23,6 @@ _REASONS = {
     0x40: say("hardware thermal slowdown"),
     0x80: say("power brake"),
 }
-
-
-@frozen
-class ThrottledDetail(CardsDetail):
-    """What the rule reads."""
-
-    heat: bool
-    power: bool
 
 
 class Throttled(Check):
@@ -57,7 +48,6 @@ class Throttled(Check):
     """
 
     code = Code("GPU002")
-    name = "throttled"
     reads = frozenset({Reads.ENVIRONMENT, Reads.RECORDING, Reads.PROCESS})
     thresholds = (
         Threshold("bad_reasons", 0xE8, "{mask}", "DCGM: 0x8 hardware slowdown, 0x20 and 0x40 thermal, 0x80 power brake",
@@ -95,7 +85,7 @@ class Throttled(Check):
                 ),
                 confidence=Confidence.CONFIRMED,
                 subject=f"GPU {', '.join(numbers)}",
-                detail=ThrottledDetail(gpus=",".join(numbers), **_causes(bits for _, bits, _ in sick)),
+                detail=CardsDetail(gpus=",".join(numbers), **_causes(bits for _, bits, _ in sick)),
             )
 
     def _recorded(self, recording: "of_run.Recording", masks: Mapping[int, Sequence[int]]) -> Iterator[Finding]:
@@ -116,7 +106,6 @@ class Throttled(Check):
                 "throttled_share",
                 "1",
                 recording,
-                detail=ThrottledDetail,
                 **_causes(bits for _, bits, _ in sick),
             )
 
@@ -132,7 +121,6 @@ class Throttled(Check):
                 "clocks_event_reasons",
                 "",
                 _COMMAND,
-                detail=ThrottledDetail,
                 **_causes(bits for _, bits in sick),
             )
 

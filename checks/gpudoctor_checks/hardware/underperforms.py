@@ -6,18 +6,9 @@ from statistics import median
 from gpudoctor.analysis import of_run
 from gpudoctor.analysis.run.steady_run import demanded
 from gpudoctor.lang import say
-from gpudoctor.model import Check, Code, Confidence, Cost, Detail, Finding, Patient, Reads, Threshold, Whose
-from gpudoctor.model.records import frozen
+from gpudoctor.model import Check, Code, Confidence, Cost, Facts, Finding, Patient, Reads, Threshold, Whose
 from gpudoctor.model.unavailable import Unavailable
 from gpudoctor.text import percent
-
-
-@frozen(kw_only=False)
-class UnderperformsDetail(Detail):
-    """What the rule reads."""
-
-    node: str
-    rank: int
 
 
 class Underperforms(Check):
@@ -42,7 +33,6 @@ class Underperforms(Check):
     """
 
     code = Code("GPU009")
-    name = "underperforms"
     judges = "GPU speed"
     reads = frozenset({Reads.RECORDING, Reads.ENVIRONMENT})
     thresholds = (
@@ -82,7 +72,7 @@ class Underperforms(Check):
             confidence=Confidence.CONFIRMED,
             cost=Cost(step_share=1 - usual / times[worst], whose=Whose.STEPS),
             subject=f"rank {process.rank}",
-            detail=UnderperformsDetail(process.node, process.rank),
+            detail=Facts(node=process.node, rank=process.rank),
         )
 
     def _alike(self, states: "Sequence[of_run.Steady]", worst: int) -> bool:

@@ -115,19 +115,6 @@ def _place(event: XidEvent, survey: GpuSurvey | None) -> str:
     return say("the GPU at {address}", address=event.address)
 
 
-@frozen
-class XidDetail(CardsDetail):
-    """What the rule reads."""
-
-    code: int
-    """The number of the event."""
-    action: str
-    """What the table says is to be done."""
-    advice: str
-    recovery: str
-    """The driver's own words."""
-
-
 class Xid(Check):
     """The driver has logged an error event (Xid) of a GPU.
 
@@ -152,7 +139,6 @@ class Xid(Check):
     """
 
     code = Code("GPU004")
-    name = "xid"
     reads = frozenset({Reads.ENVIRONMENT, Reads.PROCESS, Reads.LOG})
     severity = Severity.ERROR
     log_messages_file = "log_messages.toml"
@@ -234,7 +220,7 @@ class Xid(Check):
             if severity is Severity.ERROR
             else None,
             subject=where,
-            detail=XidDetail(
+            detail=CardsDetail(
                 gpus=where.removeprefix("GPU ") if where.startswith("GPU ") else "",
                 code=last.code,
                 action=row.action,

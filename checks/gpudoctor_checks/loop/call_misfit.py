@@ -52,7 +52,6 @@ class CallMisfit(Check):
     """
 
     code = Code("LOOP013")
-    name = "call-misfit"
     reads = frozenset({Reads.SOURCE})
     severity = Severity.ERROR
     no_rule = "only the author knows what the call should pass"

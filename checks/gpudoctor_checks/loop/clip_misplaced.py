@@ -64,7 +64,6 @@ class ClipMisplaced(Check):
     """
 
     code = Code("LOOP004")
-    name = "clip-misplaced"
     reads = frozenset({Reads.SOURCE, Reads.RECORDING})
     severity = Severity.WARNING
 

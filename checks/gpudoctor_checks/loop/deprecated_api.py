@@ -10,7 +10,7 @@ from gpudoctor.analysis.source.syntax_places import lines_at, resolved_calls
 from gpudoctor.analysis.source.target_versions import asks_for, is_dated, meant_version, told_version
 from gpudoctor.analysis.source.trainer_periods import HF_CONFIGS
 from gpudoctor.lang import say, template
-from gpudoctor.model import Check, Code, Cost, Detail, Finding, Patient, Reads, Severity
+from gpudoctor.model import Check, Code, Cost, Facts, Finding, Patient, Reads, Severity
 from gpudoctor.model.evidence import SourceSpan
 from gpudoctor.model.records import frozen
 from gpudoctor.model.signs.source import Call, GuardKind, Known, Script, Source
@@ -30,16 +30,6 @@ class _Use:
     """Whether any of it may run, as far as names tell."""
     chosen: bool = False
     """Whether all of it stands behind conditions that the source does not decide."""
-
-
-@frozen
-class DeprecatedApiDetail(Detail):
-    """What the rule reads."""
-
-    what: str
-    """The old name."""
-    row: ApiFact
-    """The row that it is, with what to write now."""
 
 
 class DeprecatedApi(Check):
@@ -80,7 +70,6 @@ class DeprecatedApi(Check):
     """
 
     code = Code("LOOP005")
-    name = "deprecated-api"
     reads = frozenset({Reads.SOURCE, Reads.ENVIRONMENT})
     severity = Severity.NOTE
 
@@ -131,7 +120,7 @@ class DeprecatedApi(Check):
             severity=severity,
             cost=Cost(breaks=breaks) if fails else None,
             subject=f"{path}:{min(span.line for span in use.spans)} {what}",
-            detail=DeprecatedApiDetail(what=what, row=row),
+            detail=Facts(what=what, row=row),
         )
 
 

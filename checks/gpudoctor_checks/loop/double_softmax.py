@@ -35,7 +35,6 @@ class DoubleSoftmax(Check):
     """
 
     code = Code("LOOP006")
-    name = "double-softmax"
     reads = frozenset({Reads.RECORDING})
     severity = Severity.ERROR
     thresholds = (

@@ -90,7 +90,6 @@ class EvalModeMisuse(Check):
     """
 
     code = Code("LOOP002")
-    name = "eval-mode-misuse"
     traits = frozenset({Trait.IN_EVALUATION})
     reads = frozenset({Reads.SOURCE, Reads.RECORDING})
     severity = Severity.WARNING

@@ -6,22 +6,11 @@ from gpudoctor.analysis.source.checkpoints import Saved, Saving, launched, savin
 from gpudoctor.analysis.source.entry_points import Program
 from gpudoctor.analysis.workload import optional
 from gpudoctor.lang import say
-from gpudoctor.model import Check, Code, Detail, Finding, Patient, Reads, Severity, Threshold
+from gpudoctor.model import Check, Code, Facts, Finding, Patient, Reads, Severity, Threshold
 from gpudoctor.model.evidence import Evidence, Measurement, Provenance
-from gpudoctor.model.records import frozen
 from gpudoctor.model.signs.job import Job
 from gpudoctor.text import capitalised, duration
 from gpudoctor_checks.loop.time_limits import limit_setting
-
-
-@frozen
-class NoCheckpointDetail(Detail):
-    """What the rule reads."""
-
-    minutes: int
-    """Between two saves: at most half an hour, or a tenth of a short limit."""
-    engine: str
-    """`lightning` or `transformers`, whose call switches saving off; else \"\"."""
 
 
 class NoCheckpoint(Check):
@@ -50,7 +39,6 @@ class NoCheckpoint(Check):
     """
 
     code = Code("LOOP009")
-    name = "no-checkpoint"
     silent_on_synthetic = "its result is not worth saving"
     reads = frozenset({Reads.SOURCE, Reads.CONFIG})
     severity = Severity.NOTE
@@ -102,7 +90,7 @@ class NoCheckpoint(Check):
             say("{length}, and {what}.", length=capitalised(length[0]), what=what),
             evidence=tuple(dict.fromkeys((*places, length[1], counted))),
             subject=program.entry.path,
-            detail=NoCheckpointDetail(
+            detail=Facts(
                 minutes=max(5, round(min(1800.0, seconds / 10) / 60)),
                 engine=engine if engine in ("", "lightning") else "transformers",
             ),

@@ -6,8 +6,7 @@ from collections.abc import Iterator
 
 from gpudoctor.analysis.source.syntax import nodes
 from gpudoctor.lang import say, template
-from gpudoctor.model import Check, Code, Cost, Detail, Finding, Patient, Reads, Severity
-from gpudoctor.model.records import frozen
+from gpudoctor.model import Check, Code, Cost, Facts, Finding, Patient, Reads, Severity
 from gpudoctor.model.signs.source import Script
 
 _FETCHES = re.compile(r"pre_?load|pre_?fetch|fetch_next|load_next|_fetch|advance", re.IGNORECASE)
@@ -37,16 +36,6 @@ _MESSAGES = {
 """Message, what breaks, and what is to stand there."""
 
 
-@frozen
-class PrefetcherBrokenDetail(Detail):
-    """What the rule reads."""
-
-    how: str
-    """`nothing`, `last` or `wait`."""
-    text: str
-    """What is to stand there."""
-
-
 class PrefetcherBroken(Check):
     """A hand-written prefetch loader drops or reuses batches, or does not wait for its copies.
 
@@ -74,7 +63,6 @@ class PrefetcherBroken(Check):
     """
 
     code = Code("LOOP007")
-    name = "prefetcher-broken"
     reads = frozenset({Reads.SOURCE})
     severity = Severity.ERROR
 
@@ -112,7 +100,7 @@ class PrefetcherBroken(Check):
             say(message, name=owner.name, fetch=fetch),
             evidence=(span, script.span(owner)),
             cost=Cost(breaks=breaks),
-            detail=PrefetcherBrokenDetail(how=how, text=text),
+            detail=Facts(how=how, text=text),
         )
 
 

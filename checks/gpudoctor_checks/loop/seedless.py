@@ -8,8 +8,7 @@ from gpudoctor.analysis.source.entry_points import Program, training_programs
 from gpudoctor.analysis.source.syntax import without_comments
 from gpudoctor.analysis.workload import optional
 from gpudoctor.lang import say
-from gpudoctor.model import Check, Code, Detail, Finding, Measurement, Patient, Provenance, Reads, Severity
-from gpudoctor.model.records import frozen
+from gpudoctor.model import Check, Code, Facts, Finding, Measurement, Patient, Provenance, Reads, Severity
 from gpudoctor.model.signs.source import Loop, Script
 
 _SEEDS = re.compile(r"seed|determinis|reproduc", re.IGNORECASE)
@@ -19,14 +18,6 @@ _SEEDED_ENGINES = (
     "mmengine.", "mmcv.", "nemo.", "torchtune.", "llamafactory.", "axolotl.",
 )  # fmt: skip
 """Engines that set a seed by themselves."""
-
-
-@frozen
-class SeedlessDetail(Detail):
-    """What the rule reads."""
-
-    script: str
-    """Path of the training loop."""
 
 
 class Seedless(Check):
@@ -52,7 +43,6 @@ class Seedless(Check):
     """
 
     code = Code("LOOP008")
-    name = "seedless"
     reads = frozenset({Reads.SOURCE})
     severity = Severity.NOTE
 
@@ -77,7 +67,7 @@ class Seedless(Check):
                 Measurement("calls_that_set_a_seed", 0, "{call}", Provenance.DECLARED, f"grep -n -i seed {files}"),
             ),
             subject=program.entry.path,
-            detail=SeedlessDetail(script=script.path),
+            detail=Facts(script=script.path),
         )
 
 

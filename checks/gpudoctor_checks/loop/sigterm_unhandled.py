@@ -6,9 +6,8 @@ from collections.abc import Iterator
 from gpudoctor.analysis.source.checkpoints import launched
 from gpudoctor.analysis.source.entry_points import Program
 from gpudoctor.lang import say
-from gpudoctor.model import Check, Code, Detail, Finding, Patient, Reads, Severity, Threshold
+from gpudoctor.model import Check, Code, Facts, Finding, Patient, Reads, Severity, Threshold
 from gpudoctor.model.evidence import Measurement, Provenance
-from gpudoctor.model.records import frozen
 from gpudoctor.model.signs.job import Job, Profile
 from gpudoctor.model.signs.source import Known
 from gpudoctor.text import duration
@@ -22,13 +21,6 @@ _TRAPS = re.compile(r"(?m)^\s*trap\s|--signal|preStop|timeout\s+(-s|--signal)")
 _OWN = ("lightning.", "composer.", "nemo.")
 """Engines that catch the scheduler's signals."""
 _NAMES = re.compile(r"sigterm|sigusr|preempt|signal_handler|requeue", re.IGNORECASE)
-
-
-@frozen
-class SigtermUnhandledDetail(Detail):
-    """What the rule reads."""
-
-    slurm: bool
 
 
 class SigtermUnhandled(Check):
@@ -53,7 +45,6 @@ class SigtermUnhandled(Check):
     """
 
     code = Code("LOOP010")
-    name = "sigterm-unhandled"
     silent_on_synthetic = "its result is not worth saving"
     reads = frozenset({Reads.SOURCE, Reads.CONFIG, Reads.ENVIRONMENT})
     severity = Severity.NOTE
@@ -96,7 +87,7 @@ class SigtermUnhandled(Check):
                 Measurement("signal_handlers", 0, "{handler}", Provenance.DECLARED, f"grep -n signal {files}"),
             ),
             subject=program.entry.path,
-            detail=SigtermUnhandledDetail(slurm=job.profile is Profile.SLURM and "#PBS" not in job.script_text),
+            detail=Facts(slurm=job.profile is Profile.SLURM and "#PBS" not in job.script_text),
         )
 
 

@@ -5,18 +5,7 @@ from collections.abc import Iterator
 from gpudoctor.analysis import of_run
 from gpudoctor.analysis.run.steady_run import measured, spots
 from gpudoctor.lang import say
-from gpudoctor.model import Check, Code, Confidence, Cost, Detail, Finding, Patient, Reads, Severity, Threshold
-from gpudoctor.model.records import frozen
-
-
-@frozen(kw_only=False)
-class SilentBroadcastDetail(Detail):
-    """What the rule reads."""
-
-    wide: str
-    """`output` or `target`: the one with a dimension of size 1."""
-    flat: str
-    """The other one."""
+from gpudoctor.model import Check, Code, Confidence, Cost, Facts, Finding, Patient, Reads, Severity, Threshold
 
 
 class SilentBroadcast(Check):
@@ -44,7 +33,6 @@ class SilentBroadcast(Check):
     """
 
     code = Code("LOOP012")
-    name = "silent-broadcast"
     reads = frozenset({Reads.RECORDING})
     severity = Severity.ERROR
     thresholds = (
@@ -77,7 +65,7 @@ class SilentBroadcast(Check):
                     return
 
 
-def _what_met(own: list[int], shape: list[int], _: int, *, where: str) -> tuple[str, SilentBroadcastDetail]:
+def _what_met(own: list[int], shape: list[int], _: int, *, where: str) -> tuple[str, Facts]:
     """The shapes that made this one of all pairs, in words: the column's and the row's."""
     many, *rest = map(str, shape[1:])
     wide, flat = f"({', '.join([many, '1', *rest])})", f"({', '.join([many, *rest])})"
@@ -92,4 +80,5 @@ def _what_met(own: list[int], shape: list[int], _: int, *, where: str) -> tuple[
         shape=shape[0] * shape[1],
         at=where,
     )
-    return message, SilentBroadcastDetail(*(("output", "target") if column else ("target", "output")))
+    wide, flat = ("output", "target") if column else ("target", "output")
+    return message, Facts(wide=wide, flat=flat)

@@ -12,20 +12,11 @@ from gpudoctor.analysis.source.optimizers import optimizers
 from gpudoctor.analysis.source.syntax import without_comments
 from gpudoctor.analysis.source.train_eval_mode import forwards, model_of
 from gpudoctor.lang import say
-from gpudoctor.model import Check, Code, Detail, Finding, Patient, Reads, Severity
-from gpudoctor.model.records import frozen
+from gpudoctor.model import Check, Code, Facts, Finding, Patient, Reads, Severity
 from gpudoctor.model.signs.source import Event, Source
 from gpudoctor_checks.thresholds import FORWARDS
 
 _TEACHER = re.compile(r"teacher", re.IGNORECASE)
-
-
-@frozen(kw_only=False)
-class TeacherTrainedDetail(Detail):
-    """What the rule reads."""
-
-    teacher: str
-    """Its name."""
 
 
 class TeacherTrained(Check):
@@ -53,7 +44,6 @@ class TeacherTrained(Check):
     """
 
     code = Code("LOOP011")
-    name = "teacher-trained"
     reads = frozenset({Reads.SOURCE, Reads.RECORDING})
     severity = Severity.WARNING
     thresholds = (FORWARDS,)
@@ -82,7 +72,7 @@ class TeacherTrained(Check):
             ),
             evidence=(*spots(patient, where), run.measured("forward_passes", steps, "{steps}")),
             severity=Severity.WARNING,
-            detail=TeacherTrainedDetail(str(last.get("model") or "")),
+            detail=Facts(teacher=str(last.get("model") or "")),
         )
 
     def _suspected(self, patient: Patient) -> Iterator[Finding]:
@@ -108,7 +98,7 @@ class TeacherTrained(Check):
             ),
             evidence=(event.span, *event.via),
             severity=Severity.NOTE,
-            detail=TeacherTrainedDetail(name),
+            detail=Facts(teacher=name),
         )
 
 

@@ -30,7 +30,6 @@ class ZeroGradMissing(Check):
     """
 
     code = Code("LOOP001")
-    name = "zero-grad-missing"
     reads = frozenset({Reads.RECORDING})
     severity = Severity.ERROR
     thresholds = (

@@ -33,7 +33,6 @@ class CheckpointingUnneeded(Check):
     """
 
     code = Code("MEM008")
-    name = "checkpointing-unneeded"
     reads = frozenset({Reads.CONFIG, Reads.SOURCE, Reads.RECORDING})
 
     def examine(self, patient: Patient) -> Iterator[Finding]:

@@ -32,7 +32,6 @@ class Fragmented(Check):
     """
 
     code = Code("MEM006")
-    name = "fragmented"
     reads = frozenset({Reads.RECORDING})
     thresholds = (
         Threshold(

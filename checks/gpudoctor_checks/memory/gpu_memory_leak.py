@@ -34,7 +34,6 @@ class GpuMemoryLeak(Check):
     """
 
     code = Code("MEM001")
-    name = "gpu-memory-leak"
     judges = "memory growth"
     traits = frozenset({Trait.DEVICE_MEMORY_GROWS})
     reads = frozenset({Reads.RECORDING, Reads.PROCESS})

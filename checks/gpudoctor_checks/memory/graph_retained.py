@@ -57,7 +57,6 @@ class GraphRetained(Check):
     """
 
     code = Code("MEM003")
-    name = "graph-retained"
     traits = frozenset({Trait.DEVICE_MEMORY_GROWS, Trait.HOST_MEMORY_GROWS})
     reads = frozenset({Reads.SOURCE, Reads.RECORDING})
     severity = Severity.WARNING

@@ -46,7 +46,6 @@ class HeadroomUnused(Check):
     """
 
     code = Code("MEM007")
-    name = "headroom-unused"
     reads = frozenset({Reads.RECORDING, Reads.ENVIRONMENT, Reads.CONFIG, Reads.SOURCE})
     severity = Severity.NOTE
     thresholds = (

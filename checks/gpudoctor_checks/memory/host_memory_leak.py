@@ -48,7 +48,6 @@ class HostMemoryLeak(Check):
     """
 
     code = Code("MEM002")
-    name = "host-memory-leak"
     judges = "memory growth"
     traits = frozenset({Trait.HOST_MEMORY_GROWS})
     reads = frozenset({Reads.RECORDING, Reads.PROCESS})

@@ -30,7 +30,6 @@ class NearLimit(Check):
     """
 
     code = Code("MEM005")
-    name = "near-limit"
     reads = frozenset({Reads.RECORDING, Reads.PROCESS})
     severity = Severity.NOTE
     thresholds = (

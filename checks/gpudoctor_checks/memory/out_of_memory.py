@@ -7,22 +7,13 @@ from gpudoctor.analysis import of_run
 from gpudoctor.analysis.run.steady_run import measured, spot
 from gpudoctor.lang import say
 from gpudoctor.lang.message import concatenated
-from gpudoctor.model import Code, Confidence, Cost, Detail, Finding, Patient, Resource, Severity
+from gpudoctor.model import Code, Confidence, Cost, Facts, Finding, Patient, Resource, Severity
 from gpudoctor.model.check import Check, Reads, Threshold
 from gpudoctor.model.evidence import LogLine
-from gpudoctor.model.records import frozen
 from gpudoctor.text import size
 
 _LOADS = re.compile(r"\b(?:model|net|network|unet|vae|pipe\w*|module)\.(?:to|cuda)\(|from_pretrained\(|Trainer\($")
 """The line of the program that puts a model onto the device."""
-
-
-@frozen(kw_only=False)
-class OutOfMemoryDetail(Detail):
-    """What the rule reads."""
-
-    cause: str
-    """`fragments`, `leak`, `evaluation` or `batch`."""
 
 
 class OutOfMemory(Check):
@@ -47,7 +38,6 @@ class OutOfMemory(Check):
     """
 
     code = Code("MEM009")
-    name = "out-of-memory"
     reads = frozenset({Reads.RECORDING, Reads.LOG})
     severity = Severity.ERROR
     log_messages_file = "log_messages.toml"
@@ -127,7 +117,7 @@ class OutOfMemory(Check):
             confidence=Confidence.CONFIRMED,
             cost=Cost(breaks=say("the run died"), bytes=int(held["requested"]) if "requested" in held else None),
             scarce=frozenset({Resource.HOST_MEMORY if _on_host(told) else Resource.DEVICE_MEMORY}),
-            detail=OutOfMemoryDetail(cause),
+            detail=Facts(cause=cause),
         )
 
     def _cause(self, told: "of_run.DeathMessage", held: dict[str, float]) -> tuple[str, str]:

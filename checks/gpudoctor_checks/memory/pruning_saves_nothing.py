@@ -40,7 +40,6 @@ class PruningSavesNothing(Check):
     """
 
     code = Code("MEM011")
-    name = "pruning-saves-nothing"
     reads = frozenset({Reads.SOURCE})
     severity = Severity.NOTE
 

@@ -54,7 +54,6 @@ class WillNotFit(Check):
     """
 
     code = Code("MEM004")
-    name = "will-not-fit"
     reads = frozenset({Reads.CONFIG, Reads.SOURCE, Reads.ENVIRONMENT})
     severity = Severity.ERROR
 

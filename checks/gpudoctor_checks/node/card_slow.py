@@ -30,7 +30,6 @@ class CardSlow(Check):
     """
 
     code = Code("NODE001")
-    name = "card-slow"
     reads = frozenset({Reads.PREFLIGHT})
     thresholds = peer_thresholds(slower=0.08, against_reference=0.3)
 

@@ -30,7 +30,6 @@ class ClocksApart(Check):
     """
 
     code = Code("NODE011")
-    name = "clocks-apart"
     reads = frozenset({Reads.PREFLIGHT})
     thresholds = (
         Threshold("seconds", 1.0, "s", "convention: logs print seconds; chrony holds milliseconds",

@@ -29,7 +29,6 @@ class CpuSlow(Check):
     """
 
     code = Code("NODE015")
-    name = "cpu-slow"
     reads = frozenset({Reads.PREFLIGHT})
     thresholds = peer_thresholds(slower=0.25, against_reference=None)
 

@@ -34,7 +34,6 @@ class GroupSlow(Check):
     """
 
     code = Code("NODE013")
-    name = "group-slow"
     reads = frozenset({Reads.PREFLIGHT})
 
     def examine(self, patient: Patient) -> Iterator[Finding]:

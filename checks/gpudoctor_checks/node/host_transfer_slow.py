@@ -27,7 +27,6 @@ class HostTransferSlow(Check):
     """
 
     code = Code("NODE004")
-    name = "host-transfer-slow"
     reads = frozenset({Reads.PREFLIGHT})
     thresholds = peer_thresholds(slower=0.15, against_reference=0.3)
 

@@ -33,7 +33,6 @@ class LatencyHigh(Check):
     """
 
     code = Code("NODE007")
-    name = "latency-high"
     reads = frozenset({Reads.PREFLIGHT})
 
     def examine(self, patient: Patient) -> Iterator[Finding]:

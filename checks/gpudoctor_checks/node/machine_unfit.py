@@ -33,7 +33,6 @@ class MachineUnfit(Check):
     """
 
     code = Code("NODE016")
-    name = "machine-unfit"
     reads = frozenset({Reads.PREFLIGHT})
 
     def examine(self, patient: Patient) -> Iterator[Finding]:

@@ -27,7 +27,6 @@ class MemoryBandwidthLow(Check):
     """
 
     code = Code("NODE003")
-    name = "memory-bandwidth-low"
     reads = frozenset({Reads.PREFLIGHT})
     thresholds = peer_thresholds(slower=0.08, against_reference=0.25)
 

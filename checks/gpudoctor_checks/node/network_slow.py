@@ -34,7 +34,6 @@ class NetworkSlow(Check):
     """
 
     code = Code("NODE006")
-    name = "network-slow"
     reads = frozenset({Reads.PREFLIGHT})
     severity = Severity.ERROR
 

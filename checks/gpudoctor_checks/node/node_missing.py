@@ -30,7 +30,6 @@ class NodeMissing(Check):
     """
 
     code = Code("NODE008")
-    name = "node-missing"
     reads = frozenset({Reads.PREFLIGHT})
     severity = Severity.ERROR
 

@@ -41,7 +41,6 @@ class NodesDisagree(Check):
     """
 
     code = Code("NODE010")
-    name = "nodes-disagree"
     reads = frozenset({Reads.PREFLIGHT})
 
     def examine(self, patient: Patient) -> Iterator[Finding]:

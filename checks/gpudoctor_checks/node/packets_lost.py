@@ -35,7 +35,6 @@ class PacketsLost(Check):
     """
 
     code = Code("NODE018")
-    name = "packets-lost"
     reads = frozenset({Reads.PREFLIGHT})
 
     def examine(self, patient: Patient) -> Iterator[Finding]:

@@ -37,7 +37,6 @@ class PeerLinkSlow(Check):
     """
 
     code = Code("NODE005")
-    name = "peer-link-slow"
     reads = frozenset({Reads.PREFLIGHT})
     thresholds = peer_thresholds(slower=0.15, against_reference=None)
 

@@ -43,7 +43,6 @@ class RankLost(Check):
     """
 
     code = Code("NODE009")
-    name = "rank-lost"
     reads = frozenset({Reads.PREFLIGHT})
     severity = Severity.ERROR
 

@@ -37,7 +37,6 @@ class SlowerThanBefore(Check):
     """
 
     code = Code("NODE017")
-    name = "slower-than-before"
     reads = frozenset({Reads.PREFLIGHT})
     thresholds = (
         Threshold("share", 0.08, "1", f"{OWN_CHOICE}; a healthy card repeats its figure within 2 %",

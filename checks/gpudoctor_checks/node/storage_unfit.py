@@ -37,7 +37,6 @@ class StorageUnfit(Check):
     """
 
     code = Code("NODE012")
-    name = "storage-unfit"
     reads = frozenset({Reads.PREFLIGHT})
     severity = Severity.ERROR
     thresholds = (

@@ -32,7 +32,6 @@ class ThrottlesUnderLoad(Check):
     """
 
     code = Code("NODE014")
-    name = "throttles-under-load"
     reads = frozenset({Reads.PREFLIGHT})
     thresholds = (
         Threshold("share", 0.10, "1", f"{OWN_CHOICE}; boost clocks of healthy cards fall by some percent",

@@ -36,7 +36,6 @@ class WrongValues(Check):
     """
 
     code = Code("NODE002")
-    name = "wrong-values"
     reads = frozenset({Reads.PREFLIGHT})
     severity = Severity.ERROR
 

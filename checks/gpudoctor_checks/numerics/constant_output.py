@@ -5,16 +5,7 @@ from collections.abc import Iterator
 from gpudoctor.analysis import of_run
 from gpudoctor.analysis.run.steady_run import demanded, measured, spots
 from gpudoctor.lang import say
-from gpudoctor.model import Check, Code, Confidence, Cost, Detail, Finding, Patient, Reads, Severity, Threshold
-from gpudoctor.model.records import frozen
-
-
-@frozen(kw_only=False)
-class ConstantOutputDetail(Detail):
-    """What the rule reads."""
-
-    since: int = 0
-    """Updates that were made before the outputs were the same; 0 is from the start."""
+from gpudoctor.model import Check, Code, Confidence, Cost, Facts, Finding, Patient, Reads, Severity, Threshold
 
 
 class ConstantOutput(Check):
@@ -45,7 +36,6 @@ class ConstantOutput(Check):
     """
 
     code = Code("NUM010")
-    name = "constant-output"
     reads = frozenset({Reads.RECORDING})
     severity = Severity.ERROR
     thresholds = (
@@ -81,7 +71,7 @@ class ConstantOutput(Check):
                     confidence=Confidence.CONFIRMED,
                     cost=Cost(breaks="the output does not depend on the input"),
                     subject=f"{spans[0].path}:{spans[0].line}" if spans else "output",
-                    detail=ConstantOutputDetail(since=since),
+                    detail=Facts(since=since),
                     effect_of=Code("NUM009") if since else None,
                 )
                 return

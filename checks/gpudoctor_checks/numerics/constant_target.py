@@ -32,7 +32,6 @@ class ConstantTarget(Check):
     """
 
     code = Code("NUM011")
-    name = "constant-target"
     reads = frozenset({Reads.RECORDING})
     thresholds = (
         Threshold(

@@ -7,20 +7,9 @@ from gpudoctor.analysis.library_warnings import library_findings
 from gpudoctor.analysis.run.steady_run import demanded, spot
 from gpudoctor.lang import say
 from gpudoctor.lang.message import concatenated
-from gpudoctor.model import Check, Code, Confidence, Cost, Detail, Finding, Patient, Reads, Severity, Threshold
-from gpudoctor.model.records import frozen
+from gpudoctor.model import Check, Code, Confidence, Cost, Facts, Finding, Patient, Reads, Severity, Threshold
 from gpudoctor.model.unavailable import Unavailable
 from gpudoctor.text import joined, percent
-
-
-@frozen
-class DeadParametersDetail(Detail):
-    """What the rule reads."""
-
-    layer: str
-    """Of the first one."""
-    module: str
-    """Modules that run below no_grad(); \"\" where none does."""
 
 
 class DeadParameters(Check):
@@ -47,7 +36,6 @@ class DeadParameters(Check):
     """
 
     code = Code("NUM005")
-    name = "dead-parameters"
     reads = frozenset({Reads.RECORDING})
     severity = Severity.NOTE
     thresholds = (
@@ -116,7 +104,7 @@ class DeadParameters(Check):
             # Without a loss nothing gets a gradient. An output that is the same whatever goes in (a softmax
             # over one score) cuts off what makes it.
             effect_of=None if meant else Code("NUM012" if no_loss else "NUM010"),
-            detail=DeadParametersDetail(layer=dead[0].rpartition(".")[0] or dead[0], module=modules),
+            detail=Facts(layer=dead[0].rpartition(".")[0] or dead[0], module=modules),
         )
 
 

@@ -6,18 +6,9 @@ from statistics import median
 from gpudoctor.analysis import of_run
 from gpudoctor.analysis.run.steady_run import Run, demanded, spots
 from gpudoctor.lang import say
-from gpudoctor.model import Check, Code, Confidence, Cost, Detail, Finding, Patient, Reads, Severity, Threshold
-from gpudoctor.model.records import frozen
+from gpudoctor.model import Check, Code, Confidence, Cost, Facts, Finding, Patient, Reads, Severity, Threshold
 from gpudoctor.model.unavailable import Unavailable
 from gpudoctor.text import figure
-
-
-@frozen(kw_only=False)
-class ExplodingGradientsDetail(Detail):
-    """What the rule reads."""
-
-    clipped: bool
-    """The program clips: the norms are those before it."""
 
 
 class ExplodingGradients(Check):
@@ -46,7 +37,6 @@ class ExplodingGradients(Check):
     """
 
     code = Code("NUM003")
-    name = "exploding-gradients"
     judges = "gradients"
     silent_on_synthetic = "its weights are random"
     reads = frozenset({Reads.RECORDING})
@@ -113,7 +103,7 @@ class ExplodingGradients(Check):
             confidence=Confidence.CONFIRMED,
             severity=Severity.ERROR if far else Severity.WARNING,
             cost=Cost(breaks="the updates are too large, and NaN is likely to follow" if far else None),
-            detail=ExplodingGradientsDetail(clipped),
+            detail=Facts(clipped=clipped),
         )
 
     def _huge(self, patient: Patient, run: Run, curve: "of_run.Curve") -> Iterator[Finding]:
@@ -134,5 +124,5 @@ class ExplodingGradients(Check):
             confidence=Confidence.CONFIRMED,
             severity=Severity.WARNING,
             cost=Cost(breaks=None if clipped else say("single updates undo what the model learned")),
-            detail=ExplodingGradientsDetail(clipped),
+            detail=Facts(clipped=clipped),
         )

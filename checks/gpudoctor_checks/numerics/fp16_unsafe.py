@@ -14,9 +14,8 @@ from gpudoctor.analysis.source.syntax import nodes
 from gpudoctor.analysis.source.syntax_places import line_at
 from gpudoctor.analysis.source.training_arguments import training_arguments
 from gpudoctor.lang import say
-from gpudoctor.model import Check, Code, Confidence, Cost, Detail, Finding, Patient, Reads, Severity, Threshold, Whose
+from gpudoctor.model import Check, Code, Confidence, Cost, Facts, Finding, Patient, Reads, Severity, Threshold, Whose
 from gpudoctor.model.evidence import Setting, SourceSpan
-from gpudoctor.model.records import frozen
 from gpudoctor.model.signs.source import Call, Event, Known, Loop, Script, Source, Unknown
 from gpudoctor.text import percent
 
@@ -29,14 +28,6 @@ ENGINES = ("deepspeed", "accelerate", "lightning", "fabric", "apex", "colossalai
 
 BACKWARD = frozenset({"torch.Tensor.backward", "?.backward"})
 STEP = frozenset({"torch.optim.Optimizer.step", "?.step"})
-
-
-@frozen
-class Fp16UnsafeDetail(Detail):
-    """What the rule reads."""
-
-    cure: str
-    """A word for what helps; the rule has them."""
 
 
 class Fp16Unsafe(Check):
@@ -64,7 +55,6 @@ class Fp16Unsafe(Check):
     """
 
     code = Code("NUM006")
-    name = "fp16-unsafe"
     judges = "precision"
     reads = frozenset({Reads.SOURCE, Reads.CONFIG, Reads.RECORDING, Reads.LOG})
     log_messages_file = "log_messages.toml"
@@ -92,9 +82,7 @@ class Fp16Unsafe(Check):
             readings = of_run.numerics(run.lead.process, "scaler")
             yield from self._collapsed(run, readings)
             scaled = bool(readings) or run.lead.known("scale")
-            suspected = [
-                item for item in suspected if not (scaled and item.detail_of(Fp16UnsafeDetail).cure == "autocast")
-            ]
+            suspected = [item for item in suspected if not (scaled and item.detail_of(Facts).cure == "autocast")]
         yield from suspected
 
     def _collapsed(self, run: Run, readings: "Sequence[of_run.Record]") -> Iterator[Finding]:
@@ -117,7 +105,7 @@ class Fp16Unsafe(Check):
             evidence=(run.measured("loss_scale", scale), run.measured("steps_skipped", skipped, "{steps}")),
             confidence=Confidence.CONFIRMED,
             cost=Cost(step_share=min(0.99, share), whose=Whose.STEPS),
-            detail=Fp16UnsafeDetail(cure="collapsed"),
+            detail=Facts(cure="collapsed"),
         )
 
     def _declared(self, patient: Patient) -> Iterator[Finding]:
@@ -190,7 +178,7 @@ class Fp16Unsafe(Check):
             evidence=tuple(dict.fromkeys(places)),
             severity=severity,
             subject=f"{places[0].path}:{places[0].line}",
-            detail=Fp16UnsafeDetail(cure=cure),
+            detail=Facts(cure=cure),
         )
 
 

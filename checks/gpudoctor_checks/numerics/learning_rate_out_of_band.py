@@ -9,7 +9,7 @@ from gpudoctor.analysis.observation import confirmed
 from gpudoctor.analysis.run.steady_run import LEAST_STEPS, Run, demanded, spots
 from gpudoctor.analysis.workload import optional
 from gpudoctor.lang import say, template
-from gpudoctor.model import Check, Code, Cost, Detail, Finding, Patient, Reads, Severity, SourceSpan, Threshold
+from gpudoctor.model import Check, Code, Cost, Facts, Finding, Patient, Reads, Severity, SourceSpan, Threshold
 from gpudoctor.model.records import frozen
 from gpudoctor.model.signs.source import Source
 
@@ -21,14 +21,6 @@ REINFORCED = re.compile(
 
 _NOTHING = say("the model learns nothing")
 _SCHEDULE = re.compile(r"torch\.optim\.lr_scheduler\.[A-Z]|transformers\.get_\w*schedule")
-
-
-@frozen
-class LearningRateOutOfBandDetail(Detail):
-    """What the rule reads."""
-
-    cure: str
-    """`adam`, `low` or `spent`."""
 
 
 class LearningRateOutOfBand(Check):
@@ -63,7 +55,6 @@ class LearningRateOutOfBand(Check):
     """
 
     code = Code("NUM009")
-    name = "learning-rate-out-of-band"
     silent_on_synthetic = "a model cannot learn random tokens"
     reads = frozenset({Reads.RECORDING})
     thresholds = (
@@ -142,11 +133,11 @@ class LearningRateOutOfBand(Check):
             evidence=(*(spans if not used else spans[:1]), run.measured("learning_rate", used)),
             severity=Severity.WARNING if far else Severity.NOTE,
             cost=Cost(breaks=_NOTHING if cure == "low" else None),
-            detail=LearningRateOutOfBandDetail(cure=cure),
+            detail=Facts(cure=cure),
         )
 
     def _cure(self, run: Run, name: str, used: float, low: float) -> str:
-        """What the one optimizer's rate is out of, as `LearningRateOutOfBandDetail.cure` says it; "" for its band."""
+        """What the one optimizer's rate is out of, as the finding's `cure` says it; "" for its band."""
         if ("adam" in name.lower() or name == "RMSprop") and used > self.limit("adam_high"):
             return "adam"
         return "low" if 0 < used < low or (used == 0 and run.lead.steps >= LEAST_STEPS) else ""
@@ -182,7 +173,7 @@ class LearningRateOutOfBand(Check):
             ),
             severity=Severity.ERROR if climbs else Severity.WARNING,
             cost=Cost(breaks=say(breaks, since=spent.since)),
-            detail=LearningRateOutOfBandDetail(cure="spent"),
+            detail=Facts(cure="spent"),
         )
 
 

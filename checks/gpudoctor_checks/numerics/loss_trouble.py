@@ -5,18 +5,9 @@ from collections.abc import Iterator
 from gpudoctor.analysis import of_run
 from gpudoctor.analysis.run.steady_run import Run, demanded, spots
 from gpudoctor.lang import say
-from gpudoctor.model import Check, Code, Confidence, Cost, Detail, Finding, Patient, Reads, Severity, Threshold
-from gpudoctor.model.records import frozen
+from gpudoctor.model import Check, Code, Confidence, Cost, Facts, Finding, Patient, Reads, Severity, Threshold
 from gpudoctor.model.unavailable import Unavailable
 from gpudoctor.text import figure
-
-
-@frozen(kw_only=False)
-class LossTroubleDetail(Detail):
-    """What the rule reads."""
-
-    kind: str
-    """`diverging`, `spiking` or `stalled`."""
 
 
 class LossTrouble(Check):
@@ -45,7 +36,6 @@ class LossTrouble(Check):
     """
 
     code = Code("NUM007")
-    name = "loss-trouble"
     judges = "loss"
     silent_on_synthetic = "a model cannot learn random tokens"
     reads = frozenset({Reads.RECORDING})
@@ -156,5 +146,5 @@ class LossTrouble(Check):
             confidence=Confidence.CONFIRMED,
             severity=severity,
             cost=Cost(breaks=say("the loss does not improve") if severity is not Severity.NOTE else None),
-            detail=LossTroubleDetail(kind),
+            detail=Facts(kind=kind),
         )

@@ -36,7 +36,6 @@ class LossZero(Check):
     """
 
     code = Code("NUM012")
-    name = "loss-zero"
     silent_on_synthetic = "its data is random"
     reads = frozenset({Reads.RECORDING})
     thresholds = (

@@ -40,7 +40,6 @@ class NanGradients(Check):
     """
 
     code = Code("NUM001")
-    name = "nan-gradients"
     judges = "gradients"
     silent_on_synthetic = "its weights are random"
     traits = frozenset({Trait.FIRST_BAD_STEP})

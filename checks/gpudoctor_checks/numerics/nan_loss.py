@@ -36,7 +36,6 @@ class NanLoss(Check):
     """
 
     code = Code("NUM002")
-    name = "nan-loss"
     judges = "loss"
     silent_on_synthetic = "its weights are random"
     traits = frozenset({Trait.FIRST_BAD_STEP})

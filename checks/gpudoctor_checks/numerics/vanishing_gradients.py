@@ -32,7 +32,6 @@ class VanishingGradients(Check):
     """
 
     code = Code("NUM004")
-    name = "vanishing-gradients"
     judges = "gradients"
     silent_on_synthetic = "its weights are random"
     reads = frozenset({Reads.RECORDING})

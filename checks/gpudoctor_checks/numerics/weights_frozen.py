@@ -6,24 +6,13 @@ from gpudoctor.analysis import of_run
 from gpudoctor.analysis.observation import confirmed
 from gpudoctor.analysis.run.steady_run import Run, demanded, measured, processes, spots
 from gpudoctor.lang import say, template
-from gpudoctor.model import Check, Code, Confidence, Cost, Detail, Finding, Patient, Reads, Severity, Threshold
+from gpudoctor.model import Check, Code, Confidence, Cost, Facts, Finding, Patient, Reads, Severity, Threshold
 from gpudoctor.model.evidence import Measurement, SourceSpan
-from gpudoctor.model.records import frozen
 from gpudoctor.text import joined, percent
 
 _NO_WEIGHTS = say("the weights do not learn")
 _ALL = 0.95
 """Share of unmoved elements that nobody leaves alone on purpose."""
-
-
-@frozen
-class WeightsFrozenDetail(Detail):
-    """What the rule reads."""
-
-    how: str | None = None
-    """One of `step`, `frozen`, `forgotten`, `swapped`, `cleared`, `idle`, `shared`, `other`."""
-    text: str | None = None
-    """The parts that are meant."""
 
 
 class WeightsFrozen(Check):
@@ -52,7 +41,6 @@ class WeightsFrozen(Check):
     """
 
     code = Code("NUM008")
-    name = "weights-frozen"
     reads = frozenset({Reads.RECORDING})
     severity = Severity.ERROR
     thresholds = (
@@ -129,7 +117,7 @@ class WeightsFrozen(Check):
             ),
             severity=Severity.ERROR if much else Severity.NOTE,
             cost=Cost(breaks="the weights do not learn" if much else None),
-            detail=WeightsFrozenDetail(),
+            detail=Facts(how=None, text=None),
         )
 
     def _forgotten(self, patient: Patient, run: Run, item: "of_run.Record") -> Finding:
@@ -147,7 +135,7 @@ class WeightsFrozen(Check):
             spots(patient, *(of_run.place_of(record) for record in (item, *made[-1:]))),
             run.measured("forward_passes", steps, "{steps}"),
             say("{name} does not learn", name=name),
-            WeightsFrozenDetail(how="forgotten", text=name),
+            Facts(how="forgotten", text=name),
         )
 
     def _idle(self, patient: Patient, run: Run, item: "of_run.Record") -> Finding:
@@ -163,7 +151,7 @@ class WeightsFrozen(Check):
                 at=of_run.at(spans),
                 whose=whose,
             )
-            detail = WeightsFrozenDetail(how="shared", text=name or say("the parameters of this optimizer"))
+            detail = Facts(how="shared", text=name or say("the parameters of this optimizer"))
             breaks = say("the steps of an optimizer change nothing")
             return _broken(
                 self, message, spans, run.measured("steps_without_gradients", steps, "{steps}"), breaks, detail
@@ -197,9 +185,7 @@ class WeightsFrozen(Check):
             (*leaf, *spans),
             run.measured("steps_without_gradients", steps, "{steps}"),
             say("{name} does not learn", name=name or say("a part of the model")) if sure else None,
-            WeightsFrozenDetail(
-                how="cleared" if cleared else "idle", text=name or say("the parameters of this optimizer")
-            ),
+            Facts(how="cleared" if cleared else "idle", text=name or say("the parameters of this optimizer")),
         )
 
     def _empty(self, patient: Patient, run: Run, model: "of_run.Record") -> Finding:
@@ -221,7 +207,7 @@ class WeightsFrozen(Check):
             spots(patient, of_run.place_of(run.lead.process.of("optimizer")[-1])),
             run.measured("trainable", trainable),
             _NO_WEIGHTS,
-            WeightsFrozenDetail(how="frozen" if not trainable else "other", text=name),
+            Facts(how="frozen" if not trainable else "other", text=name),
         )
 
     def _swapped(self, patient: Patient, run: Run, trained: "Sequence[of_run.Record]") -> Finding:
@@ -240,7 +226,7 @@ class WeightsFrozen(Check):
             spans,
             run.measured("unmoved_share", 1.0),
             _NO_WEIGHTS,
-            WeightsFrozenDetail(how="swapped", text=named),
+            Facts(how="swapped", text=named),
         )
 
     def _unstepped(self, patient: Patient, idle: "of_run.Record") -> Finding:
@@ -256,17 +242,12 @@ class WeightsFrozen(Check):
             confidence=Confidence.CONFIRMED,
             cost=Cost(breaks=_NO_WEIGHTS),
             subject="step",
-            detail=WeightsFrozenDetail(how="step"),
+            detail=Facts(how="step", text=None),
         )
 
 
 def _broken(
-    check: Check,
-    message: str,
-    spans: Sequence[SourceSpan],
-    number: Measurement,
-    breaks: str | None,
-    detail: WeightsFrozenDetail,
+    check: Check, message: str, spans: Sequence[SourceSpan], number: Measurement, breaks: str | None, detail: Facts
 ) -> Finding:
     """What a run shows: an error where it breaks something, else a warning."""
     return confirmed(

@@ -59,7 +59,6 @@ class CheckpointTooOften(Check):
     """
 
     code = Code("OBS003")
-    name = "checkpoint-too-often"
     reads = frozenset({Reads.SOURCE, Reads.RECORDING, Reads.PROCESS})
     severity = Severity.WARNING
     thresholds = (

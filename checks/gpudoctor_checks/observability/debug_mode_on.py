@@ -10,7 +10,7 @@ from gpudoctor.analysis.run.steady_run import Run, judged, spots
 from gpudoctor.analysis.source.call_frequency import step_period
 from gpudoctor.analysis.source.control_flow import bound, switched_off, trains_within, withs_of
 from gpudoctor.lang import say
-from gpudoctor.model import Check, Code, Detail, Finding, Patient, Reads, Severity, Threshold, Trait, Whose
+from gpudoctor.model import Check, Code, Facts, Finding, Patient, Reads, Severity, Threshold, Trait, Whose
 from gpudoctor.model.evidence import Measurement, Provenance
 from gpudoctor.model.records import frozen
 from gpudoctor.model.signs.source import Call, Event, Known, Loop, Script, Source
@@ -60,14 +60,6 @@ small transformer on a CPU (torch 2.13), anomaly mode made a step 2 to 4 times a
 _LIGHTNING = re.compile(r"(pytorch_)?lightning\..*\bTrainer$")
 
 
-@frozen
-class DebugModeOnDetail(Detail):
-    """What the rule reads."""
-
-    facility: str
-    """Full name."""
-
-
 class DebugModeOn(Check):
     """A debugging tool stays on during the training.
 
@@ -94,7 +86,6 @@ class DebugModeOn(Check):
     """
 
     code = Code("OBS005")
-    name = "debug-mode-on"
     traits = frozenset({Trait.INSIDE_PASSES})
     reads = frozenset({Reads.SOURCE, Reads.RECORDING})
     severity = Severity.WARNING
@@ -148,7 +139,7 @@ class DebugModeOn(Check):
                 name="step_share",
                 severity=Severity.WARNING if facility.heavy else Severity.NOTE,
                 suspected=[item for item in suspected if _speaks_of(item, facility)],
-                detail=DebugModeOnDetail(facility=name),
+                detail=Facts(facility=name),
                 numbers=(run.measured("steps_covered", on.share),),
                 priced=bool(on.cost),
             )
@@ -198,13 +189,13 @@ class DebugModeOn(Check):
                 ),
             ),
             severity=Severity.WARNING if facility.heavy else Severity.NOTE,
-            detail=DebugModeOnDetail(facility=f"{call.name}.{keyword}" if keyword else call.name),
+            detail=Facts(facility=f"{call.name}.{keyword}" if keyword else call.name),
         )
 
 
 def _speaks_of(finding: Finding, facility: _Facility) -> bool:
     """Whether a suspicion is about a facility that a recording would show."""
-    named = finding.detail_of(DebugModeOnDetail).facility.replace("_", "-")
+    named = finding.detail_of(Facts).facility.replace("_", "-")
     return bool(facility.window) and re.search(facility.window, named) is not None
 
 

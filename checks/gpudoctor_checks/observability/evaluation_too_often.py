@@ -56,7 +56,6 @@ class EvaluationTooOften(Check):
     """
 
     code = Code("OBS004")
-    name = "evaluation-too-often"
     traits = frozenset({Trait.IN_EVALUATION})
     reads = frozenset({Reads.SOURCE, Reads.RECORDING, Reads.PROCESS})
     severity = Severity.WARNING

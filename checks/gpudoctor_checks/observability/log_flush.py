@@ -8,22 +8,13 @@ from gpudoctor.analysis.observation import suspicions
 from gpudoctor.analysis.run.steady_run import Run, judged
 from gpudoctor.analysis.source.call_frequency import TrainingCall, calls_in_training, full_batch, often
 from gpudoctor.lang import say
-from gpudoctor.model import Check, Code, Detail, Finding, Patient, Reads, Severity, Threshold
-from gpudoctor.model.records import frozen
+from gpudoctor.model import Check, Code, Facts, Finding, Patient, Reads, Severity, Threshold
 from gpudoctor.model.signs.source import Call, Known, Source
 from gpudoctor.text import count
 
 _SYNCS = frozenset({"os.fsync", "os.fdatasync"})
 _OPENS = frozenset({"open", "builtins.open"})
 _FILE = re.compile(r"(?:^|[._])(?:f|fp|fh|file|log|logs|out|output|csv|writer|tb|tensorboard|logger|handler|sw)\w*$")
-
-
-@frozen
-class LogFlushDetail(Detail):
-    """What the rule reads."""
-
-    kind: str
-    """`sync`, `flush` or `open`."""
 
 
 class LogFlush(Check):
@@ -52,7 +43,6 @@ class LogFlush(Check):
     """
 
     code = Code("OBS007")
-    name = "log-flush"
     reads = frozenset({Reads.SOURCE, Reads.RECORDING})
     severity = Severity.NOTE
     thresholds = (
@@ -105,7 +95,7 @@ class LogFlush(Check):
             name="flush_share",
             severity=severity,
             suspected=suspected,
-            detail=LogFlushDetail(kind="sync" if seen.sites else "flush"),
+            detail=Facts(kind="sync" if seen.sites else "flush"),
         )
 
     def _in_source(self, source: Source) -> Iterator[Finding]:
@@ -136,7 +126,7 @@ class LogFlush(Check):
             evidence=tuple(item.event.span for item in found[:6]),
             severity=Severity.WARNING if kind == "sync" else Severity.NOTE,
             subject=f"{first.script.path}:{loop.span.line}",
-            detail=LogFlushDetail(kind=kind),
+            detail=Facts(kind=kind),
         )
 
 

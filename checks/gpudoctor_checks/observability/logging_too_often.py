@@ -74,7 +74,6 @@ class LoggingTooOften(Check):
     """
 
     code = Code("OBS002")
-    name = "logging-too-often"
     reads = frozenset({Reads.SOURCE, Reads.RECORDING, Reads.PROCESS})
     severity = Severity.NOTE
     thresholds = (

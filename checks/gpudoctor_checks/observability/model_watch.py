@@ -9,23 +9,14 @@ from gpudoctor.analysis.run.steady_run import Run, judged
 from gpudoctor.analysis.source.call_frequency import TrainingCall, calls_in_training, full_batch, often
 from gpudoctor.analysis.source.control_flow import switched_off
 from gpudoctor.lang import say
-from gpudoctor.model import Check, Code, Detail, Finding, Patient, Reads, Severity, Threshold, Trait
+from gpudoctor.model import Check, Code, Facts, Finding, Patient, Reads, Severity, Threshold, Trait
 from gpudoctor.model.evidence import SourceSpan
-from gpudoctor.model.records import frozen
 from gpudoctor.model.signs.source import Call, Known, Source
 
 _HISTOGRAMS = frozenset({"add_histogram", "Histogram", "report_histogram"})
 _PARAMETERS = re.compile(r"\.(?:named_)?parameters\(|state_dict\(\)")
 _WATCHERS = frozenset({"wandb.watch", "wandb.Run.watch", "lightning.loggers.WandbLogger.watch"})
 """Calls that hook histograms into a model; unless told otherwise, they do it seldom enough."""
-
-
-@frozen
-class ModelWatchDetail(Detail):
-    """What the rule reads."""
-
-    how: str
-    """`watch` or `loop`."""
 
 
 class ModelWatch(Check):
@@ -52,7 +43,6 @@ class ModelWatch(Check):
     """
 
     code = Code("OBS006")
-    name = "model-watch"
     traits = frozenset({Trait.INSIDE_PASSES})
     reads = frozenset({Reads.SOURCE, Reads.RECORDING})
     severity = Severity.WARNING
@@ -108,7 +98,7 @@ class ModelWatch(Check):
             name="histogram_share",
             severity=severity,
             suspected=suspected,
-            detail=ModelWatchDetail(how="loop"),
+            detail=Facts(how="loop"),
         )
 
     def _from_source(self, source: Source) -> Iterator[Finding]:
@@ -157,9 +147,7 @@ class ModelWatch(Check):
 
     def _found(self, message: str, spans: tuple[SourceSpan, ...], how: str) -> Finding:
         norm = say("; the norm is a period of {limit:.0f} steps or more", limit=self.limit("watch_period"))
-        return self.finding(
-            say("{message}{norm}.", message=message, norm=norm), evidence=spans, detail=ModelWatchDetail(how=how)
-        )
+        return self.finding(say("{message}{norm}.", message=message, norm=norm), evidence=spans, detail=Facts(how=how))
 
 
 def _of_all_weights(found: TrainingCall) -> bool:

@@ -10,9 +10,8 @@ from gpudoctor.analysis.run.steady_run import Run, judged, spots, watched
 from gpudoctor.analysis.source.call_frequency import calls_in_training, often
 from gpudoctor.analysis.source.control_flow import bound, switched_off, trains_within, withs_of
 from gpudoctor.lang import say
-from gpudoctor.model import Check, Code, Detail, Finding, Patient, Reads, Severity, Threshold, Trait, Whose
+from gpudoctor.model import Check, Code, Facts, Finding, Patient, Reads, Severity, Threshold, Trait, Whose
 from gpudoctor.model.evidence import SourceSpan
-from gpudoctor.model.records import frozen
 from gpudoctor.model.signs.configs import CanonicalValue, ConfigFile
 from gpudoctor.model.signs.source import Call, Known, Loop, Script, Source
 from gpudoctor.text import percent
@@ -35,20 +34,6 @@ _COUNTERS = {
 
 _PLACES = 3
 """Lines shown of those inside which a profiler works."""
-
-
-@frozen
-class ProfilerInLoopDetail(Detail):
-    """What the rule reads."""
-
-    kind: str | None = None
-    """`profiler` or `flops`; None where only a process was seen."""
-    how: str | None = None
-    """`step`, `around` or `config`."""
-    key: str = ""
-    """Of a config."""
-    new_value: str = ""
-    """The value that it is to have."""
 
 
 class ProfilerInLoop(Check):
@@ -77,7 +62,6 @@ class ProfilerInLoop(Check):
     """
 
     code = Code("OBS001")
-    name = "profiler-in-loop"
     traits = frozenset({Trait.INSIDE_PASSES})
     reads = frozenset({Reads.SOURCE, Reads.CONFIG, Reads.RECORDING, Reads.PROCESS})
     severity = Severity.WARNING
@@ -112,7 +96,7 @@ class ProfilerInLoop(Check):
             return
         suspected = suspicions(lambda: self._declared_anywhere(patient), run)
         yield from self._measured(patient, run, suspected)
-        yield from (item for item in suspected if item.detail_of(ProfilerInLoopDetail).how == "config")
+        yield from (item for item in suspected if item.detail_of(Facts).how == "config")
 
     def _live(self, patient: Patient, window: "of_run.ProcessWindow") -> Iterator[Finding]:
         """A profiler or a counter of FLOPs at work in the samples."""
@@ -125,13 +109,13 @@ class ProfilerInLoop(Check):
                 name="profiler_share",
                 severity=severity,
                 suspected=suspicions(lambda: self._declared_anywhere(patient), seen),
-                detail=ProfilerInLoopDetail(),
+                detail=Facts(kind=None, how=None, key="", new_value=""),
             )
 
     def _measured(self, patient: Patient, run: Run, suspected: list[Finding]) -> Iterator[Finding]:
         """By its own time, and by the steps it was on in, which it makes slower too."""
 
-        suspected = [item for item in suspected if item.detail_of(ProfilerInLoopDetail).how != "config"]
+        suspected = [item for item in suspected if item.detail_of(Facts).how != "config"]
         calls = of_run.price(patient, run, phases=("profiler",), owners=(of_run.LineOwner.PROFILING,))
         inside = of_run.instrumented(run.lead.process)
         own = min(1.0, calls.share + sum(item.share for item in inside))
@@ -158,7 +142,7 @@ class ProfilerInLoop(Check):
             name="profiler_share",
             severity=severity,
             suspected=suspected,
-            detail=ProfilerInLoopDetail(kind="flops" if counts else "profiler", how="step"),
+            detail=Facts(kind="flops" if counts else "profiler", how="step", key="", new_value=""),
             numbers=(run.measured("steps_covered", covered),),
             priced=share >= self.limit("share_noted"),
         )
@@ -211,7 +195,7 @@ class ProfilerInLoop(Check):
             evidence=(said.setting,),
             severity=Severity.NOTE,
             subject=f"{said.file.path}:{said.entry.line} {said.entry.key}",
-            detail=ProfilerInLoopDetail(kind=kind.partition("_")[0], how="config", key=said.entry.key, new_value=value),
+            detail=Facts(kind=kind.partition("_")[0], how="config", key=said.entry.key, new_value=value),
         )
 
     def _from_source(self, source: Source) -> Iterator[Finding]:
@@ -252,7 +236,7 @@ class ProfilerInLoop(Check):
 
     def _found(self, message: str, span: SourceSpan, kind: str, *, how: str) -> Finding:
         return self.finding(
-            message, evidence=(span,), severity=Severity.NOTE, detail=ProfilerInLoopDetail(kind=kind, how=how)
+            message, evidence=(span,), severity=Severity.NOTE, detail=Facts(kind=kind, how=how, key="", new_value="")
         )
 
 

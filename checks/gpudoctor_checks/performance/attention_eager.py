@@ -8,22 +8,13 @@ from gpudoctor.analysis.run.steady_run import judged, ran_on_cpu
 from gpudoctor.analysis.source.device_tensors import Target
 from gpudoctor.analysis.source.entry_points import Program, training_programs
 from gpudoctor.lang import say
-from gpudoctor.model import Check, Code, Detail, Finding, Patient, Reads, Severity
-from gpudoctor.model.records import frozen
+from gpudoctor.model import Check, Code, Facts, Finding, Patient, Reads, Severity
 from gpudoctor.model.signs.configs import Configs
 from gpudoctor.model.signs.source import Known
 
 _NEEDS_EAGER = re.compile(r"gemma-?[23]|gpt-?oss", re.IGNORECASE)
 """Models whose makers train them eagerly: soft-capped scores, attention sinks."""
 _WANTS_SCORES = re.compile(r"output_attentions|need_weights=True|return_attn|attn_maps|attention_maps")
-
-
-@frozen
-class AttentionEagerDetail(Detail):
-    """What the rule reads."""
-
-    literal: bool = False
-    """The keyword's value is written in the call."""
 
 
 class AttentionEager(Check):
@@ -47,7 +38,6 @@ class AttentionEager(Check):
     """
 
     code = Code("PERF006")
-    name = "attention-eager"
     reads = frozenset({Reads.SOURCE, Reads.CONFIG, Reads.RECORDING})
     severity = Severity.WARNING
 
@@ -77,7 +67,7 @@ class AttentionEager(Check):
                 say('Line {line} asks for eager attention (attn_implementation="eager").', line=call.span.line),
                 evidence=(call.span, next(program.loops)[1].span),
                 severity=Severity.NOTE,
-                detail=AttentionEagerDetail(literal=value.origin == "literal"),
+                detail=Facts(literal=value.origin == "literal"),
             )
 
     def _from_configs(self, configs: Configs) -> Iterator[Finding]:
@@ -92,5 +82,5 @@ class AttentionEager(Check):
                     evidence=(file.setting(entry),),
                     severity=Severity.NOTE,
                     subject=f"{file.path}:{entry.line}",
-                    detail=AttentionEagerDetail(),
+                    detail=Facts(literal=False),
                 )

@@ -39,7 +39,6 @@ class AutotuneOff(Check):
     """
 
     code = Code("PERF010")
-    name = "autotune-off"
     reads = frozenset({Reads.SOURCE, Reads.RECORDING})
     severity = Severity.NOTE
     thresholds = (

@@ -36,7 +36,6 @@ class BatchTooSmall(Check):
     """
 
     code = Code("PERF007")
-    name = "batch-too-small"
     reads = frozenset({Reads.RECORDING, Reads.ENVIRONMENT, Reads.CONFIG, Reads.SOURCE})
     severity = Severity.NOTE
     thresholds = (

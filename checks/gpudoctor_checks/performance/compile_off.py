@@ -68,7 +68,6 @@ class CompileOff(Check):
     """
 
     code = Code("PERF003")
-    name = "compile-off"
     reads = frozenset({Reads.SOURCE, Reads.RECORDING})
     severity = Severity.NOTE
     thresholds = (

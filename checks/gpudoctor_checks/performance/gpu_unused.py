@@ -44,7 +44,6 @@ class GpuUnused(Check):
     """
 
     code = Code("PERF009")
-    name = "gpu-unused"
     reads = frozenset({Reads.ENVIRONMENT, Reads.SOURCE, Reads.RECORDING})
     severity = Severity.WARNING
     thresholds = (

@@ -36,7 +36,6 @@ class LaunchBound(Check):
     """
 
     code = Code("PERF011")
-    name = "launch-bound"
     reads = frozenset({Reads.RECORDING})
     thresholds = (
         *Threshold.note_and_warning(

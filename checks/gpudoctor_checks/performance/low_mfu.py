@@ -33,7 +33,6 @@ class LowMfu(Check):
     """
 
     code = Code("PERF012")
-    name = "low-mfu"
     reads = frozenset({Reads.RECORDING})
     severity = Severity.NOTE
     thresholds = (

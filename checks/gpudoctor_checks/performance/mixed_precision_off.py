@@ -91,7 +91,6 @@ class MixedPrecisionOff(Check):
     """
 
     code = Code("PERF001")
-    name = "mixed-precision-off"
     judges = "precision"
     reads = frozenset({Reads.SOURCE, Reads.CONFIG, Reads.RECORDING})
     severity = Severity.WARNING

@@ -32,7 +32,6 @@ class OptimizerUnfused(Check):
     """
 
     code = Code("PERF005")
-    name = "optimizer-unfused"
     reads = frozenset({Reads.RECORDING})
     severity = Severity.NOTE
     thresholds = (

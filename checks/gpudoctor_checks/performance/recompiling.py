@@ -37,7 +37,6 @@ class Recompiling(Check):
     """
 
     code = Code("PERF004")
-    name = "recompiling"
     reads = frozenset({Reads.RECORDING})
     thresholds = (
         Threshold(

@@ -8,7 +8,7 @@ from operator import sub
 from gpudoctor.analysis import of_run
 from gpudoctor.analysis.run.steady_run import demanded, spot
 from gpudoctor.lang import say
-from gpudoctor.model import Check, Code, Detail, Finding, Patient, Reads, Threshold, Whose
+from gpudoctor.model import Check, Code, Facts, Finding, Patient, Reads, Threshold, Whose
 from gpudoctor.model.records import frozen
 from gpudoctor.text import duration
 
@@ -48,14 +48,6 @@ class Drift:
         return max(0.0, 1.0 - self.first / middle)
 
 
-@frozen(kw_only=False)
-class StepTimeDriftDetail(Detail):
-    """What the rule reads."""
-
-    part: str
-    """The part of the step that grows: `logging`, `other`, ..."""
-
-
 class StepTimeDrift(Check):
     """Steps take longer and longer as the run goes on.
 
@@ -79,7 +71,6 @@ class StepTimeDrift(Check):
     """
 
     code = Code("PERF013")
-    name = "step-time-drift"
     reads = frozenset({Reads.RECORDING})
     thresholds = (
         *Threshold.note_and_warning(
@@ -130,7 +121,7 @@ class StepTimeDrift(Check):
             ),
             name="drift_share",
             severity=severity,
-            detail=StepTimeDriftDetail(found.part),
+            detail=Facts(part=found.part),
             numbers=(run.measured("step_time_rise", rise),),
         )
 

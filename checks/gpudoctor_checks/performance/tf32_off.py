@@ -10,23 +10,14 @@ from gpudoctor.analysis.source.entry_points import Program, training_programs
 from gpudoctor.analysis.source.precision import Precision, config_precision, told_precision
 from gpudoctor.analysis.source.tf32 import tf32_settings
 from gpudoctor.lang import say
-from gpudoctor.model import Check, Code, Detail, Finding, Patient, Reads, Severity
+from gpudoctor.model import Check, Code, Facts, Finding, Patient, Reads, Severity
 from gpudoctor.model.evidence import SourceSpan
 from gpudoctor.model.job_devices import lowest_capability
-from gpudoctor.model.records import frozen
 from gpudoctor.text import percent
 from gpudoctor_checks.thresholds import COMPUTE_SHARE
 
 _AMPERE = 8.0
 """Compute capability from which on cards have TF32."""
-
-
-@frozen
-class Tf32OffDetail(Detail):
-    """What the rule reads."""
-
-    target: str = ""
-    """The flag of torch that is set; \"\" where only a run was seen."""
 
 
 class Tf32Off(Check):
@@ -54,7 +45,6 @@ class Tf32Off(Check):
     """
 
     code = Code("PERF002")
-    name = "tf32-off"
     reads = frozenset({Reads.SOURCE, Reads.CONFIG, Reads.RECORDING})
     severity = Severity.WARNING
     thresholds = (COMPUTE_SHARE,)
@@ -87,7 +77,7 @@ class Tf32Off(Check):
             ),
             evidence=(*spots(patient, of_run.model_place(process)), run.measured("compute_share", compute)),
             severity=Severity.WARNING,
-            detail=Tf32OffDetail(),
+            detail=Facts(target=""),
         )
 
     def _suspected(self, patient: Patient) -> Iterator[Finding]:
@@ -119,5 +109,5 @@ class Tf32Off(Check):
                     ),
                     evidence=(span, next(program.loops)[1].span),
                     severity=Severity.NOTE,
-                    detail=Tf32OffDetail(target=setting.target),
+                    detail=Facts(target=setting.target),
                 )

@@ -57,7 +57,6 @@ class UnexplainedTime(Check):
     """
 
     code = Code("PERF014")
-    name = "unexplained-time"
     traits = frozenset({Trait.UNEXPLAINED})
     reads = frozenset({Reads.RECORDING, Reads.PROCESS})
     thresholds = (

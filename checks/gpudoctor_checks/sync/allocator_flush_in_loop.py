@@ -7,8 +7,7 @@ from gpudoctor.analysis.observation import suspicions
 from gpudoctor.analysis.run.steady_run import Run, judged, ran_on_cpu
 from gpudoctor.analysis.source.call_frequency import TrainingCall, calls_in_training, often
 from gpudoctor.lang import say
-from gpudoctor.model import Check, Code, Detail, Finding, Patient, Reads, Severity, Threshold
-from gpudoctor.model.records import frozen
+from gpudoctor.model import Check, Code, Facts, Finding, Patient, Reads, Severity, Threshold
 from gpudoctor.model.signs.source import Source
 from gpudoctor.text import duration
 from gpudoctor_checks.thresholds import EVENTS
@@ -17,14 +16,6 @@ _FLUSHES = frozenset(
     {"torch.cuda.empty_cache", "torch.cuda.memory.empty_cache", "torch.accelerator.empty_cache", "gc.collect",
      "accelerate.utils.release_memory", "accelerate.Accelerator.free_memory"}
 )  # fmt: skip
-
-
-@frozen
-class AllocatorFlushInLoopDetail(Detail):
-    """What the rule reads."""
-
-    call: str
-    """Full name."""
 
 
 class AllocatorFlushInLoop(Check):
@@ -49,7 +40,6 @@ class AllocatorFlushInLoop(Check):
     """
 
     code = Code("SYNC002")
-    name = "allocator-flush-in-loop"
     reads = frozenset({Reads.SOURCE, Reads.RECORDING})
     severity = Severity.WARNING
     thresholds = (
@@ -77,9 +67,7 @@ class AllocatorFlushInLoop(Check):
         run = judged(patient)
         suspected = suspicions(lambda: self._in_source(patient.source), run)
         if ran_on_cpu(patient):  # there is no cache there; a collection costs all the same
-            suspected = [
-                item for item in suspected if item.detail_of(AllocatorFlushInLoopDetail).call.endswith("collect")
-            ]
+            suspected = [item for item in suspected if item.detail_of(Facts).call.endswith("collect")]
         yield from self._measured(patient, run, suspected) if run else suspected
 
     def _measured(self, patient: Patient, run: Run, suspected: list[Finding]) -> Iterator[Finding]:
@@ -104,7 +92,7 @@ class AllocatorFlushInLoop(Check):
             name="flush_share",
             severity=severity,
             suspected=suspected,
-            detail=AllocatorFlushInLoopDetail(call=what.rpartition(" ")[2]),
+            detail=Facts(call=what.rpartition(" ")[2]),
         )
 
     def _in_source(self, source: Source) -> Iterator[Finding]:
@@ -129,5 +117,5 @@ class AllocatorFlushInLoop(Check):
             ),
             evidence=(span, found.loop.span),
             severity=Severity.WARNING if found.period <= self.limit("period_warned") else Severity.NOTE,
-            detail=AllocatorFlushInLoopDetail(call=name),
+            detail=Facts(call=name),
         )

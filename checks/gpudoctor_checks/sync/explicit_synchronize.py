@@ -7,21 +7,12 @@ from gpudoctor.analysis.observation import suspicions
 from gpudoctor.analysis.run.steady_run import judged, ran_on_cpu
 from gpudoctor.analysis.source.call_frequency import TrainingCall, calls_in_training, measures, often
 from gpudoctor.lang import say
-from gpudoctor.model import Check, Code, Detail, Finding, Patient, Reads, Severity, Threshold
-from gpudoctor.model.records import frozen
+from gpudoctor.model import Check, Code, Facts, Finding, Patient, Reads, Severity, Threshold
 from gpudoctor.model.signs.source import Call, Source
 from gpudoctor.text import count
 
 _DEVICE = frozenset({"torch.cuda.synchronize", "torch.accelerator.synchronize", "torch.mps.synchronize"})
 _STREAM = "torch.cuda.current_stream("
-
-
-@frozen
-class ExplicitSynchronizeDetail(Detail):
-    """What the rule reads."""
-
-    call: str
-    """As written."""
 
 
 class ExplicitSynchronize(Check):
@@ -49,7 +40,6 @@ class ExplicitSynchronize(Check):
     """
 
     code = Code("SYNC003")
-    name = "explicit-synchronize"
     reads = frozenset({Reads.SOURCE, Reads.RECORDING})
     severity = Severity.NOTE
     thresholds = (
@@ -96,7 +86,7 @@ class ExplicitSynchronize(Check):
                 name="synchronize_share",
                 severity=severity,
                 suspected=suspected,
-                detail=ExplicitSynchronizeDetail(call=seen.what.partition(" ")[0]),
+                detail=Facts(call=seen.what.partition(" ")[0]),
             )
 
     def _in_source(self, source: Source) -> Iterator[Finding]:
@@ -122,7 +112,7 @@ class ExplicitSynchronize(Check):
             evidence=tuple(spans[:8]),
             severity=Severity.WARNING if total >= self.limit("waits_per_step") else Severity.NOTE,
             subject=f"{first.script.path}:{loop.span.line}",
-            detail=ExplicitSynchronizeDetail(call=_shown(first.call)),
+            detail=Facts(call=_shown(first.call)),
         )
 
 

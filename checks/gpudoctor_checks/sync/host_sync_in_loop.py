@@ -14,7 +14,7 @@ from gpudoctor.analysis.source.steering_reads import steers
 from gpudoctor.analysis.source.syntax_places import lines_at
 from gpudoctor.lang import say
 from gpudoctor.lang.message import concatenated
-from gpudoctor.model import OWN_CHOICE, Check, Code, Detail, Finding, Patient, Reads, Severity, Threshold
+from gpudoctor.model import OWN_CHOICE, Check, Code, Facts, Finding, Patient, Reads, Severity, Threshold
 from gpudoctor.model.evidence import SourceSpan
 from gpudoctor.model.records import frozen, replace
 from gpudoctor.model.signs.source import Event, Known, Loop, Script, Source
@@ -42,16 +42,6 @@ class _Read:
     """Waits a step, were it the only read."""
     filling: int
     """Reads with the same number follow each other with no work for the device between them: one wait."""
-
-
-@frozen
-class HostSyncInLoopDetail(Detail):
-    """What the rule reads."""
-
-    reads: float
-    """A step."""
-    waits: float | None = None
-    """A step; None where only a run was seen."""
 
 
 class HostSyncInLoop(Check):
@@ -84,7 +74,6 @@ class HostSyncInLoop(Check):
     """
 
     code = Code("SYNC001")
-    name = "host-sync-in-loop"
     reads = frozenset({Reads.SOURCE, Reads.RECORDING, Reads.PROCESS})
     severity = Severity.WARNING
     thresholds = (
@@ -139,7 +128,7 @@ class HostSyncInLoop(Check):
             name="sync_share",
             severity=severity,
             suspected=suspicions(lambda: self._in_source(patient.source), seen),
-            detail=HostSyncInLoopDetail(reads=1.0),
+            detail=Facts(reads=1.0, waits=None),
         )
 
     def _measured(self, patient: Patient, run: Run, suspected: list[Finding]) -> Iterator[Finding]:
@@ -178,7 +167,7 @@ class HostSyncInLoop(Check):
             name="sync_share",
             severity=severity,
             suspected=suspected,
-            detail=HostSyncInLoopDetail(reads=round(max(reads, seen.calls), 2)),
+            detail=Facts(reads=round(max(reads, seen.calls), 2), waits=None),
             numbers=(run.measured("reads_per_step", reads, "{reads}"),),
         )
 
@@ -216,7 +205,7 @@ class HostSyncInLoop(Check):
             evidence=tuple(read.span for read in reads[:8]),
             severity=Severity.WARNING if warn else Severity.NOTE,
             subject=f"{script.path}:{loop.span.line}",
-            detail=HostSyncInLoopDetail(reads=round(total, 2), waits=round(waits, 2)),
+            detail=Facts(reads=round(total, 2), waits=round(waits, 2)),
         )
 
 

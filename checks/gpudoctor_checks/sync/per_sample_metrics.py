@@ -9,21 +9,10 @@ from gpudoctor.analysis.source.call_frequency import TrainingCall, calls_in_trai
 from gpudoctor.analysis.source.device_tensors import DeviceTensors, training_target
 from gpudoctor.analysis.source.metrics import is_metric, samples_around
 from gpudoctor.lang import say
-from gpudoctor.model import Check, Code, Detail, Finding, Patient, Reads, Severity, SourceSpan, Threshold
-from gpudoctor.model.records import frozen
+from gpudoctor.model import Check, Code, Facts, Finding, Patient, Reads, Severity, SourceSpan, Threshold
 from gpudoctor.model.signs.source import Source
 from gpudoctor.text import joined
 from gpudoctor_checks.sync.device_reads import read_word
-
-
-@frozen
-class PerSampleMetricsDetail(Detail):
-    """What the rule reads."""
-
-    period: float | None = None
-    """Steps between two metrics."""
-    norm: float | None = None
-    """Steps: a shorter period would be found again."""
 
 
 class PerSampleMetrics(Check):
@@ -51,7 +40,6 @@ class PerSampleMetrics(Check):
     """
 
     code = Code("SYNC004")
-    name = "per-sample-metrics"
     reads = frozenset({Reads.SOURCE, Reads.RECORDING, Reads.PROCESS})
     severity = Severity.WARNING
     thresholds = (
@@ -84,7 +72,7 @@ class PerSampleMetrics(Check):
             name="metrics_share",
             severity=severity,
             suspected=suspicions(lambda: self._suspected(patient), seen),
-            detail=PerSampleMetricsDetail(period=1),
+            detail=Facts(period=1, norm=None),
         )
 
     def _seen(self, patient: Patient) -> Observation | None:
@@ -120,7 +108,7 @@ class PerSampleMetrics(Check):
             ),
             evidence=tuple(spans[:8]),
             subject=f"{script.path}:{loop.span.line}",
-            detail=PerSampleMetricsDetail(period=first.period, norm=self.limit("metric_period")),
+            detail=Facts(period=first.period, norm=self.limit("metric_period")),
         )
 
 

@@ -5,13 +5,10 @@ from collections.abc import Iterator
 from gpudoctor.analysis.source.syntax_edits import settable
 from gpudoctor.analysis.workload import cpus_per_rank, scripts_given
 from gpudoctor.lang import say
-from gpudoctor.model import Edit, Effort, Finding, Patient, Remedy, Resource, Unavailable, answers
+from gpudoctor.model import Edit, Effort, Facts, Finding, Patient, Remedy, Resource, Unavailable, answers
 from gpudoctor.model.job_devices import ranks_here
 from gpudoctor.model.signs.source import Known, Source
 from gpudoctor_checks.data.dataset_reopens import DatasetReopensDetail
-from gpudoctor_checks.data.padding_waste import PaddingWasteDetail
-from gpudoctor_checks.data.slow_preprocessing import SlowPreprocessingDetail
-from gpudoctor_checks.data.slow_start import SlowStartDetail
 from gpudoctor_rules.remedies import keyword_edit, remedy, script_of
 
 _MOST = 16
@@ -21,7 +18,7 @@ _MOST = 16
 @answers("DATA002")
 def slow_preprocessing(finding: Finding, patient: Patient) -> Iterator[Remedy]:
     """Tokens made once, by as many processes as there are CPUs; the rest is told in the table."""
-    if finding.detail_of(SlowPreprocessingDetail).kind == "tokens":
+    if finding.detail_of(Facts).kind == "tokens":
         yield _pretokenise(_tokenising_processes(patient))
 
 
@@ -71,7 +68,7 @@ def padding_waste(finding: Finding, patient: Patient) -> Iterator[Remedy]:
 
 def _padding_edits(finding: Finding, source: Source) -> tuple[Edit, ...]:
     """`padding=True` where whole batches meet; no padding where a Trainer's own collator pads later."""
-    detail = finding.detail_of(PaddingWasteDetail)
+    detail = finding.detail_of(Facts)
     span, how = finding.span, detail.how
     if span is None or not detail.single:
         return ()
@@ -138,7 +135,7 @@ _FALLBACK = 4
 @answers("DATA012")
 def slow_start(finding: Finding, patient: Patient) -> Iterator[Remedy]:
     """Processes for this machine's CPUs; the cache on."""
-    detail = finding.detail_of(SlowStartDetail)
+    detail = finding.detail_of(Facts)
     if detail.how == "recording":
         yield _store_prepared()
         return

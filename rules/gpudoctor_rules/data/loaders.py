@@ -9,12 +9,11 @@ from gpudoctor.analysis import of_run
 from gpudoctor.analysis.source.syntax_edits import insert_before, settable
 from gpudoctor.analysis.workload import cpus_per_rank, scripts_given
 from gpudoctor.lang import say
-from gpudoctor.model import Finding, Patient, Resource, Unavailable, answers
+from gpudoctor.model import Facts, Finding, Patient, Resource, Unavailable, answers
 from gpudoctor.model.evidence import SourceSpan
 from gpudoctor.model.job_devices import ranks_here
 from gpudoctor.model.remedy import Applicability, Edit, Effect, EffectOrigin, Effort, ImportEdit, KeywordEdit, Remedy
 from gpudoctor.model.signs.source import Script
-from gpudoctor_checks.data.eval_loader_misuse import EvalLoaderMisuseDetail
 from gpudoctor_checks.data.loader_bound import LoaderBoundDetail
 from gpudoctor_checks.data.unpinned_transfer import UnpinnedTransferDetail
 from gpudoctor_checks.data.workers_misfit import WorkersMisfitDetail
@@ -313,7 +312,7 @@ def _copying_method(span: SourceSpan, patient: Patient) -> str:
 @answers("DATA007")
 def eval_loader_misuse(finding: Finding, patient: Patient) -> Iterator[Remedy]:
     """In order, whole, each sample once."""
-    detail = finding.detail_of(EvalLoaderMisuseDetail)
+    detail = finding.detail_of(Facts)
     settings = tuple(
         (name, "False") for name, wrong in (("shuffle", detail.shuffle), ("drop_last", detail.drop_last)) if wrong
     )

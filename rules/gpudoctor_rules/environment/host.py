@@ -5,17 +5,13 @@ from collections.abc import Iterator
 
 from gpudoctor.analysis.workload import optional
 from gpudoctor.lang import say
-from gpudoctor.model import Applicability, Effort, Finding, Patient, Remedy, Resource, Setting, answers
+from gpudoctor.model import Applicability, Effort, Facts, Finding, Patient, Remedy, Resource, Setting, answers
 from gpudoctor.model.job_devices import ranks_here
 from gpudoctor.model.signs.job import Profile
 from gpudoctor.text import count
 from gpudoctor_checks.environment.cpu_budget import CpuBudgetDetail
-from gpudoctor_checks.environment.debug_switch_on import DebugSwitchOnDetail
 from gpudoctor_checks.environment.disk_too_small import DiskTooSmallDetail
-from gpudoctor_checks.environment.host_memory_tight import HostMemoryTightDetail
-from gpudoctor_checks.environment.limits_too_low import LimitsTooLowDetail
 from gpudoctor_checks.environment.nccl_hobbled import NcclHobbledDetail
-from gpudoctor_checks.environment.shm_too_small import ShmTooSmallDetail
 from gpudoctor_checks.environment.visible_devices_wrong import VisibleDevicesWrongDetail
 from gpudoctor_rules.remedies import remedy
 
@@ -50,7 +46,7 @@ def shm_too_small(finding: Finding, patient: Patient) -> Iterator[Remedy]:
 
 def _shm_size(finding: Finding, patient: Patient) -> int:
     """Bytes: what all workers hold ready, a power of two of at least 2 GiB, half the memory at most."""
-    detail = finding.detail_of(ShmTooSmallDetail)
+    detail = finding.detail_of(Facts)
     workers, ranks = detail.workers, detail.ranks or 1
     need = ranks * (workers or _USUAL_WORKERS) * _PER_WORKER
     wanted = 2 * _GIB
@@ -152,7 +148,7 @@ _NAMES = {"open files": "nofile", "locked memory": "memlock"}
 @answers("ENV008")
 def limits_too_low(finding: Finding) -> Iterator[Remedy]:
     """The ulimit line where the hard limit allows it, else what the administrator must set."""
-    detail = finding.detail_of(LimitsTooLowDetail)
+    detail = finding.detail_of(Facts)
     kind = detail.kind
     if kind not in _FLAGS:
         return
@@ -192,7 +188,7 @@ _GIB = 1 << 30
 @answers("ENV009")
 def host_memory_tight(finding: Finding, patient: Patient) -> Iterator[Remedy]:
     """The memory to ask for, or who takes it."""
-    detail = finding.detail_of(HostMemoryTightDetail)
+    detail = finding.detail_of(Facts)
     if detail.kind == "swap":
         return
     yield _more_memory(max(1, -(-2 * int(detail.need) // _GIB)), patient)  # the data's own share comes on top
@@ -364,7 +360,7 @@ _MILDER = {"NCCL_DEBUG": "WARN"}
 @answers("ENV010")
 def debug_switch_on(finding: Finding, patient: Patient) -> Iterator[Remedy]:
     """Unset it where it was set."""
-    detail = finding.detail_of(DebugSwitchOnDetail)
+    detail = finding.detail_of(Facts)
     del patient
     name = detail.variable
     milder = _MILDER.get(name)

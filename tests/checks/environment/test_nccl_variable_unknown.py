@@ -3,16 +3,16 @@
 import pytest
 from scripts import script_patient
 
-from gpudoctor.model import Confidence, Severity
+from gpudoctor.model import Confidence, Facts, Severity
 from gpudoctor.model.signs.job import Environment
 from gpudoctor.testing import examine, make_patient, make_torch, prescribe
-from gpudoctor_checks.environment.nccl_variable_unknown import NcclVariableUnknown, NcclVariableUnknownDetail
+from gpudoctor_checks.environment.nccl_variable_unknown import NcclVariableUnknown
 from gpudoctor_rules.advice import advice
 
 
 def one(name, value="1", **signs):
     [finding] = examine(NcclVariableUnknown, make_patient(environment={name: value, "PATH": "/bin"}, **signs))
-    return finding, finding.detail_of(NcclVariableUnknownDetail)
+    return finding, finding.detail_of(Facts)
 
 
 @pytest.mark.parametrize(
