@@ -223,15 +223,21 @@ class Check(ABC):
         message: str,
         *,
         evidence: tuple[Evidence, ...],
-        confidence: Confidence = Confidence.SUSPECTED,
+        confidence: Confidence | None = None,
         severity: Severity | None = None,
+        breaks: str | None = None,
         cost: Cost | None = None,
         subject: str | None = None,
-        scarce: frozenset[Resource] = frozenset(),
+        scarce: Resource | None = None,
         effect_of: Code | None = None,
         detail: Detail | None = None,
     ) -> Finding:
-        """A finding of this check; what the source suspects is told by its first place if by no `subject`."""
+        """A finding of this check; what the source suspects is told by its first place if by no `subject`.
+
+        Without a `confidence` it is suspected if the check reads sources or configs, else confirmed.
+        """
+        declared = self.reads & {Reads.SOURCE, Reads.CONFIG}
+        confidence = confidence or (Confidence.SUSPECTED if declared else Confidence.CONFIRMED)
         places = [item for item in evidence[:1] if confidence is Confidence.SUSPECTED and isinstance(item, SourceSpan)]
         subject = "".join(f"{place.path}:{place.line}" for place in places) if subject is None else subject
         return Finding(
@@ -241,9 +247,9 @@ class Check(ABC):
             confidence=confidence,
             message=message,
             evidence=evidence,
-            cost=cost or Cost(),
+            cost=cost or Cost(breaks=breaks),
             subject=subject,
-            scarce=scarce,
+            scarce=frozenset() if scarce is None else frozenset({scarce}),
             effect_of=effect_of,
             detail=detail,
             traits=self.traits,

@@ -131,13 +131,14 @@ def indexed(package: str, classes: Callable[[], tuple[type[Check], ...]]) -> tup
 def classes_of(package: str) -> tuple[type[Check], ...]:
     """Every check that a module of the package defines, in the order of the modules, which are imported.
 
-    Names with an underscore are left out.
+    Names with an underscore, and classes without a code, are left out.
     """
     modules = [entry.name for entry in pkgutil.walk_packages(importlib.import_module(package).__path__, package + ".")]
     items = ((module, item) for module in modules for item in vars(importlib.import_module(module)).values())
     found = [item for module, item in items if isinstance(item, type) and item.__module__ == module]
     # `issubclass` asks each subclass of an abstract class
-    return tuple(item for item in found if Check in item.__mro__ and not item.__name__.startswith("_"))
+    checks = (item for item in found if Check in item.__mro__ and hasattr(item, "code"))
+    return tuple(item for item in checks if not item.__name__.startswith("_"))
 
 
 def _row(check: type[Check]) -> tuple[str, dict[str, Any]]:

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from enum import Enum
 from types import SimpleNamespace
-from typing import Any, NewType, TypeVar, cast
+from typing import Any, TypeAlias, TypeVar, cast
 
 from gpudoctor.lang import say
 from gpudoctor.model.evidence import Evidence, SourceSpan
@@ -114,7 +114,7 @@ class Facts(SimpleNamespace, Detail):
         return vars(self)
 
 
-Code = NewType("Code", str)
+Code: TypeAlias = str
 """A topic and a number, e.g. `DATA001`; append-only and never reused."""
 D = TypeVar("D", bound=Detail)
 

@@ -7,7 +7,7 @@ from gpudoctor.analysis.source.declared_settings import Setup, Written
 from gpudoctor.analysis.source.training_arguments import deepspeed_configs, training_arguments
 from gpudoctor.analysis.workload import optional
 from gpudoctor.lang import say, template
-from gpudoctor.model import Check, Code, Finding, Measurement, Patient, Provenance, Reads, Severity, Unavailable
+from gpudoctor.model import Check, Finding, Measurement, Patient, Provenance, Reads, Severity, Unavailable
 from gpudoctor_checks.config.disagreement import BATCH, REFUSED, mismatches, sentence, settings_finding
 
 GLOBAL, MICRO, STEPS = "train_batch_size", "train_micro_batch_size_per_gpu", "gradient_accumulation_steps"
@@ -36,7 +36,7 @@ class BatchMismatch(Check):
         - https://huggingface.co/docs/transformers/deepspeed
     """
 
-    code = Code("CFG002")
+    code = "CFG002"
     reads = frozenset({Reads.CONFIG, Reads.SOURCE})
     severity = Severity.ERROR
 
@@ -102,7 +102,7 @@ class BatchMismatch(Check):
         self, message: str, *items: Written | None, breaks: str = "", certain: bool = True, cure: str
     ) -> Finding:
         numbers = tuple(
-            Measurement(name=item.key, value=item.number, unit="{sample}", provenance=Provenance.DECLARED)
+            Measurement(item.key, item.number, "{sample}", provenance=Provenance.DECLARED)
             for item in items
             if item is not None and item.number is not None
         )

@@ -9,7 +9,7 @@ from gpudoctor.analysis.source.pretrained_models import TRAINERS, trainers
 from gpudoctor.analysis.source.target_versions import installed_version, is_dated, meant_version
 from gpudoctor.analysis.source.training_arguments import in_a_test, training_arguments
 from gpudoctor.lang import say
-from gpudoctor.model import Check, Code, Cost, Detail, Finding, Patient, Reads, Severity
+from gpudoctor.model import Check, Detail, Finding, Patient, Reads, Severity
 from gpudoctor.model.records import frozen, replace
 from gpudoctor.model.signs.configs import ConfigKind
 from gpudoctor.model.signs.source import Call, Script, Source
@@ -62,9 +62,8 @@ class DeprecatedKey(Check):
         - https://github.com/huggingface/transformers/releases
     """
 
-    code = Code("CFG009")
+    code = "CFG009"
     reads = frozenset({Reads.CONFIG, Reads.SOURCE, Reads.ENVIRONMENT, Reads.LOG})
-    severity = Severity.WARNING
     log_messages_file = "log_messages.toml"
 
     def examine(self, patient: Patient) -> Iterator[Finding]:
@@ -178,7 +177,7 @@ class DeprecatedKey(Check):
             ),
             evidence=tuple(item.place for item in items),
             severity=severity,
-            cost=Cost(breaks=fails) if called else None,
+            breaks=fails if called else None,
             subject=f"{first.place.path}:{first.place.line} {row.name}",
             detail=DeprecatedKeyDetail(
                 new=row.new.rpartition(".")[2] if row.same else row.new,

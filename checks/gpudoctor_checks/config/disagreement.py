@@ -11,7 +11,7 @@ from string import Formatter
 from gpudoctor.analysis.source.config_links import Link
 from gpudoctor.analysis.source.declared_settings import Written
 from gpudoctor.lang import say, template
-from gpudoctor.model import Check, Cost, Evidence, Facts, Finding, Setting, Severity, SourceSpan
+from gpudoctor.model import Check, Evidence, Facts, Finding, Setting, Severity, SourceSpan
 from gpudoctor.model.records import frozen
 from gpudoctor.model.signs.configs import ConfigValue
 
@@ -52,7 +52,7 @@ def settings_finding(
         message,
         evidence=(*places, *numbers),
         severity=Severity.ERROR if fails else severity,
-        cost=Cost(breaks=breaks) if fails else None,
+        breaks=breaks if fails else None,
         subject=f"{places[0].path}:{places[0].line}{subject}",
         detail=Facts(cure=cure),
     )

@@ -6,7 +6,7 @@ from typing import NamedTuple
 from gpudoctor.analysis.source.control_flow import switched_off
 from gpudoctor.analysis.source.trainer_periods import HF_CONFIGS, number
 from gpudoctor.lang import say
-from gpudoctor.model import Check, Code, Detail, Finding, Patient, Reads, Severity, Threshold
+from gpudoctor.model import Check, Detail, Finding, Patient, Reads, Severity, Threshold
 from gpudoctor.model.evidence import Measurement, Provenance, Setting, SourceSpan
 from gpudoctor.model.records import frozen
 from gpudoctor.model.signs.configs import ConfigFile, Configs
@@ -96,7 +96,7 @@ class Frequencies(Check):
         - https://lightning.ai/docs/pytorch/stable/common/trainer.html
     """
 
-    code = Code("CFG006")
+    code = "CFG006"
     reads = frozenset({Reads.SOURCE, Reads.CONFIG})
     severity = Severity.NOTE
     thresholds = (

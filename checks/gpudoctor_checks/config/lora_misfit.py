@@ -8,7 +8,7 @@ from gpudoctor.analysis.source.declared_settings import Written, from_entry, fro
 from gpudoctor.analysis.source.pretrained_models import COMMON, family
 from gpudoctor.analysis.source.training_arguments import in_a_test
 from gpudoctor.lang import say, template
-from gpudoctor.model import Check, Code, Finding, Patient, Reads, Severity, Threshold
+from gpudoctor.model import Check, Finding, Patient, Reads, Severity, Threshold
 from gpudoctor.model.records import frozen
 from gpudoctor.model.signs.configs import ConfigFile, ConfigKind
 from gpudoctor.model.signs.source import Known, Source
@@ -52,9 +52,8 @@ class LoraMisfit(Check):
         - https://huggingface.co/docs/peft/developer_guides/troubleshooting
     """
 
-    code = Code("CFG007")
+    code = "CFG007"
     reads = frozenset({Reads.CONFIG, Reads.SOURCE})
-    severity = Severity.WARNING
     thresholds = (
         Threshold("scale_high", 16, "1", "LoRA's paper and PEFT's examples: alpha is one to four times the rank",
                   "alpha/rank above this is a note."),

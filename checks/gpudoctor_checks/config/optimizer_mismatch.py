@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from gpudoctor.analysis.source.config_links import Link, links
 from gpudoctor.analysis.source.declared_settings import Written
 from gpudoctor.lang import template
-from gpudoctor.model import Check, Code, Finding, Patient, Reads, Severity
+from gpudoctor.model import Check, Finding, Patient, Reads, Severity
 from gpudoctor_checks.config.conflicts import conflicts
 from gpudoctor_checks.config.disagreement import OPTIMISATION, REFUSED, mismatches, sentence, settings_finding
 
@@ -36,7 +36,7 @@ class OptimizerMismatch(Check):
         - https://www.deepspeed.ai/docs/config-json/#optimizer-parameters
     """
 
-    code = Code("CFG003")
+    code = "CFG003"
     reads = frozenset({Reads.CONFIG, Reads.SOURCE})
     severity = Severity.ERROR
 

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 from gpudoctor.analysis.source.config_links import links
 from gpudoctor.lang import say, template
-from gpudoctor.model import Check, Code, Finding, Patient, Reads, Severity
+from gpudoctor.model import Check, Finding, Patient, Reads, Severity
 from gpudoctor_checks.config.conflicts import conflicts
 from gpudoctor_checks.config.disagreement import PRECISION, REFUSED, Mismatch, mismatches, sentence, settings_finding
 
@@ -33,7 +33,7 @@ class PrecisionConflict(Check):
         - https://www.deepspeed.ai/docs/config-json/#fp16-training-options
     """
 
-    code = Code("CFG001")
+    code = "CFG001"
     reads = frozenset({Reads.CONFIG, Reads.SOURCE})
     severity = Severity.ERROR
 

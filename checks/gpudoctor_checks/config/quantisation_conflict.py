@@ -9,7 +9,7 @@ from gpudoctor.analysis.source.pretrained_models import trained_models, trainers
 from gpudoctor.analysis.source.syntax import keyword_value
 from gpudoctor.analysis.source.training_arguments import in_a_test
 from gpudoctor.lang import say, template
-from gpudoctor.model import Check, Code, Finding, Patient, Reads, Severity
+from gpudoctor.model import Check, Finding, Patient, Reads
 from gpudoctor.model.signs.source import Call, Script, Source
 from gpudoctor_checks.config.conflicts import conflicts
 from gpudoctor_checks.config.disagreement import sentence, settings_finding
@@ -45,9 +45,8 @@ class QuantisationConflict(Check):
         - https://huggingface.co/docs/peft/accelerate/deepspeed
     """
 
-    code = Code("CFG008")
+    code = "CFG008"
     reads = frozenset({Reads.CONFIG, Reads.SOURCE})
-    severity = Severity.WARNING
 
     def examine(self, patient: Patient) -> Iterator[Finding]:
         source, _ = patient.source_and_configs

@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterator
 
 from gpudoctor.lang import say
-from gpudoctor.model import Check, Code, Cost, Finding, Patient, Reads, Severity
+from gpudoctor.model import Check, Finding, Patient, Reads, Severity
 from gpudoctor.model.evidence import Evidence
 from gpudoctor.model.redaction import mask_text
 from gpudoctor.model.signs.packages import ReaderAnswer
@@ -45,7 +45,7 @@ class SettingsRejected(Check):
         - https://huggingface.co/docs/transformers/main_classes/trainer
     """
 
-    code = Code("CFG010")
+    code = "CFG010"
     reads = frozenset({Reads.CONFIG, Reads.SOURCE, Reads.ENVIRONMENT, Reads.LOG})
     severity = Severity.ERROR
     log_messages_file = "log_messages.toml"
@@ -94,6 +94,6 @@ class SettingsRejected(Check):
             say("{title}: {reader} refuses the settings: {text}.", title=answer.title, reader=answer.reader, text=text),
             evidence=tuple(dict.fromkeys(answer.settings[name] for name in names)) or (answer.place,),
             severity=severity,
-            cost=Cost(breaks=breaks) if severity is Severity.ERROR else None,
+            breaks=breaks if severity is Severity.ERROR else None,
             subject=f"{answer.title} {' '.join(names)}",
         )

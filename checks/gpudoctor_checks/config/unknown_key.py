@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from gpudoctor.analysis.source.built_classes import built, declared_names
 from gpudoctor.analysis.source.training_arguments import EXTENDED, arguments_class, in_a_test, read_by
 from gpudoctor.lang import say
-from gpudoctor.model import Check, Code, Cost, Facts, Finding, Patient, Reads, Setting, Severity
+from gpudoctor.model import Check, Facts, Finding, Patient, Reads, Setting, Severity
 from gpudoctor.model.signs.configs import ConfigFile, ConfigKind, Entry, Section
 from gpudoctor.model.signs.source import Call, Script, Source
 from gpudoctor_checks.api_facts import facts
@@ -53,9 +53,8 @@ class UnknownKey(Check):
         - https://www.deepspeed.ai/docs/config-json/
     """
 
-    code = Code("CFG005")
+    code = "CFG005"
     reads = frozenset({Reads.CONFIG, Reads.SOURCE, Reads.ENVIRONMENT})
-    severity = Severity.WARNING
 
     def examine(self, patient: Patient) -> Iterator[Finding]:
         source, configs = patient.source_and_configs
@@ -99,7 +98,7 @@ class UnknownKey(Check):
                 text,
                 evidence=(file.setting(place) if isinstance(place, Entry) else block,),
                 severity=severity,
-                cost=Cost(breaks=refuses) if severity is Severity.ERROR else None,
+                breaks=refuses if severity is Severity.ERROR else None,
                 subject=f"{file.path}:{place.line} {place.key}",
                 detail=Facts(near=near, key=name),
             )
@@ -128,7 +127,7 @@ class UnknownKey(Check):
                 say("{method} has no argument {name}; did you mean {near}?", method=call.method, name=name, near=near),
                 evidence=(script.span(keyword),),
                 severity=Severity.ERROR if raises else Severity.WARNING,
-                cost=Cost(breaks=say("the call raises a TypeError")) if raises else None,
+                breaks=say("the call raises a TypeError") if raises else None,
                 subject=f"{call.span.path}:{keyword.lineno} {name}",
                 detail=Facts(near=near, key=str(name)),
             )

@@ -15,7 +15,7 @@ from gpudoctor.analysis.memory_forecasts import (
     sure,
 )
 from gpudoctor.lang import say
-from gpudoctor.model import Check, Code, Cost, Finding, Patient, Reads, Resource, Severity
+from gpudoctor.model import Check, Cost, Finding, Patient, Reads, Resource, Severity
 from gpudoctor.model.signs.memory import Choice, Holds
 from gpudoctor.text import size
 
@@ -46,7 +46,7 @@ class ZeroStageMisfit(Check):
         - https://arxiv.org/abs/1910.02054
     """
 
-    code = Code("CFG004")
+    code = "CFG004"
     reads = frozenset({Reads.CONFIG, Reads.ENVIRONMENT})
 
     def examine(self, patient: Patient) -> Iterator[Finding]:
@@ -85,5 +85,5 @@ class ZeroStageMisfit(Check):
                 severity=Severity.ERROR if short else Severity.WARNING,
                 cost=breaks if short else None,
                 subject=job.title,
-                scarce=frozenset({Resource.DEVICE_MEMORY}) if short else frozenset(),
+                scarce=Resource.DEVICE_MEMORY if short else None,
             )

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from gpudoctor.analysis.source.control_flow import bound_to
 from gpudoctor.analysis.source.syntax import names_in, walk
 from gpudoctor.lang import say
-from gpudoctor.model import Check, Code, Detail, Finding, Patient, Reads, Severity
+from gpudoctor.model import Check, Detail, Finding, Patient, Reads, Severity
 from gpudoctor.model.records import frozen
 from gpudoctor.model.signs.source import Call, Script
 
@@ -56,7 +56,7 @@ class DatasetReopens(Check):
         - https://numpy.org/doc/stable/reference/generated/numpy.load.html
     """
 
-    code = Code("DATA011")
+    code = "DATA011"
     reads = frozenset({Reads.SOURCE})
     severity = Severity.NOTE
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from gpudoctor.analysis.source.control_flow import loop_node, never_runs
 from gpudoctor.analysis.source.loaders import Loader, LoaderRole, every_loader
 from gpudoctor.lang import say
-from gpudoctor.model import Check, Code, Facts, Finding, Patient, Reads, Severity
+from gpudoctor.model import Check, Facts, Finding, Patient, Reads, Severity
 from gpudoctor.model.signs.source import Known, LoopRole
 from gpudoctor.text import chained
 
@@ -39,7 +39,7 @@ class EvalLoaderMisuse(Check):
         - https://lightning.ai/docs/pytorch/stable/common/evaluation.html
     """
 
-    code = Code("DATA007")
+    code = "DATA007"
     reads = frozenset({Reads.SOURCE})
     severity = Severity.NOTE
 

@@ -5,16 +5,17 @@ from statistics import median
 
 from gpudoctor.analysis import of_run
 from gpudoctor.analysis.observation import Observation, suspicions
-from gpudoctor.analysis.run.steady_run import Run, judged_by_share, spot, watched
+from gpudoctor.analysis.run.steady_run import Run, judged_by_share, spot
 from gpudoctor.analysis.source.device_tensors import Target, training_target
 from gpudoctor.analysis.source.loaders import Loader, LoaderRole
 from gpudoctor.analysis.source.sample_cost import ItemWork, item_work
 from gpudoctor.analysis.workload import training_loaders
 from gpudoctor.lang import say
-from gpudoctor.model import Check, Code, Detail, Finding, Patient, Reads, Severity, Threshold
+from gpudoctor.model import Detail, Finding, Patient, Reads, Severity, Threshold
 from gpudoctor.model.records import frozen
 from gpudoctor.model.signs.source import Known, Source
 from gpudoctor.text import count, duration, percent
+from gpudoctor_checks.run_check import RunCheck
 
 _HOT = 0.1
 """Share of the samples in the making of items from which on a line is named."""
@@ -55,7 +56,7 @@ class LoaderBoundDetail(Detail):
     """...and those that it could have used."""
 
 
-class LoaderBound(Check):
+class LoaderBound(RunCheck):
     """The training process prepares its data itself, so the GPU waits for every batch.
 
     What it finds:
@@ -83,9 +84,8 @@ class LoaderBound(Check):
         - https://pytorch.org/tutorials/recipes/recipes/tuning_guide.html#enable-asynchronous-data-loading-and-augmentation
     """
 
-    code = Code("DATA001")
+    code = "DATA001"
     reads = frozenset({Reads.SOURCE, Reads.RECORDING, Reads.PROCESS})
-    severity = Severity.WARNING
     thresholds = (
         *Threshold.note_and_warning(
             "Waiting for data for this share of a recorded run is",
@@ -118,15 +118,11 @@ class LoaderBound(Check):
         ),
     )
 
-    def examine(self, patient: Patient) -> Iterator[Finding]:
-        if (window := watched(patient)) is not None:
-            yield from self._live(patient, window)
-            return
-        run = judged_by_share(patient, self.limit("share_warned"), "data_wait")
-        suspected = suspicions(lambda: self._in_source(patient), run)
-        yield from self._measured(patient, run, suspected) if run else suspected
+    def run(self, patient: Patient) -> Run | None:
+        """A short one too, if it shows that the training waits."""
+        return judged_by_share(patient, self.limit("share_warned"), "data_wait")
 
-    def _live(self, patient: Patient, window: "of_run.ProcessWindow") -> Iterator[Finding]:
+    def live(self, patient: Patient, window: "of_run.ProcessWindow") -> Iterator[Finding]:
         """The wait in the samples of a watched process: no call of it could be edited."""
         if of_run.workers_stand_still(window):
             return  # a hang, or a disk that does not answer
@@ -141,7 +137,7 @@ class LoaderBound(Check):
             say("The training waits for its next batch, {words}; {cause}.", words=seen.words, cause=cause),
             name="data_wait_share",
             severity=Severity.NOTE if covered else severity,
-            suspected=suspicions(lambda: self._in_source(patient), seen),
+            suspected=suspicions(lambda: self.suspected(patient), seen),
             detail=LoaderBoundDetail(
                 engine=of_run.loader_call(patient, None).engine,
                 settable=False,
@@ -151,7 +147,7 @@ class LoaderBound(Check):
             ),
         )
 
-    def _measured(self, patient: Patient, run: Run, suspected: list[Finding]) -> Iterator[Finding]:
+    def measured(self, patient: Patient, run: Run, suspected: list[Finding]) -> Iterator[Finding]:
         waits = [of_run.waiting(state.process) for state in run.states]
         share = median(wait.always for wait in waits)
         each = median(wait.per_step for wait in waits)
@@ -216,7 +212,7 @@ class LoaderBound(Check):
         least = self.limit("item_seconds") * (1.0 if works else _NO_WORK)
         return loader.dataset in _IN_MEMORY or seconds < items * least
 
-    def _in_source(self, patient: Patient) -> Iterator[Finding]:
+    def suspected(self, patient: Patient) -> Iterator[Finding]:
         source = patient.source
         if not source.trains:
             return

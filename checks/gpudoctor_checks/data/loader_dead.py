@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from gpudoctor.analysis import of_run
 from gpudoctor.analysis.run.steady_run import measured, spot, watched
 from gpudoctor.lang import say
-from gpudoctor.model import Check, Code, Confidence, Cost, Facts, Finding, Patient, Reads, Severity, Threshold
+from gpudoctor.model import Check, Confidence, Facts, Finding, Patient, Reads, Severity, Threshold
 from gpudoctor.model.evidence import LogLine, Measurement
 from gpudoctor.text import capitalised, count, duration
 
@@ -31,7 +31,7 @@ class LoaderDead(Check):
         - https://pytorch.org/docs/stable/data.html#torch.utils.data.DataLoader
     """
 
-    code = Code("DATA010")
+    code = "DATA010"
     reads = frozenset({Reads.RECORDING, Reads.PROCESS, Reads.LOG})
     severity = Severity.ERROR
     log_messages_file = "log_messages.toml"
@@ -58,8 +58,7 @@ class LoaderDead(Check):
             yield self.finding(
                 say("A loader worker died, and the training with it: {first}.", first=first),
                 evidence=(*places, LogLine(origin="the training", text=f"{told.kind}: {told.message}"[:300])),
-                confidence=Confidence.CONFIRMED,
-                cost=Cost(breaks=say("the run died")),
+                breaks=say("the run died"),
                 subject="worker",
                 detail=Facts(hangs=False),
             )
@@ -77,7 +76,7 @@ class LoaderDead(Check):
                 pids = ", ".join(str(worker.pid) for worker in rank.lost_workers[:4])
                 who = count(lost, "loader worker")
                 message = say("{workers} of {title} died (pid {pids}).", workers=who, title=rank.title, pids=pids)
-                shown = Measurement(name="workers_lost", value=lost, unit="{workers}", reproduce="dmesg | tail")
+                shown = Measurement("workers_lost", lost, "{workers}", reproduce="dmesg | tail")
             elif rank.alive and waits and (idle or surely):
                 message = say(
                     "{rank} has been waiting for one batch for {waited}{idle_workers}.",
@@ -86,7 +85,7 @@ class LoaderDead(Check):
                     idle_workers=_idle(rank),
                 )
                 how = of_run.by_hand(window)
-                shown = Measurement(name="wait_seconds", value=round(waited, 1), unit="s", reproduce=how)
+                shown = Measurement("wait_seconds", round(waited, 1), "s", reproduce=how)
             else:
                 continue
             yield self.finding(
@@ -94,7 +93,7 @@ class LoaderDead(Check):
                 evidence=(*of_run.spans(rank.places[:1]), shown),
                 confidence=Confidence.CONFIRMED if surely else Confidence.PROBABLE,
                 severity=Severity.ERROR if surely else Severity.WARNING,
-                cost=Cost(breaks=say("the training fails or waits for ever")) if surely else None,
+                breaks=say("the training fails or waits for ever") if surely else None,
                 subject=rank.title,
                 detail=Facts(hangs=not lost),
             )
@@ -118,8 +117,7 @@ class LoaderDead(Check):
                     *(spot(patient, place) for place in places),
                     measured("wait_seconds", item.silent, "s", recording),
                 ),
-                confidence=Confidence.CONFIRMED,
-                cost=Cost(breaks=say("the training makes no progress")),
+                breaks=say("the training makes no progress"),
                 subject=f"rank {item.rank}",
                 detail=Facts(hangs=True),
             )

@@ -6,7 +6,7 @@ from gpudoctor.analysis import of_run
 from gpudoctor.analysis.observation import confirmed
 from gpudoctor.analysis.run.steady_run import demanded, processes, spots
 from gpudoctor.lang import say
-from gpudoctor.model import Check, Code, Cost, Finding, Patient, Reads, Severity, Threshold
+from gpudoctor.model import Check, Cost, Finding, Patient, Reads, Severity, Threshold
 
 
 class NotShuffled(Check):
@@ -31,7 +31,7 @@ class NotShuffled(Check):
         - https://docs.pytorch.org/vision/stable/generated/torchvision.datasets.ImageFolder.html
     """
 
-    code = Code("DATA013")
+    code = "DATA013"
     reads = frozenset({Reads.RECORDING})
     thresholds = (
         Threshold(

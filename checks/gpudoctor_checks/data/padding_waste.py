@@ -5,26 +5,27 @@ import re
 from collections.abc import Iterator
 
 from gpudoctor.analysis import of_run
-from gpudoctor.analysis.observation import suspicions
-from gpudoctor.analysis.run.steady_run import Run, judged, spots
+from gpudoctor.analysis.run.steady_run import Run, spots
 from gpudoctor.analysis.source.control_flow import switched_off
 from gpudoctor.analysis.source.declared_settings import as_number
 from gpudoctor.analysis.source.entry_points import Program, training_programs
 from gpudoctor.lang import say
-from gpudoctor.model import Check, Code, Facts, Finding, Patient, Reads, Severity, Threshold, Whose
+from gpudoctor.model import Facts, Finding, Patient, Reads, Severity, Threshold, Whose
 from gpudoctor.model.signs.source import Call, Known, Script
 from gpudoctor.text import percent
+from gpudoctor_checks.run_check import RunCheck
 
 _PACKING = ("packing", "group_by_length", "train_sampling_strategy", "pack_to_max_length", "padding_free")
 _COLLATORS = re.compile(r"DataCollator\w*|default_data_collator")
 _NOT_TRAINING = re.compile(
     r"(?:^|_|\.)(?:eval|evaluate|evaluation|val|valid|validation|test|infer|inference|predict|generate|sample|demo|export)(?:_|$|\d)"
 )
+
 _FIXED_SHAPES = frozenset({"torch_xla", "diffusers", "optimum", "tensorflow", "jax", "flax", "open_clip"})
 """Packages of programs that need one shape (TPUs) or a text encoder's fixed length (diffusion models)."""
 
 
-class PaddingWaste(Check):
+class PaddingWaste(RunCheck):
     """Every training sample is padded to one fixed, large length.
 
     What it finds:
@@ -46,7 +47,7 @@ class PaddingWaste(Check):
         - https://huggingface.co/docs/transformers/main_classes/data_collator
     """
 
-    code = Code("DATA006")
+    code = "DATA006"
     reads = frozenset({Reads.SOURCE, Reads.RECORDING})
     severity = Severity.NOTE
     thresholds = (
@@ -66,13 +67,11 @@ class PaddingWaste(Check):
         ),
     )
 
-    def examine(self, patient: Patient) -> Iterator[Finding]:
-        run = judged(patient)
-        share = of_run.padding(run.states) if run is not None else None
-        suspected = suspicions(lambda: self._suspected(patient), run)
-        yield from self._measured(patient, run, share, suspected) if run and share is not None else suspected
-
-    def _measured(self, patient: Patient, run: Run, share: float, suspected: list[Finding]) -> Iterator[Finding]:
+    def measured(self, patient: Patient, run: Run, suspected: list[Finding]) -> Iterator[Finding]:
+        share = of_run.padding(run.states)
+        if share is None:
+            yield from suspected
+            return
         tokens = sum(state.total("tokens") for state in run.states)
         severity = self.level(share, "padding_noted", "padding_warned")
         if severity is None:
@@ -96,7 +95,7 @@ class PaddingWaste(Check):
             numbers=(run.measured("padding_share", share),),
         )
 
-    def _suspected(self, patient: Patient) -> Iterator[Finding]:
+    def suspected(self, patient: Patient) -> Iterator[Finding]:
         source = patient.source
         for script in source.scripts:
             found = list(self._calls(script)) if "max_length" in script.text else []

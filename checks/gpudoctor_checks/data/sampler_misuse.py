@@ -5,17 +5,18 @@ import re
 from collections.abc import Iterator
 
 from gpudoctor.analysis import of_run
-from gpudoctor.analysis.observation import confirmed, suspicions
-from gpudoctor.analysis.run.steady_run import Run, judged, sites_of, source_of, spots
+from gpudoctor.analysis.observation import confirmed
+from gpudoctor.analysis.run.steady_run import Run, sites_of, source_of, spots
 from gpudoctor.analysis.source.control_flow import enclosing, switched_off
 from gpudoctor.analysis.source.entry_points import Program, training_programs
 from gpudoctor.analysis.source.loaders import Loader, LoaderRole, loaders
 from gpudoctor.analysis.source.syntax import FunctionNode, keyword_value, walk, without_comments
 from gpudoctor.lang import say
-from gpudoctor.model import Check, Code, Cost, Detail, Finding, Patient, Reads, Severity, Threshold
+from gpudoctor.model import Cost, Detail, Finding, Patient, Reads, Severity, Threshold
 from gpudoctor.model.evidence import SourceSpan
 from gpudoctor.model.records import frozen, replace
 from gpudoctor.model.signs.source import Call, Known, Loop, LoopRole, Script, Source
+from gpudoctor_checks.run_check import RunCheck
 
 _WRAPS = frozenset(
     {
@@ -44,6 +45,7 @@ _NOT_BY_DATA = re.compile(
     r"init_device_mesh|DeviceMesh|parallelize_module|pipelin|torch\.distributed\.rpc|all_gather|AllGather"
     r"|tensor_parallel|sequence_parallel|context_parallel"
 )
+
 """Words of programs whose ranks share a batch, or a loss over the batches of all (a contrastive one)."""
 _TRAINER = re.compile(r"transformers\.\w*Trainer$")
 _OWN_RANK = re.compile(r"(?:\b|_)rank\b|world_size|local_rank|gpu_id|process_index")
@@ -69,7 +71,7 @@ class SamplerMisuseDetail(Detail):
     """Its name."""
 
 
-class SamplerMisuse(Check):
+class SamplerMisuse(RunCheck):
     """A distributed job does not split or reshuffle its data as it should.
 
     What it finds:
@@ -97,9 +99,9 @@ class SamplerMisuse(Check):
         - https://pytorch.org/tutorials/intermediate/ddp_tutorial.html
     """
 
-    code = Code("DATA008")
+    least_steps = 1
+    code = "DATA008"
     reads = frozenset({Reads.SOURCE, Reads.RECORDING})
-    severity = Severity.WARNING
     thresholds = (
         Threshold(
             name="steps",
@@ -110,11 +112,9 @@ class SamplerMisuse(Check):
         ),
     )
 
-    def examine(self, patient: Patient) -> Iterator[Finding]:
-        run = judged(patient, 1)
-        suspected = suspicions(lambda: self._suspected(patient.source), run)
-        same = of_run.same_losses(run.recording) if run is not None else 0
-        if run is None or same < self.limit("steps") or not _by_data(patient, run):
+    def measured(self, patient: Patient, run: Run, suspected: list[Finding]) -> Iterator[Finding]:
+        same = of_run.same_losses(run.recording)
+        if same < self.limit("steps") or not _by_data(patient, run):
             yield from suspected
             return
         yield self._same(
@@ -144,7 +144,8 @@ class SamplerMisuse(Check):
             detail=None if suspected else SamplerMisuseDetail(kind="unsplit"),
         )
 
-    def _suspected(self, source: Source) -> Iterator[Finding]:
+    def suspected(self, patient: Patient) -> Iterator[Finding]:
+        source = patient.source
         for loader in loaders(source):
             if not loader.engine and loader.role is LoaderRole.TRAINING:
                 found = self._in_programs(source, loader)

@@ -5,16 +5,16 @@ import re
 from collections.abc import Iterator
 
 from gpudoctor.analysis import of_run
-from gpudoctor.analysis.observation import suspicions
-from gpudoctor.analysis.run.steady_run import Run, judged, spot
+from gpudoctor.analysis.run.steady_run import Run, spot
 from gpudoctor.analysis.source.control_flow import function_of
 from gpudoctor.analysis.source.loaders import Loader, LoaderRole, loaders
 from gpudoctor.analysis.source.sample_cost import ItemWork, item_work
 from gpudoctor.analysis.source.syntax import is_method_call, walk
 from gpudoctor.lang import say
-from gpudoctor.model import Check, Code, Facts, Finding, Patient, Reads, Severity, Threshold
+from gpudoctor.model import Facts, Finding, Patient, Reads, Severity, Threshold
 from gpudoctor.model.signs.source import Known, LoopRole, Source
 from gpudoctor.text import duration, percent
+from gpudoctor_checks.run_check import RunCheck
 
 _RANDOM = re.compile(r"\brandom\b|randint|choice\(|shuffle|np\.random|torch\.rand|augment|mask_prob|sample\(")
 _KINDS = {"runs a Python loop": "pixels", "tokenises text": "tokens", "parses a text file": "text"}
@@ -24,7 +24,7 @@ _HOT = 0.1
 """Share of the making of items from which on a line is named."""
 
 
-class SlowPreprocessing(Check):
+class SlowPreprocessing(RunCheck):
     """Each item is prepared by a slow method, again in every epoch.
 
     What it finds:
@@ -48,9 +48,8 @@ class SlowPreprocessing(Check):
         - https://numpy.org/doc/stable/user/basics.broadcasting.html
     """
 
-    code = Code("DATA002")
+    code = "DATA002"
     reads = frozenset({Reads.SOURCE, Reads.RECORDING})
-    severity = Severity.WARNING
     thresholds = (
         Threshold(
             name="wait_share",
@@ -82,12 +81,7 @@ class SlowPreprocessing(Check):
         ),
     )
 
-    def examine(self, patient: Patient) -> Iterator[Finding]:
-        run = judged(patient)
-        suspected = suspicions(lambda: self._in_source(patient.source), run)
-        yield from self._measured(patient, run, suspected) if run else suspected
-
-    def _measured(self, patient: Patient, run: Run, suspected: list[Finding]) -> Iterator[Finding]:
+    def measured(self, patient: Patient, run: Run, suspected: list[Finding]) -> Iterator[Finding]:
         process = run.lead.process
         wait, loader = of_run.waiting(process), of_run.training_loader(process)
         made = of_run.item_lines(run.recording, process, lambda place: of_run.heads_loop(patient, place))
@@ -123,8 +117,9 @@ class SlowPreprocessing(Check):
             numbers=(run.measured("seconds_per_item", each, "s"),),
         )
 
-    def _in_source(self, source: Source) -> Iterator[Finding]:
+    def suspected(self, patient: Patient) -> Iterator[Finding]:
         """Loops over the cells of an array, and in a training of several epochs tokenisers and parsers of text."""
+        source = patient.source
         scripts = {script.path: script for script in source.scripts}
         said: set[tuple[str, int]] = set()
         for loader in loaders(source) if source.trains else ():

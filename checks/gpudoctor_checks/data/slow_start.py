@@ -11,7 +11,7 @@ from gpudoctor.analysis.source.control_flow import switched_off
 from gpudoctor.analysis.source.entry_points import only_evaluates
 from gpudoctor.analysis.source.syntax import keyword_value, last_name, nodes
 from gpudoctor.lang import say
-from gpudoctor.model import Check, Code, Cost, Facts, Finding, Patient, Reads, Severity, Threshold, Whose
+from gpudoctor.model import Check, Cost, Facts, Finding, Patient, Reads, Severity, Threshold, Whose
 from gpudoctor.model.signs.source import Call, Known, Script, Source
 from gpudoctor.text import duration, percent
 
@@ -54,7 +54,7 @@ class SlowStart(Check):
         - https://huggingface.co/docs/datasets/cache
     """
 
-    code = Code("DATA012")
+    code = "DATA012"
     reads = frozenset({Reads.SOURCE, Reads.RECORDING})
     severity = Severity.NOTE
     thresholds = (

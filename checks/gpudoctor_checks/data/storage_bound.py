@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from gpudoctor.analysis import of_run
 from gpudoctor.analysis.run.steady_run import demanded, spots, watched
 from gpudoctor.lang import say
-from gpudoctor.model import Check, Code, Finding, Measurement, Patient, Reads, Severity, Threshold
+from gpudoctor.model import Check, Finding, Measurement, Patient, Reads, Severity, Threshold
 from gpudoctor.model.unavailable import Unavailable
 from gpudoctor.text import percent
 
@@ -31,7 +31,7 @@ class StorageBound(Check):
         - https://github.com/webdataset/webdataset
     """
 
-    code = Code("DATA009")
+    code = "DATA009"
     reads = frozenset({Reads.RECORDING, Reads.PROCESS})
     thresholds = (
         Threshold(
@@ -105,7 +105,5 @@ class StorageBound(Check):
             ),
             name="data_wait_share",
             severity=Severity.WARNING,
-            numbers=(
-                Measurement(name="workers_disk", value=round(disk, 4), unit="1", reproduce="ps -eo pid,state,wchan"),
-            ),
+            numbers=(Measurement("workers_disk", round(disk, 4), "1", reproduce="ps -eo pid,state,wchan"),),
         )

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from gpudoctor.analysis import of_run
 from gpudoctor.analysis.run.steady_run import demanded, site_spans, sites_of
 from gpudoctor.lang import say
-from gpudoctor.model import Check, Code, Finding, Patient, Reads, Threshold, Trait, Whose
+from gpudoctor.model import Check, Finding, Patient, Reads, Threshold, Trait, Whose
 from gpudoctor.model.unavailable import Unavailable
 from gpudoctor.text import duration, percent
 
@@ -32,7 +32,7 @@ class TransferBound(Check):
         - https://github.com/traceopt-ai/traceml
     """
 
-    code = Code("DATA005")
+    code = "DATA005"
     traits = frozenset({Trait.INSIDE_PASSES})
     reads = frozenset({Reads.RECORDING})
     thresholds = (

@@ -4,18 +4,18 @@ import ast
 from collections.abc import Iterator
 
 from gpudoctor.analysis import of_run
-from gpudoctor.analysis.observation import suspicions
-from gpudoctor.analysis.run.steady_run import Run, dear, judged, ran_on_cpu, site_spans, sites_of
+from gpudoctor.analysis.run.steady_run import Run, dear, site_spans, sites_of
 from gpudoctor.analysis.source.device_tensors import Target, training_target
 from gpudoctor.analysis.source.device_transfers import Transfer, batch_moves
 from gpudoctor.analysis.source.loaders import Loader, LoaderRole, loaders
 from gpudoctor.analysis.source.syntax import walk
 from gpudoctor.analysis.source.syntax_places import lines_at
 from gpudoctor.lang import say, template
-from gpudoctor.model import Check, Code, Detail, Finding, Patient, Reads, Severity, Threshold
+from gpudoctor.model import Detail, Finding, Patient, Reads, Severity, Threshold
 from gpudoctor.model.records import frozen
 from gpudoctor.model.signs.source import Known, LoopRole, Source
 from gpudoctor.text import duration, percent
+from gpudoctor_checks.run_check import RunCheck
 
 _COPIES = 40
 """Copies that are named: a remedy is whole only with all of them."""
@@ -45,7 +45,7 @@ class UnpinnedTransferDetail(Detail):
     workers: int | None = None
 
 
-class UnpinnedTransfer(Check):
+class UnpinnedTransfer(RunCheck):
     """Batches are copied to the GPU from pageable memory, or by a needlessly blocking copy.
 
     What it finds:
@@ -69,7 +69,8 @@ class UnpinnedTransfer(Check):
         - https://pytorch.org/docs/stable/data.html#memory-pinning
     """
 
-    code = Code("DATA004")
+    on_gpu = True
+    code = "DATA004"
     reads = frozenset({Reads.SOURCE, Reads.RECORDING})
     severity = Severity.NOTE
     thresholds = (
@@ -82,12 +83,7 @@ class UnpinnedTransfer(Check):
         ),
     )
 
-    def examine(self, patient: Patient) -> Iterator[Finding]:
-        run = judged(patient)
-        suspected = suspicions(lambda: self._suspected(patient), run, refuted=ran_on_cpu(patient))
-        yield from self._measured(patient, run, suspected) if run else suspected
-
-    def _measured(self, patient: Patient, run: Run, suspected: list[Finding]) -> Iterator[Finding]:
+    def measured(self, patient: Patient, run: Run, suspected: list[Finding]) -> Iterator[Finding]:
         loader = of_run.training_loader(run.lead.process)
         on_device = any(state.known("device_forward") for state in run.states)
         severity = self.level(run.worth(run.share("transfer")))
@@ -112,7 +108,7 @@ class UnpinnedTransfer(Check):
             ),
         )
 
-    def _suspected(self, patient: Patient) -> Iterator[Finding]:
+    def suspected(self, patient: Patient) -> Iterator[Finding]:
         source = patient.source
         if training_target(source) not in (Target.CUDA, Target.MAYBE, Target.OTHER):
             return

@@ -3,19 +3,19 @@
 from collections.abc import Iterator
 
 from gpudoctor.analysis import of_run
-from gpudoctor.analysis.observation import suspicions
-from gpudoctor.analysis.run.steady_run import Run, judged
+from gpudoctor.analysis.run.steady_run import Run
 from gpudoctor.analysis.source.device_tensors import Target, training_target
 from gpudoctor.analysis.source.loaders import Loader
 from gpudoctor.analysis.workload import cpus_per_rank, optional, training_loaders
 from gpudoctor.lang import say
-from gpudoctor.model import Check, Code, Confidence, Detail, Finding, Patient, Reads, Severity, Threshold
+from gpudoctor.model import Confidence, Detail, Finding, Patient, Reads, Severity, Threshold
 from gpudoctor.model.evidence import Measurement, Provenance
 from gpudoctor.model.job_devices import without_gpus
 from gpudoctor.model.records import frozen
 from gpudoctor.model.signs.source import Known
 from gpudoctor.model.unavailable import Unavailable
 from gpudoctor.text import count, duration, percent
+from gpudoctor_checks.run_check import RunCheck
 
 
 @frozen
@@ -35,7 +35,7 @@ class WorkersMisfitDetail(Detail):
     """The option that the number comes from."""
 
 
-class WorkersMisfit(Check):
+class WorkersMisfit(RunCheck):
     """The loader's workers do not fit: too many for the CPUs, or restarted repeatedly.
 
     What it finds:
@@ -59,9 +59,8 @@ class WorkersMisfit(Check):
         - https://github.com/pytorch/pytorch/blob/v2.6.0/torch/utils/data/dataloader.py
     """
 
-    code = Code("DATA003")
+    code = "DATA003"
     reads = frozenset({Reads.SOURCE, Reads.ENVIRONMENT, Reads.RECORDING})
-    severity = Severity.WARNING
     thresholds = (
         Threshold(
             name="workers_per_cpu",
@@ -87,11 +86,8 @@ class WorkersMisfit(Check):
         ),
     )
 
-    def examine(self, patient: Patient) -> Iterator[Finding]:
-        run = judged(patient)
-        suspected = suspicions(lambda: self._suspected(patient), run)
-        if run is not None:
-            yield from self._gaps(patient, run)
+    def measured(self, patient: Patient, run: Run, suspected: list[Finding]) -> Iterator[Finding]:
+        yield from self._gaps(patient, run)
         yield from suspected
 
     def _gaps(self, patient: Patient, run: Run) -> Iterator[Finding]:
@@ -134,7 +130,7 @@ class WorkersMisfit(Check):
             numbers=(run.measured("seconds_per_epoch_start", wait.start_seconds, "s"),),
         )
 
-    def _suspected(self, patient: Patient) -> Iterator[Finding]:
+    def suspected(self, patient: Patient) -> Iterator[Finding]:
         for loader in training_loaders(patient):
             workers = loader.workers
             if not isinstance(workers, Known) or not isinstance(workers.value, int):
@@ -163,9 +159,9 @@ class WorkersMisfit(Check):
             evidence=(
                 loader.call.span,
                 Measurement(
-                    name="cpus_per_rank",
-                    value=cpus,
-                    unit="{cpus}",
+                    "cpus_per_rank",
+                    cpus,
+                    "{cpus}",
                     provenance=Provenance.MEASURED,
                     reproduce="nproc; cat /sys/fs/cgroup/cpu.max",
                 ),

@@ -6,15 +6,16 @@ from collections.abc import Iterator
 
 from gpudoctor.analysis import of_run
 from gpudoctor.analysis.memo import once
-from gpudoctor.analysis.observation import confirmed, suspicions
-from gpudoctor.analysis.run.steady_run import judged, ran_on_cpu
+from gpudoctor.analysis.observation import confirmed
+from gpudoctor.analysis.run.steady_run import Run
 from gpudoctor.analysis.source.control_flow import enclosing, may_run
 from gpudoctor.analysis.source.device_tensors import Target
 from gpudoctor.analysis.source.entry_points import Program, training_programs
 from gpudoctor.analysis.source.parallelism import DDP, SHARDED
 from gpudoctor.lang import say
-from gpudoctor.model import Check, Code, Facts, Finding, Patient, Reads, Severity
+from gpudoctor.model import Facts, Finding, Patient, Reads, Severity
 from gpudoctor.model.signs.source import Call, Known, Script
+from gpudoctor_checks.run_check import RunCheck
 
 _KEYWORDS = {
     "torch.distributed.init_process_group": ("backend", 0),
@@ -25,7 +26,7 @@ _SLOW = frozenset({"gloo", "mpi"})
 _PLATFORM = re.compile(r"win|nt\b|platform|darwin|cpu|is_available|nccl", re.IGNORECASE)
 
 
-class BackendSlow(Check):
+class BackendSlow(RunCheck):
     """Gradients on the GPU are reduced by Gloo, through the CPU.
 
     What it finds:
@@ -47,15 +48,13 @@ class BackendSlow(Check):
         - https://pytorch.org/docs/stable/distributed.html#which-backend-to-use
     """
 
-    code = Code("DIST006")
+    on_gpu = True
+    code = "DIST006"
     reads = frozenset({Reads.SOURCE, Reads.RECORDING})
-    severity = Severity.WARNING
 
-    def examine(self, patient: Patient) -> Iterator[Finding]:
-        run = judged(patient)
-        suspected = suspicions(lambda: self._suspected(patient), run, refuted=ran_on_cpu(patient))
-        backend = str(of_run.torch_fact(run.lead.process, "backend") or "") if run is not None else ""
-        if run is None or not backend or of_run.on_gpu(run.lead.process) is None:
+    def measured(self, patient: Patient, run: Run, suspected: list[Finding]) -> Iterator[Finding]:  # noqa: ARG002
+        backend = str(of_run.torch_fact(run.lead.process, "backend") or "")
+        if not backend or of_run.on_gpu(run.lead.process) is None:
             yield from suspected
             return
         if "gloo" not in backend or "nccl" in backend or not of_run.on_gpu(run.lead.process):
@@ -69,7 +68,7 @@ class BackendSlow(Check):
             detail=Facts(keyword=None),
         )
 
-    def _suspected(self, patient: Patient) -> Iterator[Finding]:
+    def suspected(self, patient: Patient) -> Iterator[Finding]:
         seen: set[tuple[str, int]] = set()
         for program in training_programs(patient.source):
             if program.target not in (Target.CUDA, Target.MAYBE) or not _reduces(program):

@@ -6,7 +6,7 @@ from statistics import fmean
 from gpudoctor.analysis import of_run
 from gpudoctor.analysis.run.steady_run import Run, demanded
 from gpudoctor.lang import say
-from gpudoctor.model import Check, Code, Finding, Patient, Reads, Threshold, Whose
+from gpudoctor.model import Check, Finding, Patient, Reads, Threshold, Whose
 from gpudoctor.model.unavailable import Unavailable
 from gpudoctor.text import count, duration, percent
 
@@ -33,7 +33,7 @@ class CommunicationBound(Check):
         - https://pytorch.org/docs/stable/notes/ddp.html
     """
 
-    code = Code("DIST002")
+    code = "DIST002"
     reads = frozenset({Reads.RECORDING})
     thresholds = (
         *Threshold.note_and_warning(

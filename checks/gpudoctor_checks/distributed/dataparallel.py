@@ -5,8 +5,8 @@ import re
 from collections.abc import Iterator
 
 from gpudoctor.analysis import of_run
-from gpudoctor.analysis.observation import confirmed, suspicions
-from gpudoctor.analysis.run.steady_run import judged, ran_on_cpu, spots
+from gpudoctor.analysis.observation import confirmed
+from gpudoctor.analysis.run.steady_run import Run, spots
 from gpudoctor.analysis.source.control_flow import callers, never_runs
 from gpudoctor.analysis.source.device_tensors import Target
 from gpudoctor.analysis.source.entry_points import Program, instantiated, training_programs
@@ -15,16 +15,18 @@ from gpudoctor.analysis.source.parallelism import SHARDED
 from gpudoctor.analysis.source.syntax import keyword_value
 from gpudoctor.analysis.source.syntax_places import lines_at
 from gpudoctor.lang import say
-from gpudoctor.model import Check, Code, Facts, Finding, Patient, Reads, Severity, Threshold
+from gpudoctor.model import Facts, Finding, Patient, Reads, Severity, Threshold
 from gpudoctor.model.job_devices import VARIABLE, job_gpus
 from gpudoctor.model.signs.source import Call, GuardKind, Known, Script, Source
 from gpudoctor.model.unavailable import optional
 from gpudoctor.model.visible_devices import entries
 from gpudoctor.text import capitalised, count
+from gpudoctor_checks.run_check import RunCheck
 
 _OF_MANY = re.compile(
     r"(multi|n|num|many|len)\W?_?gpu|gpus|gpu_?(ids?|list|num|count)|parallel|devices|device_ids|\bdp\b", re.IGNORECASE
 )
+
 """A condition that asks for several GPUs, in the words that scripts use."""
 _COUNTED = re.compile(r"(?:torch\.cuda\.)?device_count\(\) > 1")
 _OPTION = re.compile(r"(?:str\()?\w+\.(\w+)\)?")
@@ -33,7 +35,7 @@ _DDP = "DistributedDataParallel"
 _NAMES = ("torch.nn.DataParallel", "torch.nn.parallel.data_parallel")
 
 
-class Dataparallel(Check):
+class Dataparallel(RunCheck):
     """The model trains on several GPUs through DataParallel: one process, one thread per GPU.
 
     What it finds:
@@ -61,18 +63,16 @@ class Dataparallel(Check):
         - https://pytorch.org/tutorials/intermediate/ddp_tutorial.html
     """
 
-    code = Code("DIST005")
+    on_gpu = True
+    code = "DIST005"
     reads = frozenset({Reads.SOURCE, Reads.RECORDING})
-    severity = Severity.WARNING
     thresholds = (
         Threshold("gpus", 2, "{gpus}", "torch: with one device DataParallel calls the module itself",
                   "With fewer GPUs the finding is a note."),
     )  # fmt: skip
 
-    def examine(self, patient: Patient) -> Iterator[Finding]:
-        run = judged(patient)
-        suspected = suspicions(lambda: self._suspected(patient), run, refuted=ran_on_cpu(patient))
-        if run is None or not run.lead.process.of("model"):
+    def measured(self, patient: Patient, run: Run, suspected: list[Finding]) -> Iterator[Finding]:
+        if not run.lead.process.of("model"):
             yield from suspected
             return
         model, gpus = of_run.wrapped(run.lead.process, "DataParallel"), of_run.gpus_here(run.recording)
@@ -92,7 +92,7 @@ class Dataparallel(Check):
             detail=Facts(gpus=None, script=None),
         )
 
-    def _suspected(self, patient: Patient) -> Iterator[Finding]:
+    def suspected(self, patient: Patient) -> Iterator[Finding]:
         seen: set[tuple[str, int]] = set()
         source, cards = patient.source, optional(lambda: job_gpus(patient))
         gpus = len(cards) if cards is not None else None

@@ -6,7 +6,7 @@ from gpudoctor.analysis import of_run
 from gpudoctor.analysis.observation import confirmed
 from gpudoctor.analysis.run.steady_run import demanded, spots
 from gpudoctor.lang import say
-from gpudoctor.model import Check, Code, Finding, Patient, Reads, Severity
+from gpudoctor.model import Check, Finding, Patient, Reads, Severity
 
 
 class FindUnused(Check):
@@ -29,7 +29,7 @@ class FindUnused(Check):
         - https://pytorch.org/docs/stable/notes/ddp.html#internal-design
     """
 
-    code = Code("DIST007")
+    code = "DIST007"
     reads = frozenset({Reads.RECORDING})
     severity = Severity.NOTE
 

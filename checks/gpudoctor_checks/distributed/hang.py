@@ -8,7 +8,7 @@ from gpudoctor.analysis import of_run
 from gpudoctor.analysis.run.steady_run import measured, spot, watched
 from gpudoctor.lang import say
 from gpudoctor.lang.message import concatenated
-from gpudoctor.model import Check, Code, Confidence, Cost, Facts, Finding, Patient, Reads, Severity, Threshold, Trait
+from gpudoctor.model import Check, Confidence, Facts, Finding, Patient, Reads, Severity, Threshold, Trait
 from gpudoctor.model.evidence import Measurement
 from gpudoctor.model.unavailable import Unavailable
 from gpudoctor.text import duration
@@ -44,7 +44,7 @@ class Hang(Check):
         - https://docs.aws.amazon.com/sagemaker/latest/dg/stalled-training.html
     """
 
-    code = Code("DIST008")
+    code = "DIST008"
     traits = frozenset({Trait.STANDSTILL})
     reads = frozenset({Reads.RECORDING, Reads.PROCESS})
     severity = Severity.ERROR
@@ -86,10 +86,9 @@ class Hang(Check):
                 *dict.fromkeys(spot(patient, item.place) for item in listed[:4] if item.place is not None),
                 measured("seconds_without_a_step", min(item.silent for item in still), "s", recording),
             ),
-            confidence=Confidence.CONFIRMED,
-            cost=Cost(breaks=say("the training makes no progress")),
+            breaks=say("the training makes no progress"),
             subject=f"rank {odd.rank}" if odd is not None else "",
-            effect_of=Code("TRAIN010") if of_run.uneven(recording) else None,
+            effect_of="TRAIN010" if of_run.uneven(recording) else None,
             detail=Facts(rank=odd.rank if odd is not None else -1),
         )
 
@@ -120,11 +119,11 @@ class Hang(Check):
             ),
             evidence=(
                 *(span for rank in (odd or ranks)[:4] for span in of_run.spans(rank.places[:1], most=1)),
-                Measurement(name="seconds_without_a_sign", value=round(silent, 1), unit="s", reproduce=how),
+                Measurement("seconds_without_a_sign", round(silent, 1), "s", reproduce=how),
             ),
             confidence=Confidence.CONFIRMED if surely else Confidence.PROBABLE,
             severity=Severity.ERROR if surely else Severity.WARNING,
-            cost=Cost(breaks=say("the training makes no progress")) if surely else None,
+            breaks=say("the training makes no progress") if surely else None,
             subject=odd[0].title if odd else "",
             detail=Facts(rank=odd[0].rank if odd and odd[0].rank is not None else -1),
         )

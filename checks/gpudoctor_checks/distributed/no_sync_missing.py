@@ -3,15 +3,16 @@
 from collections.abc import Iterator
 
 from gpudoctor.analysis import of_run
-from gpudoctor.analysis.observation import confirmed, suspicions
-from gpudoctor.analysis.run.steady_run import judged
+from gpudoctor.analysis.observation import confirmed
+from gpudoctor.analysis.run.steady_run import Run
 from gpudoctor.analysis.source.entry_points import Program, training_programs
 from gpudoctor.analysis.source.parallelism import DDP, wrappers
 from gpudoctor.analysis.source.syntax_places import line_at
 from gpudoctor.lang import say
-from gpudoctor.model import Check, Code, Detail, Finding, Patient, Reads, Severity, Threshold
+from gpudoctor.model import Detail, Finding, Patient, Reads, Severity, Threshold
 from gpudoctor.model.records import frozen
 from gpudoctor.model.signs.source import Event, Known, Loop, Script
+from gpudoctor_checks.run_check import RunCheck
 
 _ENGINES = frozenset({"accelerate", "deepspeed", "lightning", "pytorch_lightning"})
 _SWITCHES = ("require_backward_grad_sync", "no_sync", "set_requires_gradient_sync", "no_backward_sync")
@@ -29,7 +30,7 @@ class NoSyncMissingDetail(Detail):
     """Of the backward pass."""
 
 
-class NoSyncMissing(Check):
+class NoSyncMissing(RunCheck):
     """Gradients are accumulated over several backward passes, and DDP reduces them in each one.
 
     What it finds:
@@ -51,18 +52,15 @@ class NoSyncMissing(Check):
         - https://arxiv.org/abs/2006.15704
     """
 
-    code = Code("DIST003")
+    code = "DIST003"
     reads = frozenset({Reads.SOURCE, Reads.RECORDING})
-    severity = Severity.WARNING
     thresholds = (
         Threshold("backwards_per_step", 1.5, "1", "convention: gpudoctor's own choice, no published figure is known",
                   "From this many backward passes per optimizer step on, reductions are wasted."),
     )  # fmt: skip
 
-    def examine(self, patient: Patient) -> Iterator[Finding]:
-        run = judged(patient)
-        suspected = suspicions(lambda: self._suspected(patient), run)
-        if run is None or len(run.states) < 2 or not run.lead.process.of("model"):
+    def measured(self, patient: Patient, run: Run, suspected: list[Finding]) -> Iterator[Finding]:  # noqa: ARG002
+        if len(run.states) < 2 or not run.lead.process.of("model"):
             yield from suspected
             return
         backwards = run.per_step("backwards")
@@ -82,7 +80,7 @@ class NoSyncMissing(Check):
                 detail=NoSyncMissingDetail(),
             )
 
-    def _suspected(self, patient: Patient) -> Iterator[Finding]:
+    def suspected(self, patient: Patient) -> Iterator[Finding]:
         seen: set[tuple[str, int]] = set()
         for program in training_programs(patient.source):
             wrapped = wrappers(program, DDP)

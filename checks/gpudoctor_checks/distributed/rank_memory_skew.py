@@ -6,7 +6,7 @@ from statistics import median
 from gpudoctor.analysis import of_run
 from gpudoctor.analysis.run.steady_run import demanded
 from gpudoctor.lang import say
-from gpudoctor.model import Check, Code, Confidence, Cost, Facts, Finding, Patient, Reads, Threshold
+from gpudoctor.model import Check, Cost, Facts, Finding, Patient, Reads, Threshold
 from gpudoctor.model.unavailable import Unavailable
 from gpudoctor.text import percent, size
 
@@ -31,7 +31,7 @@ class RankMemorySkew(Check):
         - https://github.com/traceopt-ai/traceml
     """
 
-    code = Code("DIST009")
+    code = "DIST009"
     reads = frozenset({Reads.RECORDING})
     thresholds = (
         Threshold("skew", 0.20, "1", "TraceML 20 %",
@@ -62,7 +62,6 @@ class RankMemorySkew(Check):
                 run.measured(f"rank{worst.rank}_memory_peak", peak, "B"),
                 run.measured("median_memory_peak", usual, "B"),
             ),
-            confidence=Confidence.CONFIRMED,
             cost=Cost(bytes=int(peak - usual)),
             subject=f"rank {worst.rank}",
             detail=Facts(rank=worst.rank),

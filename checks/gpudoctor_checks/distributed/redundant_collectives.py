@@ -5,21 +5,22 @@ from collections.abc import Iterable, Iterator
 
 from gpudoctor.analysis import of_run
 from gpudoctor.analysis.observation import suspicions
-from gpudoctor.analysis.run.steady_run import judged, script_at, watched
+from gpudoctor.analysis.run.steady_run import Run, script_at
 from gpudoctor.analysis.source.call_frequency import MEASUREMENT_STEPS, brief, step_period
 from gpudoctor.analysis.source.entry_points import training_programs
 from gpudoctor.analysis.source.parallelism import wraps_ddp
 from gpudoctor.analysis.source.syntax_places import lines_at
 from gpudoctor.lang import say
-from gpudoctor.model import Check, Code, Facts, Finding, Patient, Reads, Severity, Threshold, Whose
+from gpudoctor.model import Facts, Finding, Patient, Reads, Threshold, Whose
 from gpudoctor.model.signs.source import Event, GuardKind, Loop, Script
+from gpudoctor_checks.run_check import RunCheck
 
 _OBJECTS = frozenset({"all_gather_object", "gather_object", "broadcast_object_list", "scatter_object_list"})
 _UNEVEN = 0.2
 """Difference of the ranks' shares of waits from which on one of them is late."""
 
 
-class RedundantCollectives(Check):
+class RedundantCollectives(RunCheck):
     """Ranks run collectives in every step in addition to those of DDP or FSDP for the gradients.
 
     What it finds:
@@ -45,9 +46,8 @@ class RedundantCollectives(Check):
         - https://pytorch.org/docs/stable/notes/ddp.html#internal-design
     """
 
-    code = Code("DIST004")
+    code = "DIST004"
     reads = frozenset({Reads.SOURCE, Reads.RECORDING, Reads.PROCESS})
-    severity = Severity.WARNING
     thresholds = (
         *Threshold.note_and_warning("Collectives that take this share of a recorded run are", noted=0.03, warned=0.08),
         Threshold(
@@ -60,13 +60,8 @@ class RedundantCollectives(Check):
         MEASUREMENT_STEPS,
     )
 
-    def examine(self, patient: Patient) -> Iterator[Finding]:
-        if (window := watched(patient)) is not None:
-            yield from self._live(patient, window)
-            return
-        run = judged(patient)
-        suspected = suspicions(lambda: self._suspected(patient), run)
-        if run is None or len(run.states) < 2:
+    def measured(self, patient: Patient, run: Run, suspected: list[Finding]) -> Iterator[Finding]:
+        if len(run.states) < 2:
             yield from suspected  # one rank waits for nobody; but the program may be started on more
             return
         seen = of_run.price(
@@ -95,7 +90,7 @@ class RedundantCollectives(Check):
             detail=Facts(kinds=_kinds(site.what for site in seen.sites)),
         )
 
-    def _live(self, patient: Patient, window: "of_run.ProcessWindow") -> Iterator[Finding]:
+    def live(self, patient: Patient, window: "of_run.ProcessWindow") -> Iterator[Finding]:
         """Collectives that the script calls itself; those of DDP and FSDP are no Python frames of it."""
         if len(window.ranks) < 2:
             return
@@ -114,11 +109,11 @@ class RedundantCollectives(Check):
             ),
             name="collective_share",
             severity=severity,
-            suspected=suspicions(lambda: self._suspected(patient), seen),
+            suspected=suspicions(lambda: self.suspected(patient), seen),
             detail=Facts(kinds=_kinds(place.via for place in seen.places)),
         )
 
-    def _suspected(self, patient: Patient) -> Iterator[Finding]:
+    def suspected(self, patient: Patient) -> Iterator[Finding]:
         """Barriers, pickled objects, and parameters that DDP keeps equal already, every few steps of a loop."""
         said: set[ast.AST] = set()
         for program in training_programs(patient.source):

@@ -6,7 +6,7 @@ from statistics import median
 from gpudoctor.analysis import of_run
 from gpudoctor.analysis.run.steady_run import demanded, spot, watched
 from gpudoctor.lang import say
-from gpudoctor.model import Check, Code, Detail, Finding, Patient, Reads, Threshold, Whose
+from gpudoctor.model import Check, Detail, Finding, Patient, Reads, Threshold, Whose
 from gpudoctor.model.records import frozen
 from gpudoctor.model.unavailable import Unavailable
 from gpudoctor.text import capitalised, duration, percent
@@ -46,7 +46,7 @@ class StragglingRank(Check):
         - https://github.com/NVIDIA/nvidia-resiliency-ext
     """
 
-    code = Code("DIST001")
+    code = "DIST001"
     reads = frozenset({Reads.RECORDING, Reads.PROCESS})
     thresholds = (
         *Threshold.note_and_warning(

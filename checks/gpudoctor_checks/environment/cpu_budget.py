@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 from gpudoctor.analysis.workload import Threads, Workers, has_purpose, optional, read_threads, read_workers, runs_here
 from gpudoctor.lang import say
-from gpudoctor.model import Check, Code, Confidence, Detail, Finding, Patient, Reads, Resource, Severity, Threshold
+from gpudoctor.model import Check, Confidence, Detail, Finding, Patient, Reads, Resource, Severity, Threshold
 from gpudoctor.model.evidence import Evidence, Measurement, Provenance, Setting
 from gpudoctor.model.job_devices import ranks_here
 from gpudoctor.model.records import frozen
@@ -52,7 +52,7 @@ class CpuBudget(Check):
         - https://github.com/pytorch/pytorch/issues/22501
     """
 
-    code = Code("ENV007")
+    code = "ENV007"
     reads = frozenset({Reads.ENVIRONMENT, Reads.CONFIG, Reads.SOURCE, Reads.RECORDING})
     thresholds = (
         Threshold(
@@ -88,7 +88,7 @@ class CpuBudget(Check):
             confidence=Confidence.PROBABLE,
             severity=Severity.NOTE,
             subject="srun",
-            scarce=frozenset({Resource.CPU}),
+            scarce=Resource.CPU,
             detail=CpuBudgetDetail(kind="srun", cpus=1, ranks=row.here or 1, workers=0, threads=1),
         )
 
@@ -141,7 +141,7 @@ class CpuBudget(Check):
             confidence=Confidence.CONFIRMED if threads.recorded else Confidence.PROBABLE,
             severity=Severity.NOTE if pool_alone else Severity.WARNING,
             subject="CPUs",
-            scarce=frozenset({Resource.CPU}),
+            scarce=Resource.CPU,
             detail=CpuBudgetDetail(
                 kind="threads" if pool_alone else "both", cpus=cpus, ranks=ranks, workers=each, threads=threads.count
             ),

@@ -8,7 +8,7 @@ from typing import Any
 
 from gpudoctor.analysis.source.environment_assignments import assignments
 from gpudoctor.lang import say
-from gpudoctor.model import Check, Code, Confidence, Evidence, Facts, Finding, Patient, Reads, Severity
+from gpudoctor.model import Check, Confidence, Evidence, Facts, Finding, Patient, Reads, Severity
 from gpudoctor_checks.environment.variables import environment_and_source
 
 _OFF = {"", "0", "false", "off", "no"}
@@ -54,9 +54,8 @@ class DebugSwitchOn(Check):
         - https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/env.html
     """
 
-    code = Code("ENV010")
+    code = "ENV010"
     reads = frozenset({Reads.ENVIRONMENT, Reads.SOURCE})
-    severity = Severity.WARNING
 
     def examine(self, patient: Patient) -> Iterator[Finding]:
         environment, source = environment_and_source(patient)

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 from gpudoctor.analysis.workload import has_purpose, runs_here
 from gpudoctor.lang import say
-from gpudoctor.model import Check, Code, Confidence, Detail, Finding, Patient, Reads, Resource, Threshold
+from gpudoctor.model import Check, Detail, Finding, Patient, Reads, Resource, Threshold
 from gpudoctor.model.evidence import Measurement
 from gpudoctor.model.records import frozen
 from gpudoctor.model.signs.host import Disk
@@ -46,7 +46,7 @@ class DiskTooSmall(Check):
         - https://huggingface.co/docs/huggingface_hub/guides/manage-cache
     """
 
-    code = Code("ENV011")
+    code = "ENV011"
     reads = frozenset({Reads.ENVIRONMENT, Reads.LOG})
     log_messages_file = "log_messages.toml"
     thresholds = (
@@ -74,9 +74,8 @@ class DiskTooSmall(Check):
                             disk_total=size(disk.total),
                         ),
                         evidence=(Measurement("disk_free", disk.free, "B", reproduce=f"df -h '{disk.path}'"),),
-                        confidence=Confidence.CONFIRMED,
                         subject=disk.role,
-                        scarce=frozenset({Resource.DISK}),
+                        scarce=Resource.DISK,
                         detail=DiskTooSmallDetail(role=disk.role, path=disk.path, mount=disk.mount),
                     )
         if host.silent_folders and not seen:

@@ -6,7 +6,7 @@ from functools import cache
 from importlib import resources
 
 from gpudoctor.lang import say
-from gpudoctor.model import Check, Code, Confidence, Cost, Detail, Finding, Patient, Reads, Severity
+from gpudoctor.model import Check, Detail, Finding, Patient, Reads, Severity
 from gpudoctor.model.cuda import is_jetson, numbers
 from gpudoctor.model.evidence import Measurement
 from gpudoctor.model.records import frozen
@@ -60,7 +60,7 @@ class DriverTooOld(Check):
         - https://docs.nvidia.com/deploy/cuda-compatibility/forward-compatibility.html
     """
 
-    code = Code("ENV003")
+    code = "ENV003"
     reads = frozenset({Reads.ENVIRONMENT, Reads.LOG})
     severity = Severity.ERROR
     log_messages_file = "log_messages.toml"
@@ -92,8 +92,7 @@ class DriverTooOld(Check):
                 Measurement("driver_version", driver, "", reproduce=f"{_QUERY}=driver_version --format=csv,noheader"),
                 of_torch(patient, "torch_cuda", torch.cuda, "torch.version.cuda"),
             ),
-            confidence=Confidence.CONFIRMED,
-            cost=Cost(breaks=say("torch cannot start CUDA: the run fails or falls back to the CPU")),
+            breaks=say("torch cannot start CUDA: the run fails or falls back to the CPU"),
             subject="driver",
             detail=DriverTooOldDetail(torch=torch.version, cuda=torch.cuda, driver=driver, floor=floor),
         )

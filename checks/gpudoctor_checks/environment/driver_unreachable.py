@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 from gpudoctor.lang import say
-from gpudoctor.model import Check, Code, Confidence, Cost, Facts, Finding, Patient, Reads, Severity
+from gpudoctor.model import Check, Facts, Finding, Patient, Reads, Severity
 from gpudoctor.model.evidence import Evidence, Measurement
 from gpudoctor.model.signs.gpu import DriverState, GpuSurvey
 from gpudoctor.model.unavailable import known, optional
@@ -48,7 +48,7 @@ class DriverUnreachable(Check):
         - https://github.com/NVIDIA/nvidia-container-toolkit/issues/251
     """
 
-    code = Code("ENV001")
+    code = "ENV001"
     reads = frozenset({Reads.ENVIRONMENT, Reads.LOG})
     severity = Severity.ERROR
     log_messages_file = "log_messages.toml"
@@ -71,9 +71,8 @@ class DriverUnreachable(Check):
         yield self.finding(
             _message(survey, words, len(here), container if bare else None),
             evidence=tuple(_evidence(survey)),
-            confidence=Confidence.CONFIRMED,
             severity=Severity.NOTE if meant else Severity.ERROR,
-            cost=None if meant else Cost(breaks=say("CUDA does not start")),
+            breaks=None if meant else say("CUDA does not start"),
             detail=Facts(
                 cause="container" if bare else cause,
                 container=container or "",

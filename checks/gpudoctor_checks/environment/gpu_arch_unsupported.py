@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 from gpudoctor.lang import say
-from gpudoctor.model import Check, Code, Confidence, Cost, Finding, Measurement, Patient, Reads, Severity
+from gpudoctor.model import Check, Finding, Measurement, Patient, Reads, Severity
 from gpudoctor.model.cuda import dotted, is_jetson, runs_on
 from gpudoctor.model.signs.gpu import answering
 from gpudoctor.model.unavailable import Absent, Unavailable, known
@@ -37,7 +37,7 @@ class GpuArchUnsupported(Check):
         - https://github.com/pytorch/pytorch/blob/main/RELEASE.md#pytorch-cuda-support-matrix
     """
 
-    code = Code("ENV004")
+    code = "ENV004"
     reads = frozenset({Reads.ENVIRONMENT, Reads.LOG})
     severity = Severity.ERROR
     log_messages_file = "log_messages.toml"
@@ -68,9 +68,8 @@ class GpuArchUnsupported(Check):
                     Measurement("compute_capability", dotted(card), "", reproduce=_QUERY),
                     of_torch(patient, "torch_architectures", have, "torch.cuda.get_arch_list()"),
                 ),
-                confidence=Confidence.CONFIRMED,
                 severity=Severity.WARNING if others else None,
-                cost=Cost() if others else Cost(breaks=say("no kernel of torch runs on this GPU")),
+                breaks=None if others else say("no kernel of torch runs on this GPU"),
                 subject=gpus[0].label,
                 detail=TorchBuildDetail(
                     torch=torch.version,

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 from gpudoctor.analysis.workload import has_purpose, optional, read_workers, runs_here
 from gpudoctor.lang import say
-from gpudoctor.model import Check, Code, Confidence, Cost, Facts, Finding, Patient, Reads, Resource, Threshold
+from gpudoctor.model import Check, Confidence, Cost, Facts, Finding, Patient, Reads, Resource, Threshold
 from gpudoctor.model.evidence import Measurement
 from gpudoctor.model.job_devices import ranks_here
 from gpudoctor.model.unavailable import Absent
@@ -34,7 +34,7 @@ class HostMemoryTight(Check):
         - https://github.com/pytorch/pytorch/issues/13246 (workers and memory)
     """
 
-    code = Code("ENV009")
+    code = "ENV009"
     reads = frozenset({Reads.ENVIRONMENT, Reads.LOG})
     log_messages_file = "log_messages.toml"
     thresholds = (
@@ -78,7 +78,7 @@ class HostMemoryTight(Check):
             confidence=Confidence.PROBABLE,
             cost=Cost(bytes=need - room),
             subject="host memory",
-            scarce=frozenset({Resource.HOST_MEMORY}),
+            scarce=Resource.HOST_MEMORY,
             detail=Facts(kind="short", need=need),
         )
 
@@ -98,8 +98,7 @@ class HostMemoryTight(Check):
                 Measurement("swap_rate", round(host.swap_rate), "B/s", reproduce="vmstat 1 5"),
                 Measurement("swap_used", host.swap_used, "B", reproduce="free -b"),
             ),
-            confidence=Confidence.CONFIRMED,
             subject="swap",
-            scarce=frozenset({Resource.HOST_MEMORY}),
+            scarce=Resource.HOST_MEMORY,
             detail=Facts(kind="swap", need=0),
         )

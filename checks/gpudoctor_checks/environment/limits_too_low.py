@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 from gpudoctor.analysis.workload import Workers, optional, read_workers, runs_here
 from gpudoctor.lang import say
-from gpudoctor.model import Check, Code, Confidence, Facts, Finding, Patient, Reads, Threshold
+from gpudoctor.model import Check, Confidence, Facts, Finding, Patient, Reads, Threshold
 from gpudoctor.model.evidence import Measurement
 from gpudoctor.model.signs.host import Host
 from gpudoctor.model.unavailable import Unavailable
@@ -36,7 +36,7 @@ class LimitsTooLow(Check):
         - https://github.com/NVIDIA/nccl-tests/issues/206
     """
 
-    code = Code("ENV008")
+    code = "ENV008"
     reads = frozenset({Reads.ENVIRONMENT, Reads.LOG})
     log_messages_file = "log_messages.toml"
     thresholds = (

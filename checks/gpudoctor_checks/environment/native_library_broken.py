@@ -1,7 +1,6 @@
 """ENV015 native-library-broken."""
 
 from gpudoctor.analysis.job_log.log_check import LogCheck
-from gpudoctor.model import Code
 
 
 class NativeLibraryBroken(LogCheck):
@@ -26,5 +25,5 @@ class NativeLibraryBroken(LogCheck):
         - https://github.com/bitsandbytes-foundation/bitsandbytes/issues/1056
     """
 
-    code = Code("ENV015")
+    code = "ENV015"
     log_messages_file = "log_messages.toml"

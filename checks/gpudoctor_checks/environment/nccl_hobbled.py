@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 from gpudoctor.analysis.workload import optional, runs_here
 from gpudoctor.lang import say
-from gpudoctor.model import Check, Code, Confidence, Cost, Detail, Finding, Patient, Reads, Severity
+from gpudoctor.model import Check, Confidence, Detail, Finding, Patient, Reads, Severity
 from gpudoctor.model.job_devices import ranks_here
 from gpudoctor.model.records import frozen
 from gpudoctor_checks.environment.variables import environment_and_source, given
@@ -51,7 +51,7 @@ class NcclHobbled(Check):
         - https://github.com/NVIDIA/nccl/issues/631
     """
 
-    code = Code("ENV012")
+    code = "ENV012"
     reads = frozenset({Reads.ENVIRONMENT, Reads.SOURCE})
 
     def examine(self, patient: Patient) -> Iterator[Finding]:
@@ -75,7 +75,7 @@ class NcclHobbled(Check):
                     evidence=(found.evidence,),
                     confidence=Confidence.SUSPECTED if found.where == "source" else Confidence.CONFIRMED,
                     severity=Severity.ERROR if breaks else Severity.WARNING if matters else Severity.NOTE,
-                    cost=Cost(breaks=breaks),
+                    breaks=breaks,
                     subject=name,
                     detail=NcclHobbledDetail(kind="switch", variable=name),
                 )

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from gpudoctor.analysis.source.environment_assignments import assignments
 from gpudoctor.lang import say
-from gpudoctor.model import Check, Code, Confidence, Evidence, Facts, Finding, Patient, Reads, Severity
+from gpudoctor.model import Check, Confidence, Evidence, Facts, Finding, Patient, Reads, Severity
 from gpudoctor.model.records import frozen
 from gpudoctor.model.unavailable import optional
 from gpudoctor_checks.config.known_keys import meant
@@ -114,9 +114,8 @@ class NcclVariableUnknown(Check):
         - https://docs.pytorch.org/docs/stable/torch_nccl_environment_variables.html
     """
 
-    code = Code("ENV016")
+    code = "ENV016"
     reads = frozenset({Reads.ENVIRONMENT, Reads.SOURCE})
-    severity = Severity.WARNING
 
     def examine(self, patient: Patient) -> Iterator[Finding]:
         environment, source = environment_and_source(patient)

@@ -11,7 +11,7 @@ from gpudoctor.analysis.run.steady_run import trained_well
 from gpudoctor.analysis.source.target_versions import installed_version, meant_version
 from gpudoctor.lang import say
 from gpudoctor.lang.message import concatenated
-from gpudoctor.model import Check, Code, Confidence, Cost, Detail, Finding, Patient, Reads, Severity
+from gpudoctor.model import Check, Cost, Detail, Finding, Patient, Reads, Severity
 from gpudoctor.model.cuda import numbers
 from gpudoctor.model.evidence import Measurement, Provenance, Setting
 from gpudoctor.model.records import frozen, replace
@@ -85,7 +85,7 @@ class PackageConflict(Check):
         - https://github.com/pytorch/pytorch/issues/186591
     """
 
-    code = Code("ENV005")
+    code = "ENV005"
     reads = frozenset({Reads.ENVIRONMENT, Reads.LOG})
     log_messages_file = "log_messages.toml"
 
@@ -137,7 +137,6 @@ class PackageConflict(Check):
                 Setting(key=item.name, value=item.wanted, origin=item.path, path=item.path, line=item.line)
                 for item in rows
             ),
-            confidence=Confidence.CONFIRMED,
             severity=Severity.NOTE,
             subject="project",
             detail=PackageConflictDetail(
@@ -171,9 +170,8 @@ class PackageConflict(Check):
                 )
                 for by, wanted in broken.wishes
             ),
-            confidence=Confidence.CONFIRMED,
             severity=broken.severity,
-            cost=Cost(breaks=broken.breaks),
+            breaks=broken.breaks,
             subject=broken.name,
             detail=PackageConflictDetail(
                 kind="requirement",
@@ -278,9 +276,8 @@ class PackageConflict(Check):
                     reproduce=f"pip show {package.name}",
                 ),
             ),
-            confidence=Confidence.CONFIRMED,
             severity=Severity.ERROR if breaks else Severity.WARNING,
-            cost=Cost(breaks=breaks),
+            breaks=breaks,
             subject=package.name,
             detail=PackageConflictDetail(name=package.name, **facts),
         )

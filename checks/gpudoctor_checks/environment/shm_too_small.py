@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 from gpudoctor.analysis.workload import Workers, has_purpose, optional, read_workers, runs_here
 from gpudoctor.lang import say
-from gpudoctor.model import Check, Code, Confidence, Cost, Facts, Finding, Patient, Reads, Resource, Severity, Threshold
+from gpudoctor.model import Check, Confidence, Cost, Facts, Finding, Patient, Reads, Resource, Severity, Threshold
 from gpudoctor.model.evidence import Measurement, Provenance
 from gpudoctor.model.job_devices import ranks_here
 from gpudoctor.model.records import frozen
@@ -41,7 +41,7 @@ class ShmTooSmall(Check):
         - https://docs.docker.com/reference/cli/docker/container/run/ (--shm-size, 64 MiB by default)
     """
 
-    code = Code("ENV006")
+    code = "ENV006"
     reads = frozenset({Reads.ENVIRONMENT, Reads.CONFIG, Reads.SOURCE, Reads.LOG})
     log_messages_file = "log_messages.toml"
     thresholds = (
@@ -92,6 +92,6 @@ class ShmTooSmall(Check):
             severity=severity,
             cost=cost,
             subject="/dev/shm",
-            scarce=frozenset({Resource.SHARED_MEMORY}),
+            scarce=Resource.SHARED_MEMORY,
             detail=Facts(workers=workers.count or 0, ranks=ranks),
         )

@@ -8,7 +8,7 @@ from gpudoctor.analysis.source.loaders import Loader
 from gpudoctor.analysis.source.syntax import is_attribute, last_name, nodes
 from gpudoctor.analysis.workload import loaders_as_run, optional
 from gpudoctor.lang import say
-from gpudoctor.model import Check, Code, Finding, Patient, Reads, Severity
+from gpudoctor.model import Check, Finding, Patient, Reads, Severity
 from gpudoctor.model.cuda import numbers
 from gpudoctor.model.signs.source import Call, Known, Script, Source
 from gpudoctor_checks.environment.variables import given
@@ -40,7 +40,7 @@ class TokenizerFork(Check):
         - https://github.com/huggingface/tokenizers (utils/parallelism: TOKENIZERS_PARALLELISM)
     """
 
-    code = Code("ENV014")
+    code = "ENV014"
     reads = frozenset({Reads.ENVIRONMENT, Reads.SOURCE})
     severity = Severity.NOTE
 

@@ -1,7 +1,6 @@
 """ENV017 toolchain-broken."""
 
 from gpudoctor.analysis.job_log.log_check import LogCheck
-from gpudoctor.model import Code
 
 
 class ToolchainBroken(LogCheck):
@@ -24,5 +23,5 @@ class ToolchainBroken(LogCheck):
         - https://github.com/deepspeedai/DeepSpeed/issues/1077
     """
 
-    code = Code("ENV017")
+    code = "ENV017"
     log_messages_file = "log_messages.toml"

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 from gpudoctor.lang import say
-from gpudoctor.model import Check, Code, Confidence, Cost, Finding, Measurement, Patient, Reads, Severity
+from gpudoctor.model import Check, Finding, Measurement, Patient, Reads, Severity
 from gpudoctor.model.cuda import dotted
 from gpudoctor.model.unavailable import known
 from gpudoctor.text import count
@@ -39,7 +39,7 @@ class TorchCpuBuild(Check):
         - https://github.com/XPixelGroup/HAT/issues/85
     """
 
-    code = Code("ENV002")
+    code = "ENV002"
     reads = frozenset({Reads.ENVIRONMENT, Reads.LOG})
     severity = Severity.ERROR
     log_messages_file = "log_messages.toml"
@@ -62,8 +62,7 @@ class TorchCpuBuild(Check):
                 of_torch(patient, "torch_cuda", "none", "torch.__version__, torch.version.cuda"),
                 Measurement("gpus", len(gpus), "{GPU}", reproduce="nvidia-smi -L"),
             ),
-            confidence=Confidence.CONFIRMED,
-            cost=Cost(breaks=say("the training cannot use the GPU")),
+            breaks=say("the training cannot use the GPU"),
             subject="torch",
             detail=TorchBuildDetail(
                 torch=torch.version,

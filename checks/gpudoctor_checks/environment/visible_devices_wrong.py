@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 from gpudoctor.analysis.workload import in_allocation, optional, runs_here
 from gpudoctor.lang import say
-from gpudoctor.model import Check, Code, Confidence, Cost, Detail, Finding, Patient, Reads, Severity, Unavailable
+from gpudoctor.model import Check, Confidence, Detail, Finding, Patient, Reads, Severity, Unavailable
 from gpudoctor.model.evidence import Measurement
 from gpudoctor.model.job_devices import VARIABLE, ranks_here, seen_with, without_gpus
 from gpudoctor.model.records import frozen
@@ -59,7 +59,7 @@ class VisibleDevicesWrong(Check):
         - https://github.com/pytorch/pytorch/blob/main/torch/cuda/__init__.py (_parse_visible_devices)
     """
 
-    code = Code("ENV013")
+    code = "ENV013"
     reads = frozenset({Reads.ENVIRONMENT, Reads.CONFIG, Reads.SOURCE, Reads.LOG})
     severity = Severity.ERROR
     log_messages_file = "log_messages.toml"
@@ -94,7 +94,7 @@ class VisibleDevicesWrong(Check):
                 evidence=(fault.place,),
                 severity=Severity.ERROR if fault.breaks else Severity.WARNING,
                 confidence=Confidence.PROBABLE,
-                cost=Cost(breaks=fault.breaks or None),
+                breaks=fault.breaks,
                 subject=f"{fault.place.path}:{fault.place.line} {fault.kind}",
                 detail=VisibleDevicesWrongDetail(kind=fault.kind, gpus=fault.gpus, visible=fault.gpus),
             )
@@ -148,7 +148,7 @@ class VisibleDevicesWrong(Check):
             message,
             evidence=(*([value.evidence] if value is not None else []), shown),
             confidence=Confidence.SUSPECTED if value is not None and value.where == "source" else Confidence.CONFIRMED,
-            cost=Cost(breaks=breaks),
+            breaks=breaks,
             subject=kind,
             detail=VisibleDevicesWrongDetail(kind=kind, gpus=gpus, visible=visible),
         )

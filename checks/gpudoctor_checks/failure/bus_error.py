@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 from gpudoctor.analysis.run.steady_run import measured
 from gpudoctor.lang import say
-from gpudoctor.model import Check, Code, Confidence, Cost, Facts, Finding, Patient, Reads, Severity, Threshold
+from gpudoctor.model import Check, Facts, Finding, Patient, Reads, Severity, Threshold
 from gpudoctor.model.unavailable import known, optional
 from gpudoctor.text import size
 from gpudoctor_checks.failure.told_death import told_death
@@ -32,7 +32,7 @@ class BusError(Check):
         - https://docs.docker.com/reference/cli/docker/container/run/#options
     """
 
-    code = Code("FAIL005")
+    code = "FAIL005"
     reads = frozenset({Reads.RECORDING, Reads.ENVIRONMENT, Reads.LOG})
     severity = Severity.ERROR
     log_messages_file = "end_messages.toml"
@@ -60,8 +60,7 @@ class BusError(Check):
                 found.exit_code(),
                 *([measured("shm_total", float(total), "B", found.recording)] if total is not None else []),
             ),
-            confidence=Confidence.CONFIRMED,
-            cost=Cost(breaks=say("the run died")),
+            breaks=say("the run died"),
             subject=found.told.kind,
             detail=Facts(small=total is None or total < self.limit("shm_small")),
         )

@@ -7,7 +7,7 @@ from gpudoctor.analysis.job_log.findings import log_evidence
 from gpudoctor.analysis.job_log.first_cause import LogRole, first_cause
 from gpudoctor.analysis.job_log.unexplained import decided_elsewhere
 from gpudoctor.lang import say
-from gpudoctor.model import Check, Code, Cost, Facts, Finding, Patient, Reads, Severity
+from gpudoctor.model import Check, Confidence, Facts, Finding, Patient, Reads, Severity
 from gpudoctor.text import count
 
 
@@ -32,7 +32,7 @@ class CauseNotInLog(Check):
         - https://pytorch.org/docs/stable/elastic/errors.html
     """
 
-    code = Code("FAIL018")
+    code = "FAIL018"
     reads = frozenset({Reads.LOG})
     severity = Severity.ERROR
 
@@ -52,8 +52,9 @@ class CauseNotInLog(Check):
                 s=say("s") if lines == 1 else "",
                 needed=needed[0],
             ),
+            confidence=Confidence.SUSPECTED,
             evidence=log_evidence(cause),
-            cost=Cost(breaks=say("the run died")),
+            breaks=say("the run died"),
             subject="log",
             detail=Facts(needed=" ".join(needed)),
         )

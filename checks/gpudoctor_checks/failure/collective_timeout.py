@@ -8,7 +8,7 @@ from gpudoctor.analysis.job_log.first_cause import first_cause
 from gpudoctor.analysis.job_log.flight_verdict import STUCK_SECONDS, FlightKind, FlightVerdict, flight_verdict
 from gpudoctor.analysis.run.steady_run import measured, spot
 from gpudoctor.lang import say
-from gpudoctor.model import Check, Code, Confidence, Cost, Facts, Finding, Patient, Reads, Severity, Threshold
+from gpudoctor.model import Check, Confidence, Facts, Finding, Patient, Reads, Severity, Threshold
 from gpudoctor.model.evidence import LogLine, SourceSpan
 from gpudoctor.model.records import replace
 from gpudoctor.model.signs.flight_recorder import FlightRecords
@@ -45,7 +45,7 @@ class CollectiveTimeout(Check):
         - https://github.com/huggingface/accelerate/issues/3380
     """
 
-    code = Code("FAIL004")
+    code = "FAIL004"
     reads = frozenset({Reads.RECORDING, Reads.LOG})
     severity = Severity.ERROR
     thresholds = (
@@ -95,8 +95,7 @@ class CollectiveTimeout(Check):
                 found.quoted(),
                 *(measured(f"rank{item.rank}_last_step", item.step, "{step}", recording) for item in everyone[:8]),
             ),
-            confidence=Confidence.CONFIRMED,
-            cost=Cost(breaks=say("the run died")),
+            breaks=say("the run died"),
             subject=death.kind,
             detail=Facts(rank=odd.rank if odd is not None else -1, mismatch=mismatch, who=""),
         )
@@ -114,7 +113,7 @@ class CollectiveTimeout(Check):
             verdict.text,
             evidence=_located(verdict, patient),
             confidence=verdict.confidence,
-            cost=Cost(breaks=say("the run died") if cause is not None else say("the training makes no progress")),
+            breaks=say("the run died") if cause is not None else say("the training makes no progress"),
             subject=_detail(verdict).who,
             detail=_detail(verdict),
         )

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 from gpudoctor.lang import say
-from gpudoctor.model import Check, Code, Confidence, Cost, Facts, Finding, Patient, Reads, Severity
+from gpudoctor.model import Check, Facts, Finding, Patient, Reads, Severity
 from gpudoctor_checks.failure.exception_causes import beyond
 from gpudoctor_checks.failure.told_death import told_death
 
@@ -30,7 +30,7 @@ class DeviceAssert(Check):
         - https://pytorch.org/docs/stable/notes/cuda.html#asynchronous-execution
     """
 
-    code = Code("FAIL003")
+    code = "FAIL003"
     reads = frozenset({Reads.RECORDING, Reads.LOG})
     severity = Severity.ERROR
     log_messages_file = "cuda_messages.toml"
@@ -50,8 +50,7 @@ class DeviceAssert(Check):
                 why=why,
             ),
             evidence=(*found.spans, found.quoted()),
-            confidence=Confidence.CONFIRMED,
-            cost=Cost(breaks=say("the run died")),
+            breaks=say("the run died"),
             subject=told.kind,
             detail=Facts(asserted="device-side assert" in told.message, cure=outside[1] if outside is not None else ""),
         )

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from gpudoctor.analysis import of_run
 from gpudoctor.analysis.job_log.first_cause import first_cause
 from gpudoctor.lang import say
-from gpudoctor.model import Check, Code, Confidence, Cost, Detail, Finding, Patient, Reads, Severity
+from gpudoctor.model import Check, Detail, Finding, Patient, Reads, Severity
 from gpudoctor.model.records import frozen, replace
 from gpudoctor.model.unavailable import optional
 from gpudoctor.text import capitalised, count
@@ -49,7 +49,7 @@ class Uncaught(Check):
         - https://github.com/NVIDIA/nvidia-resiliency-ext
     """
 
-    code = Code("FAIL001")
+    code = "FAIL001"
     reads = frozenset({Reads.RECORDING, Reads.LOG})
     severity = Severity.ERROR
     log_messages_file = "program_messages.toml"
@@ -66,8 +66,7 @@ class Uncaught(Check):
         yield self.finding(
             _message(found, cause),
             evidence=(*found.spans, *([found.quoted(found.who)] if told.kind else ()), found.exit_code()),
-            confidence=Confidence.CONFIRMED,
-            cost=Cost(breaks=say("the run died")),
+            breaks=say("the run died"),
             subject=told.kind or "exit code",
             detail=ExceptionDetail(
                 cause=cause.word if cause is not None else "",

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from gpudoctor.analysis import of_run
 from gpudoctor.analysis.run.steady_run import measured
 from gpudoctor.lang import say
-from gpudoctor.model import Check, Code, Confidence, Cost, Facts, Finding, LogLine, Patient, Reads, Severity, Threshold
+from gpudoctor.model import Check, Facts, Finding, LogLine, Patient, Reads, Severity, Threshold
 from gpudoctor.text import capitalised, size
 from gpudoctor_checks.failure.told_death import told_death
 
@@ -38,7 +38,7 @@ class Killed(Check):
         - https://docs.kernel.org/admin-guide/cgroup-v2.html#memory
     """
 
-    code = Code("FAIL002")
+    code = "FAIL002"
     reads = frozenset({Reads.RECORDING, Reads.ENVIRONMENT, Reads.LOG})
     severity = Severity.ERROR
     log_messages_file = "end_messages.toml"
@@ -78,8 +78,7 @@ class Killed(Check):
                 found.exit_code(),
                 *([measured("memory_used", used, "B", recording)] if limit else []),
             ),
-            confidence=Confidence.CONFIRMED,
-            cost=Cost(breaks=say("the run was killed")),
+            breaks=say("the run was killed"),
             subject=name,
             detail=Facts(memory=memory),
         )

@@ -1,7 +1,6 @@
 """The deaths that a job's log alone tells: each class is a manual page and the file of its messages."""
 
 from gpudoctor.analysis.job_log.log_check import LogCheck
-from gpudoctor.model import Code
 
 
 class RendezvousFailed(LogCheck):
@@ -27,7 +26,7 @@ class RendezvousFailed(LogCheck):
         - https://github.com/pytorch/pytorch/issues/128970
     """
 
-    code = Code("FAIL007")
+    code = "FAIL007"
     name = "rendezvous-failed"
     log_messages_file = "collective_messages.toml"
 
@@ -56,7 +55,7 @@ class NcclSetupFailed(LogCheck):
         - https://github.com/NVIDIA/nccl-tests/issues/166
     """
 
-    code = Code("FAIL008")
+    code = "FAIL008"
     name = "nccl-setup-failed"
     log_messages_file = "collective_messages.toml"
 
@@ -80,7 +79,7 @@ class CudaLibraryError(LogCheck):
         - https://github.com/QwenLM/Qwen/issues/120
     """
 
-    code = Code("FAIL009")
+    code = "FAIL009"
     name = "cuda-library-error"
     log_messages_file = "cuda_messages.toml"
 
@@ -104,7 +103,7 @@ class ForkAfterCuda(LogCheck):
         - https://pytorch.org/docs/stable/notes/multiprocessing.html
     """
 
-    code = Code("FAIL010")
+    code = "FAIL010"
     name = "fork-after-cuda"
     log_messages_file = "cuda_messages.toml"
 
@@ -131,7 +130,7 @@ class BackwardFailed(LogCheck):
         - https://github.com/huggingface/transformers/issues/42489
     """
 
-    code = Code("FAIL011")
+    code = "FAIL011"
     name = "backward-failed"
     log_messages_file = "program_messages.toml"
 
@@ -155,7 +154,7 @@ class ReducerMisuse(LogCheck):
         - https://github.com/huggingface/accelerate/issues/389
     """
 
-    code = Code("FAIL012")
+    code = "FAIL012"
     name = "reducer-misuse"
     log_messages_file = "collective_messages.toml"
 
@@ -179,7 +178,7 @@ class TensorMismatch(LogCheck):
         - https://github.com/huggingface/peft/issues/1515
     """
 
-    code = Code("FAIL013")
+    code = "FAIL013"
     name = "tensor-mismatch"
     log_messages_file = "program_messages.toml"
 
@@ -206,7 +205,7 @@ class CheckpointMisfit(LogCheck):
         - https://github.com/axolotl-ai-cloud/axolotl/issues/933
     """
 
-    code = Code("FAIL014")
+    code = "FAIL014"
     name = "checkpoint-misfit"
     log_messages_file = "program_messages.toml"
 
@@ -229,7 +228,7 @@ class HubUnreachable(LogCheck):
         - https://huggingface.co/docs/huggingface_hub/package_reference/environment_variables
     """
 
-    code = Code("FAIL015")
+    code = "FAIL015"
     name = "hub-unreachable"
     log_messages_file = "file_messages.toml"
 
@@ -252,7 +251,7 @@ class DataFileUnreadable(LogCheck):
         - https://pytorch.org/docs/stable/data.html
     """
 
-    code = Code("FAIL016")
+    code = "FAIL016"
     name = "data-file-unreadable"
     log_messages_file = "file_messages.toml"
 
@@ -277,7 +276,7 @@ class CompileFailed(LogCheck):
         - https://pytorch.org/docs/stable/torch.compiler_troubleshooting.html
     """
 
-    code = Code("FAIL017")
+    code = "FAIL017"
     name = "compile-failed"
     log_messages_file = "cuda_messages.toml"
 
@@ -306,6 +305,6 @@ class StartFailed(LogCheck):
         - https://github.com/opencontainers/runc
     """
 
-    code = Code("FAIL020")
+    code = "FAIL020"
     name = "start-failed"
     log_messages_file = "start_messages.toml"

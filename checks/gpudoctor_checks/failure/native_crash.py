@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 from gpudoctor.lang import say
-from gpudoctor.model import Check, Code, Confidence, Cost, Finding, LogLine, Patient, Reads, Severity
+from gpudoctor.model import Check, Finding, LogLine, Patient, Reads, Severity
 from gpudoctor.text import capitalised
 from gpudoctor_checks.failure.told_death import told_death
 
@@ -27,7 +27,7 @@ class NativeCrash(Check):
         - https://docs.python.org/3/library/faulthandler.html
     """
 
-    code = Code("FAIL006")
+    code = "FAIL006"
     reads = frozenset({Reads.RECORDING, Reads.LOG})
     severity = Severity.ERROR
     log_messages_file = "end_messages.toml"
@@ -53,7 +53,6 @@ class NativeCrash(Check):
                 *(LogLine(origin="the kernel", text=line) for line in lines[:2]),
                 found.exit_code(),
             ),
-            confidence=Confidence.CONFIRMED,
-            cost=Cost(breaks=say("the run died")),
+            breaks=say("the run died"),
             subject=told.kind,
         )

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from gpudoctor.analysis.job_log.findings import log_evidence
 from gpudoctor.analysis.job_log.unexplained import unexplained_error
 from gpudoctor.lang import say
-from gpudoctor.model import Check, Code, Cost, Facts, Finding, LogLine, Patient, Reads, Severity
+from gpudoctor.model import Check, Confidence, Facts, Finding, LogLine, Patient, Reads, Severity
 
 
 class UnknownErrorAtEnd(Check):
@@ -29,7 +29,7 @@ class UnknownErrorAtEnd(Check):
         - https://docs.python.org/3/library/logging.html#logging-levels
     """
 
-    code = Code("FAIL019")
+    code = "FAIL019"
     reads = frozenset({Reads.LOG})
 
     def examine(self, patient: Patient) -> Iterator[Finding]:
@@ -54,9 +54,10 @@ class UnknownErrorAtEnd(Check):
         shown = LogLine(origin=error.path, text=error.text[:300], line=error.line, time=error.stamp or None)
         yield self.finding(
             words,
+            confidence=Confidence.SUSPECTED,
             evidence=(shown, *(log_evidence(cause) if cause is not None else ())),
             severity=Severity.WARNING if cause is None else Severity.ERROR,
-            cost=Cost(breaks=say("the run may have died of it")),
+            breaks=say("the run may have died of it"),
             subject="log",
             detail=Facts(said=said),
         )

@@ -7,7 +7,7 @@ from gpudoctor.analysis import of_run
 from gpudoctor.analysis.run.steady_run import measured
 from gpudoctor.lang import say
 from gpudoctor.lang.message import concatenated
-from gpudoctor.model import Check, Confidence, Cost, Finding, Resource, Severity
+from gpudoctor.model import Check, Confidence, Finding, Resource, Severity
 from gpudoctor.model.job_devices import CardsDetail, each_card
 from gpudoctor.model.signs.gpu import Gpu, LostGpu, list_gpus, name_gpus
 
@@ -24,7 +24,7 @@ def on_cards(
     *,
     severity: Severity | None = None,
     breaks: str = "",
-    scarce: frozenset[Resource] = frozenset(),
+    scarce: Resource | None = None,
     **facts: Any,
 ) -> Finding:
     """A check's finding about cards here, each with its reading; `{}` in the command is the card's number.
@@ -37,7 +37,7 @@ def on_cards(
         evidence=each_card(reading, rows, unit, command),
         confidence=Confidence.CONFIRMED,
         severity=severity,
-        cost=Cost(breaks=breaks or None),
+        breaks=breaks,
         subject=name_gpus(cards),
         scarce=scarce,
         detail=CardsDetail(gpus=list_gpus(cards), **facts),

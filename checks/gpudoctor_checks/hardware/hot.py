@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from gpudoctor.analysis import of_run
 from gpudoctor.analysis.run.steady_run import recorded
 from gpudoctor.lang import say
-from gpudoctor.model import Check, Code, Finding, Patient, Reads, Threshold, Unavailable
+from gpudoctor.model import Check, Finding, Patient, Reads, Threshold, Unavailable
 from gpudoctor.model.job_devices import job_gpus
 from gpudoctor.model.signs.gpu import Gpu
 from gpudoctor.model.unavailable import known
@@ -36,7 +36,7 @@ class Hot(Check):
         - https://github.com/NVIDIA/DCGM
     """
 
-    code = Code("GPU011")
+    code = "GPU011"
     reads = frozenset({Reads.ENVIRONMENT, Reads.RECORDING, Reads.PROCESS})
     thresholds = (
         Threshold("margin", 5.0, "Cel",

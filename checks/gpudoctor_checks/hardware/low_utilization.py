@@ -7,7 +7,7 @@ from gpudoctor.analysis import of_run
 from gpudoctor.analysis.run.steady_run import demanded, watched
 from gpudoctor.lang import say
 from gpudoctor.lang.message import concatenated
-from gpudoctor.model import Check, Code, Confidence, Facts, Finding, Measurement, Patient, Reads, Severity, Threshold
+from gpudoctor.model import Check, Facts, Finding, Measurement, Patient, Reads, Severity, Threshold
 from gpudoctor.model.unavailable import Unavailable
 from gpudoctor.text import joined, percent
 
@@ -42,7 +42,7 @@ class LowUtilization(Check):
         - https://arxiv.org/abs/2402.18139
     """
 
-    code = Code("GPU001")
+    code = "GPU001"
     reads = frozenset({Reads.RECORDING, Reads.PROCESS})
     thresholds = (
         *Threshold.note_and_warning(
@@ -99,7 +99,6 @@ class LowUtilization(Check):
                 else Measurement(name, round(share, 4), "1", reproduce="nvidia-smi dmon -s u")
                 for name, share in shares
             ),
-            confidence=Confidence.CONFIRMED,
             severity=severity,
             detail=Facts(explained=bool(causes)),
         )

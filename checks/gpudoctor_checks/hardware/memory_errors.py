@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from gpudoctor.lang import say
-from gpudoctor.model import Absent, Check, Code, Confidence, Cost, Finding, Patient, Reads, Severity, Threshold
+from gpudoctor.model import Absent, Check, Finding, Patient, Reads, Severity, Threshold
 from gpudoctor.model.evidence import Measurement
 from gpudoctor.model.job_devices import CardsDetail, demoted, left_out
 from gpudoctor.model.signs.gpu import Gpu
@@ -46,7 +46,7 @@ class MemoryErrors(Check):
         - https://github.com/NVIDIA/DCGM (dcgmi diag, software tests)
     """
 
-    code = Code("GPU003")
+    code = "GPU003"
     reads = frozenset({Reads.ENVIRONMENT, Reads.PROCESS, Reads.LOG})
     severity = Severity.ERROR
     log_messages_file = "log_messages.toml"
@@ -84,11 +84,8 @@ class MemoryErrors(Check):
                 )
                 for item in symptoms
             ),
-            confidence=Confidence.CONFIRMED,
             severity=severity,
-            cost=Cost(breaks=say("the job dies when it accesses the faulty memory"))
-            if severity is Severity.ERROR
-            else None,
+            breaks=say("the job dies when it accesses the faulty memory") if severity is Severity.ERROR else None,
             subject=gpu.label,
             detail=CardsDetail(
                 gpus=str(gpu.index),

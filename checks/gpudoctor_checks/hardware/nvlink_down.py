@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 from gpudoctor.lang import say
 from gpudoctor.lang.message import concatenated
-from gpudoctor.model import Absent, Check, Code, Finding, Patient, Reads, Severity, Unavailable
+from gpudoctor.model import Absent, Check, Finding, Patient, Reads, Severity, Unavailable
 from gpudoctor.model.job_devices import demoted, left_out
 from gpudoctor.model.signs.gpu import Gpu, name_gpus
 from gpudoctor.model.unavailable import known
@@ -38,7 +38,7 @@ class NvlinkDown(Check):
         - https://github.com/pytorch/pytorch/issues/35710 (error 802)
     """
 
-    code = Code("GPU006")
+    code = "GPU006"
     reads = frozenset({Reads.ENVIRONMENT, Reads.PROCESS})
     severity = Severity.ERROR
 

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from gpudoctor.analysis import of_run
 from gpudoctor.analysis.run.steady_run import watched
 from gpudoctor.lang import say
-from gpudoctor.model import Absent, Check, Code, Finding, Patient, PatientKind, Reads, Resource, Severity, Threshold
+from gpudoctor.model import Absent, Check, Finding, Patient, PatientKind, Reads, Resource, Severity, Threshold
 from gpudoctor.model.job_devices import job_gpus, ranks_here
 from gpudoctor.model.signs.gpu import Gpu, GpuProcess, GpuSurvey, name_gpus
 from gpudoctor.model.unavailable import known, optional
@@ -13,7 +13,7 @@ from gpudoctor.text import size
 from gpudoctor_checks.hardware.card_findings import listed, on_cards
 
 _PROHIBITED, _EXCLUSIVE = 2, 3
-_MEMORY = frozenset({Resource.DEVICE_MEMORY})
+_MEMORY = Resource.DEVICE_MEMORY
 # Helpers of the driver that hold a context by design.
 _SERVICES = ("nvidia-cuda-mps", "nv-hostengine", "nvidia-persiste", "dcgm")
 
@@ -46,7 +46,7 @@ class Occupied(Check):
         - https://docs.nvidia.com/datacenter/tesla/mig-user-guide/index.html
     """
 
-    code = Code("GPU007")
+    code = "GPU007"
     reads = frozenset({Reads.ENVIRONMENT, Reads.PROCESS, Reads.LOG})
     log_messages_file = "log_messages.toml"
     thresholds = (
@@ -106,7 +106,7 @@ class Occupied(Check):
             "foreign_memory",
             "B",
             "nvidia-smi -i {} --format=csv --query-compute-apps=pid,name,used_memory",
-            scarce=_MEMORY if sum(used for _, used in memory) >= self.limit("desktop_memory") else frozenset(),
+            scarce=_MEMORY if sum(used for _, used in memory) >= self.limit("desktop_memory") else None,
             cause="processes",
             pids=",".join(map(str, sorted({process.pid for gpu in busy for process in held[gpu.index]}))),
             pids_visible=survey.pids_visible,

@@ -6,7 +6,7 @@ from gpudoctor.analysis import of_run
 from gpudoctor.analysis.run.steady_run import recorded
 from gpudoctor.lang import say
 from gpudoctor.lang.message import concatenated
-from gpudoctor.model import Check, Code, Finding, Patient, Reads, Severity, Threshold, Unavailable
+from gpudoctor.model import Check, Finding, Patient, Reads, Severity, Threshold, Unavailable
 from gpudoctor.model.job_devices import job_gpus
 from gpudoctor.model.signs.gpu import Gpu, answering, is_grace, is_server_card
 from gpudoctor.model.unavailable import known
@@ -40,7 +40,7 @@ class PcieDegraded(Check):
         - https://github.com/tensorflow/tensor2tensor/issues/390
     """
 
-    code = Code("GPU005")
+    code = "GPU005"
     reads = frozenset({Reads.ENVIRONMENT, Reads.RECORDING, Reads.PROCESS})
     thresholds = (
         Threshold("load", 0.5, "1",

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 from gpudoctor.lang import say
-from gpudoctor.model import Check, Code, Finding, Patient, Reads, Severity
+from gpudoctor.model import Check, Finding, Patient, Reads, Severity
 from gpudoctor.model.signs.gpu import answering, name_gpus
 from gpudoctor_checks.hardware.card_findings import on_cards
 
@@ -28,7 +28,7 @@ class PersistenceOff(Check):
         - https://github.com/NVIDIA/DCGM (software tests of dcgmi diag)
     """
 
-    code = Code("GPU012")
+    code = "GPU012"
     reads = frozenset({Reads.ENVIRONMENT})
     severity = Severity.NOTE
 

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 from gpudoctor.lang import say
 from gpudoctor.lang.message import concatenated
-from gpudoctor.model import Check, Code, Finding, Patient, Reads, Severity, Threshold
+from gpudoctor.model import Check, Finding, Patient, Reads, Severity, Threshold
 from gpudoctor.model.job_devices import job_gpus
 from gpudoctor.model.signs.gpu import Gpu, answering
 from gpudoctor_checks.hardware.card_findings import on_cards
@@ -30,7 +30,7 @@ class PowerLimited(Check):
         - https://docs.nvidia.com/deploy/nvml-api/group__nvmlDeviceQueries.html (power limits)
     """
 
-    code = Code("GPU010")
+    code = "GPU010"
     reads = frozenset({Reads.ENVIRONMENT, Reads.PROCESS})
     thresholds = (
         Threshold("share", 0.99, "1", "limits are read in milliwatts and rounded",

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 from gpudoctor.lang import say
-from gpudoctor.model import Check, Code, Finding, Patient, Reads, Severity, Unavailable
+from gpudoctor.model import Check, Finding, Patient, Reads, Severity, Unavailable
 from gpudoctor.model.job_devices import demoted, left_out
 from gpudoctor.model.signs.gpu import Gpu, LostGpu, answering
 from gpudoctor_checks.hardware.card_findings import on_cards
@@ -42,7 +42,7 @@ class RecoveryNeeded(Check):
         - https://github.com/NVIDIA/nvidia-resiliency-ext (GPU health check)
     """
 
-    code = Code("GPU008")
+    code = "GPU008"
     reads = frozenset({Reads.ENVIRONMENT})
     severity = Severity.ERROR
 

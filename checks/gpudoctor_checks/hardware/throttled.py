@@ -9,7 +9,7 @@ from gpudoctor.analysis import of_run
 from gpudoctor.analysis.run.steady_run import recorded, watched
 from gpudoctor.lang import say
 from gpudoctor.lang.message import concatenated
-from gpudoctor.model import Check, Code, Confidence, Finding, Measurement, Patient, Reads, Threshold, Unavailable
+from gpudoctor.model import Check, Finding, Measurement, Patient, Reads, Threshold, Unavailable
 from gpudoctor.model.job_devices import CardsDetail, job_gpus
 from gpudoctor.model.signs.gpu import Gpu, answering
 from gpudoctor.text import percent
@@ -47,7 +47,7 @@ class Throttled(Check):
         - https://github.com/mlfoundations/open_clip/discussions/703
     """
 
-    code = Code("GPU002")
+    code = "GPU002"
     reads = frozenset({Reads.ENVIRONMENT, Reads.RECORDING, Reads.PROCESS})
     thresholds = (
         Threshold("bad_reasons", 0xE8, "{mask}", "DCGM: 0x8 hardware slowdown, 0x20 and 0x40 thermal, 0x80 power brake",
@@ -83,7 +83,6 @@ class Throttled(Check):
                     Measurement(f"gpu{index}_throttled_share", round(share, 4), "1", reproduce=_COMMAND.format(index))
                     for index, _, share in sick
                 ),
-                confidence=Confidence.CONFIRMED,
                 subject=f"GPU {', '.join(numbers)}",
                 detail=CardsDetail(gpus=",".join(numbers), **_causes(bits for _, bits, _ in sick)),
             )

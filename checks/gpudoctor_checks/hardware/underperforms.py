@@ -6,7 +6,7 @@ from statistics import median
 from gpudoctor.analysis import of_run
 from gpudoctor.analysis.run.steady_run import demanded
 from gpudoctor.lang import say
-from gpudoctor.model import Check, Code, Confidence, Cost, Facts, Finding, Patient, Reads, Threshold, Whose
+from gpudoctor.model import Check, Cost, Facts, Finding, Patient, Reads, Threshold, Whose
 from gpudoctor.model.unavailable import Unavailable
 from gpudoctor.text import percent
 
@@ -32,7 +32,7 @@ class Underperforms(Check):
         - https://github.com/intelligent-machine-learning/dlrover
     """
 
-    code = Code("GPU009")
+    code = "GPU009"
     judges = "GPU speed"
     reads = frozenset({Reads.RECORDING, Reads.ENVIRONMENT})
     thresholds = (
@@ -69,7 +69,6 @@ class Underperforms(Check):
                 run.measured(f"rank{process.rank}_device_forward", times[worst], "s"),
                 run.measured("median_device_forward", usual, "s"),
             ),
-            confidence=Confidence.CONFIRMED,
             cost=Cost(step_share=1 - usual / times[worst], whose=Whose.STEPS),
             subject=f"rank {process.rank}",
             detail=Facts(node=process.node, rank=process.rank),

@@ -7,7 +7,7 @@ from functools import cache
 
 from gpudoctor.analysis.run.steady_run import watched
 from gpudoctor.lang import say, term
-from gpudoctor.model import Check, Code, Confidence, Cost, Finding, LogDetail, Patient, Reads, Severity, Threshold
+from gpudoctor.model import Check, Confidence, Finding, LogDetail, Patient, Reads, Severity, Threshold
 from gpudoctor.model.evidence import LogLine, Measurement
 from gpudoctor.model.job_devices import CardsDetail
 from gpudoctor.model.records import frozen
@@ -138,7 +138,7 @@ class Xid(Check):
         - https://github.com/leptonai/gpud
     """
 
-    code = Code("GPU004")
+    code = "GPU004"
     reads = frozenset({Reads.ENVIRONMENT, Reads.PROCESS, Reads.LOG})
     severity = Severity.ERROR
     log_messages_file = "log_messages.toml"
@@ -193,6 +193,7 @@ class Xid(Check):
             severity = Severity(row.repeated)
         if row.fatal and any(event.fatal for event in group):
             severity = Severity(row.fatal)
+        breaks = say("{where} may stop working or give wrong results", where=where)
         blame = {
             "application": say(" The cause is the program that ran on it, not the node."),
             "unknown": say(" The cause may be the program, the driver or the hardware."),
@@ -216,9 +217,7 @@ class Xid(Check):
             ),
             confidence=Confidence.CONFIRMED if _ago(message) else Confidence.PROBABLE,
             severity=severity,
-            cost=Cost(breaks=say("{where} may stop working or give wrong results", where=where))
-            if severity is Severity.ERROR
-            else None,
+            breaks=breaks if severity is Severity.ERROR else None,
             subject=where,
             detail=CardsDetail(
                 gpus=where.removeprefix("GPU ") if where.startswith("GPU ") else "",

@@ -11,7 +11,7 @@ from gpudoctor.analysis.source.syntax import nodes
 from gpudoctor.analysis.source.syntax_places import line_at
 from gpudoctor.analysis.source.target_versions import has_run
 from gpudoctor.lang import say
-from gpudoctor.model import Check, Code, Cost, Finding, Patient, Reads, Severity
+from gpudoctor.model import Check, Finding, Patient, Reads, Severity
 from gpudoctor.model.signs.source import Call, Misfit, Script, Source
 from gpudoctor.model.unavailable import Unavailable
 from gpudoctor.text import joined
@@ -51,7 +51,7 @@ class CallMisfit(Check):
         - https://docs.python.org/3/reference/expressions.html#calls
     """
 
-    code = Code("LOOP013")
+    code = "LOOP013"
     reads = frozenset({Reads.SOURCE})
     severity = Severity.ERROR
     no_rule = "only the author knows what the call should pass"
@@ -83,7 +83,7 @@ class CallMisfit(Check):
             ),
             evidence=(call.span, misfit.definition),
             severity=Severity.ERROR if always else Severity.WARNING,
-            cost=Cost(breaks=say("the program dies at this call")) if always else None,
+            breaks=say("the program dies at this call") if always else None,
         )
 
 

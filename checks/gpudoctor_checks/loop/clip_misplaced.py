@@ -11,7 +11,7 @@ from gpudoctor.analysis.run.steady_run import recorded, spots
 from gpudoctor.analysis.source.step_order import Kind, StepOp, StepOrder, passes
 from gpudoctor.analysis.source.syntax_places import line_at, place
 from gpudoctor.lang import say
-from gpudoctor.model import Check, Code, Cost, Detail, Finding, Patient, Reads, Severity
+from gpudoctor.model import Check, Cost, Detail, Finding, Patient, Reads, Severity
 from gpudoctor.model.records import frozen
 
 _CLIPS = 3
@@ -63,9 +63,8 @@ class ClipMisplaced(Check):
         - https://docs.pytorch.org/docs/stable/notes/amp_examples.html#gradient-clipping
     """
 
-    code = Code("LOOP004")
+    code = "LOOP004"
     reads = frozenset({Reads.SOURCE, Reads.RECORDING})
-    severity = Severity.WARNING
 
     def examine(self, patient: Patient) -> Iterator[Finding]:
         recording = recorded(patient)
@@ -138,7 +137,7 @@ class ClipMisplaced(Check):
         return self.finding(
             message,
             evidence=(clip.event.span, step.event.span),
-            cost=Cost(breaks=_BREAKS[how]),
+            breaks=_BREAKS[how],
             detail=ClipMisplacedDetail(
                 how=how, clip=place(clip.event.span), scaler=step.scaler, optimizer=step.subject
             ),

@@ -10,7 +10,7 @@ from gpudoctor.analysis.source.syntax_places import lines_at, resolved_calls
 from gpudoctor.analysis.source.target_versions import asks_for, is_dated, meant_version, told_version
 from gpudoctor.analysis.source.trainer_periods import HF_CONFIGS
 from gpudoctor.lang import say, template
-from gpudoctor.model import Check, Code, Cost, Facts, Finding, Patient, Reads, Severity
+from gpudoctor.model import Check, Facts, Finding, Patient, Reads, Severity
 from gpudoctor.model.evidence import SourceSpan
 from gpudoctor.model.records import frozen
 from gpudoctor.model.signs.source import Call, GuardKind, Known, Script, Source
@@ -69,7 +69,7 @@ class DeprecatedApi(Check):
         - api_facts.json of the checks: each row has its source
     """
 
-    code = Code("LOOP005")
+    code = "LOOP005"
     reads = frozenset({Reads.SOURCE, Reads.ENVIRONMENT})
     severity = Severity.NOTE
 
@@ -118,7 +118,7 @@ class DeprecatedApi(Check):
             say(used if use.runs else unused, use_what=what, state=state, lines_at=lines_at(use.spans)),
             evidence=use.spans[:8],
             severity=severity,
-            cost=Cost(breaks=breaks) if fails else None,
+            breaks=breaks if fails else None,
             subject=f"{path}:{min(span.line for span in use.spans)} {what}",
             detail=Facts(what=what, row=row),
         )

@@ -6,7 +6,7 @@ from gpudoctor.analysis import of_run
 from gpudoctor.analysis.observation import confirmed
 from gpudoctor.analysis.run.steady_run import Run, demanded, spots
 from gpudoctor.lang import say
-from gpudoctor.model import Check, Code, Cost, Finding, Patient, Reads, Severity, Threshold
+from gpudoctor.model import Check, Cost, Finding, Patient, Reads, Severity, Threshold
 
 _PLACES = 2
 
@@ -34,7 +34,7 @@ class DoubleSoftmax(Check):
         - https://docs.pytorch.org/docs/stable/generated/torch.nn.CrossEntropyLoss.html
     """
 
-    code = Code("LOOP006")
+    code = "LOOP006"
     reads = frozenset({Reads.RECORDING})
     severity = Severity.ERROR
     thresholds = (

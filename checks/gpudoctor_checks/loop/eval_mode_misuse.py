@@ -6,8 +6,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from gpudoctor.analysis import of_run
-from gpudoctor.analysis.observation import confirmed, suspicions
-from gpudoctor.analysis.run.steady_run import Run, judged, spots
+from gpudoctor.analysis.observation import confirmed
+from gpudoctor.analysis.run.steady_run import Run, spots
 from gpudoctor.analysis.source.control_flow import bound, loop_node
 from gpudoctor.analysis.source.entry_points import training_programs
 from gpudoctor.analysis.source.syntax_places import line_at, place
@@ -20,9 +20,10 @@ from gpudoctor.analysis.source.train_eval_mode import (
     without_gradient,
 )
 from gpudoctor.lang import say
-from gpudoctor.model import Check, Code, Cost, Detail, Finding, Patient, Reads, Severity, Threshold, Trait
+from gpudoctor.model import Cost, Detail, Finding, Patient, Reads, Severity, Threshold, Trait
 from gpudoctor.model.signs.source import Loop, LoopRole, Script, Source
 from gpudoctor.text import chained
+from gpudoctor_checks.run_check import RunCheck
 from gpudoctor_checks.thresholds import FORWARDS
 
 _ENGINES = ("lightning.", "transformers.", "trl.", "fastai.", "ignite.", "composer.", "torchmetrics.")
@@ -60,7 +61,7 @@ class EvalModeMisuseDetail(Detail):
     """The evaluation is inside of the training loop."""
 
 
-class EvalModeMisuse(Check):
+class EvalModeMisuse(RunCheck):
     """Evaluation runs as if it were training, or training as if it were evaluation.
 
     What it finds:
@@ -89,10 +90,10 @@ class EvalModeMisuse(Check):
         - https://docs.pytorch.org/docs/stable/notes/autograd.html#evaluation-mode-nn-module-eval
     """
 
-    code = Code("LOOP002")
+    least_steps = 1
+    code = "LOOP002"
     traits = frozenset({Trait.IN_EVALUATION})
     reads = frozenset({Reads.SOURCE, Reads.RECORDING})
-    severity = Severity.WARNING
     thresholds = (
         FORWARDS,
         Threshold(
@@ -111,22 +112,16 @@ class EvalModeMisuse(Check):
         ),
     )
 
-    def examine(self, patient: Patient) -> Iterator[Finding]:
-        run = judged(patient, 1)
-        suspected = suspicions(lambda: self._suspected(patient), run)
-        if run is None:
-            yield from suspected
-            return
-
+    def measured(self, patient: Patient, run: Run, suspected: list[Finding]) -> Iterator[Finding]:
         seen: set[str] = set()
         for reading in of_run.newest(run.lead.process, "mode"):
             how, steps = _HOW.get(str(reading.get("kind_of")), ""), int(reading.get("steps") or 0)
             if how and how not in seen and steps >= self.limit("forwards"):
                 seen.add(how)
-                yield self._measured(patient, run, reading, how, suspected)
+                yield self._found(patient, run, reading, how, suspected)
         yield from (item for item in suspected if item.detail_of(EvalModeMisuseDetail).how not in seen)
 
-    def _measured(
+    def _found(
         self, patient: Patient, run: Run, reading: "of_run.Record", how: str, suspected: list[Finding]
     ) -> Finding:
         where = of_run.place_of(reading)
@@ -170,7 +165,7 @@ class EvalModeMisuse(Check):
         """A graph for nothing spoils no result: it costs a part of the evaluation, and memory meanwhile."""
         return Severity.WARNING if run.share("evaluation") >= self.limit("evaluation") else Severity.NOTE
 
-    def _suspected(self, patient: Patient) -> Iterator[Finding]:
+    def suspected(self, patient: Patient) -> Iterator[Finding]:
         said: set[ast.AST] = set()
         covered: set[str] = set()
         for program in training_programs(patient.source):

@@ -6,7 +6,7 @@ from gpudoctor.analysis.source.checkpoints import Saved, Saving, launched, savin
 from gpudoctor.analysis.source.entry_points import Program
 from gpudoctor.analysis.workload import optional
 from gpudoctor.lang import say
-from gpudoctor.model import Check, Code, Facts, Finding, Patient, Reads, Severity, Threshold
+from gpudoctor.model import Check, Facts, Finding, Patient, Reads, Severity, Threshold
 from gpudoctor.model.evidence import Evidence, Measurement, Provenance
 from gpudoctor.model.signs.job import Job
 from gpudoctor.text import capitalised, duration
@@ -38,7 +38,7 @@ class NoCheckpoint(Check):
         - https://docs.pytorch.org/tutorials/beginner/saving_loading_models.html
     """
 
-    code = Code("LOOP009")
+    code = "LOOP009"
     silent_on_synthetic = "its result is not worth saving"
     reads = frozenset({Reads.SOURCE, Reads.CONFIG})
     severity = Severity.NOTE
@@ -80,9 +80,9 @@ class NoCheckpoint(Check):
         _, loop = next(iter(program.loops))
         places: tuple[Evidence, ...] = tuple(call.span for _, call in saved.calls[:2]) or (loop.span,)
         counted = Measurement(
-            name="calls_that_save",
-            value=0 if saved.how is Saving.NOTHING else len(saved.calls),
-            unit="{call}",
+            "calls_that_save",
+            0 if saved.how is Saving.NOTHING else len(saved.calls),
+            "{call}",
             provenance=Provenance.DECLARED,
         )
         engine = (loop.engine or "").partition(".")[0] if saved.calls else ""

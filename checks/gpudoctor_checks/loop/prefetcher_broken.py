@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from gpudoctor.analysis.source.syntax import nodes
 from gpudoctor.lang import say, template
-from gpudoctor.model import Check, Code, Cost, Facts, Finding, Patient, Reads, Severity
+from gpudoctor.model import Check, Facts, Finding, Patient, Reads, Severity
 from gpudoctor.model.signs.source import Script
 
 _FETCHES = re.compile(r"pre_?load|pre_?fetch|fetch_next|load_next|_fetch|advance", re.IGNORECASE)
@@ -62,7 +62,7 @@ class PrefetcherBroken(Check):
         - https://docs.pytorch.org/docs/stable/generated/torch.Tensor.record_stream.html
     """
 
-    code = Code("LOOP007")
+    code = "LOOP007"
     reads = frozenset({Reads.SOURCE})
     severity = Severity.ERROR
 
@@ -99,7 +99,7 @@ class PrefetcherBroken(Check):
         return self.finding(
             say(message, name=owner.name, fetch=fetch),
             evidence=(span, script.span(owner)),
-            cost=Cost(breaks=breaks),
+            breaks=breaks,
             detail=Facts(how=how, text=text),
         )
 

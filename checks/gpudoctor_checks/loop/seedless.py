@@ -8,7 +8,7 @@ from gpudoctor.analysis.source.entry_points import Program, training_programs
 from gpudoctor.analysis.source.syntax import without_comments
 from gpudoctor.analysis.workload import optional
 from gpudoctor.lang import say
-from gpudoctor.model import Check, Code, Facts, Finding, Measurement, Patient, Provenance, Reads, Severity
+from gpudoctor.model import Check, Facts, Finding, Measurement, Patient, Provenance, Reads, Severity
 from gpudoctor.model.signs.source import Loop, Script
 
 _SEEDS = re.compile(r"seed|determinis|reproduc", re.IGNORECASE)
@@ -42,7 +42,7 @@ class Seedless(Check):
         - https://docs.pytorch.org/docs/stable/notes/randomness.html
     """
 
-    code = Code("LOOP008")
+    code = "LOOP008"
     reads = frozenset({Reads.SOURCE})
     severity = Severity.NOTE
 

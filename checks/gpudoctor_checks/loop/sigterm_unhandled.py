@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from gpudoctor.analysis.source.checkpoints import launched
 from gpudoctor.analysis.source.entry_points import Program
 from gpudoctor.lang import say
-from gpudoctor.model import Check, Code, Facts, Finding, Patient, Reads, Severity, Threshold
+from gpudoctor.model import Check, Facts, Finding, Patient, Reads, Severity, Threshold
 from gpudoctor.model.evidence import Measurement, Provenance
 from gpudoctor.model.signs.job import Job, Profile
 from gpudoctor.model.signs.source import Known
@@ -44,7 +44,7 @@ class SigtermUnhandled(Check):
         - https://slurm.schedmd.com/sbatch.html#OPT_signal
     """
 
-    code = Code("LOOP010")
+    code = "LOOP010"
     silent_on_synthetic = "its result is not worth saving"
     reads = frozenset({Reads.SOURCE, Reads.CONFIG, Reads.ENVIRONMENT})
     severity = Severity.NOTE

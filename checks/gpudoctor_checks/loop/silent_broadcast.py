@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from gpudoctor.analysis import of_run
 from gpudoctor.analysis.run.steady_run import measured, spots
 from gpudoctor.lang import say
-from gpudoctor.model import Check, Code, Confidence, Cost, Facts, Finding, Patient, Reads, Severity, Threshold
+from gpudoctor.model import Check, Facts, Finding, Patient, Reads, Severity, Threshold
 
 
 class SilentBroadcast(Check):
@@ -32,7 +32,7 @@ class SilentBroadcast(Check):
         - https://docs.pytorch.org/docs/stable/notes/broadcasting.html
     """
 
-    code = Code("LOOP012")
+    code = "LOOP012"
     reads = frozenset({Reads.RECORDING})
     severity = Severity.ERROR
     thresholds = (
@@ -57,8 +57,7 @@ class SilentBroadcast(Check):
                     yield self.finding(
                         message,
                         evidence=(*spans, measured("losses_of_all_pairs", losses, "{steps}", recording)),
-                        confidence=Confidence.CONFIRMED,
-                        cost=Cost(breaks=say("the model learns the mean of the targets, the same for every sample")),
+                        breaks=say("the model learns the mean of the targets, the same for every sample"),
                         subject=f"{spans[0].path}:{spans[0].line}" if spans else "loss",
                         detail=detail,
                     )

@@ -5,21 +5,22 @@ import re
 from collections.abc import Iterator
 
 from gpudoctor.analysis import of_run
-from gpudoctor.analysis.observation import confirmed, suspicions
-from gpudoctor.analysis.run.steady_run import judged, spots
+from gpudoctor.analysis.observation import confirmed
+from gpudoctor.analysis.run.steady_run import Run, spots
 from gpudoctor.analysis.source.control_flow import steady
 from gpudoctor.analysis.source.optimizers import optimizers
 from gpudoctor.analysis.source.syntax import without_comments
 from gpudoctor.analysis.source.train_eval_mode import forwards, model_of
 from gpudoctor.lang import say
-from gpudoctor.model import Check, Code, Facts, Finding, Patient, Reads, Severity
+from gpudoctor.model import Facts, Finding, Patient, Reads, Severity
 from gpudoctor.model.signs.source import Event, Source
+from gpudoctor_checks.run_check import RunCheck
 from gpudoctor_checks.thresholds import FORWARDS
 
 _TEACHER = re.compile(r"teacher", re.IGNORECASE)
 
 
-class TeacherTrained(Check):
+class TeacherTrained(RunCheck):
     """A distillation teacher runs as if it were trained.
 
     What it finds:
@@ -43,18 +44,12 @@ class TeacherTrained(Check):
         - https://docs.pytorch.org/tutorials/beginner/knowledge_distillation_tutorial.html
     """
 
-    code = Code("LOOP011")
+    least_steps = 1
+    code = "LOOP011"
     reads = frozenset({Reads.SOURCE, Reads.RECORDING})
-    severity = Severity.WARNING
     thresholds = (FORWARDS,)
 
-    def examine(self, patient: Patient) -> Iterator[Finding]:
-        run = judged(patient, 1)
-        suspected = suspicions(lambda: self._suspected(patient), run)
-        if run is None:
-            yield from suspected
-            return
-
+    def measured(self, patient: Patient, run: Run, suspected: list[Finding]) -> Iterator[Finding]:
         readings = of_run.teachers(run.lead.process, self.limit("forwards"))
         if not readings:
             yield from suspected
@@ -75,7 +70,7 @@ class TeacherTrained(Check):
             detail=Facts(teacher=str(last.get("model") or "")),
         )
 
-    def _suspected(self, patient: Patient) -> Iterator[Finding]:
+    def suspected(self, patient: Patient) -> Iterator[Finding]:
         """What is called teacher and runs with gradients, where nothing freezes or trains it."""
         source = patient.source
         said: set[ast.AST] = set()

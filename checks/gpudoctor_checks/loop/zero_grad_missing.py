@@ -6,7 +6,7 @@ from gpudoctor.analysis import of_run
 from gpudoctor.analysis.observation import confirmed
 from gpudoctor.analysis.run.steady_run import demanded, spots
 from gpudoctor.lang import say
-from gpudoctor.model import Check, Code, Cost, Finding, Patient, Reads, Severity, Threshold
+from gpudoctor.model import Check, Cost, Finding, Patient, Reads, Severity, Threshold
 
 
 class ZeroGradMissing(Check):
@@ -29,7 +29,7 @@ class ZeroGradMissing(Check):
         - https://docs.pytorch.org/docs/stable/generated/torch.optim.Optimizer.zero_grad.html
     """
 
-    code = Code("LOOP001")
+    code = "LOOP001"
     reads = frozenset({Reads.RECORDING})
     severity = Severity.ERROR
     thresholds = (

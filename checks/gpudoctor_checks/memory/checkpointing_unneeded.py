@@ -6,7 +6,7 @@ from gpudoctor.analysis import of_run
 from gpudoctor.analysis.memory_forecasts import checkpoints_needlessly, confidence, describe, evidence, room_words
 from gpudoctor.analysis.run.steady_run import judged
 from gpudoctor.lang import say
-from gpudoctor.model import Check, Code, Finding, Patient, Reads
+from gpudoctor.model import Check, Finding, Patient, Reads
 from gpudoctor.text import size
 
 _MUCH_MORE = 1.5
@@ -32,7 +32,7 @@ class CheckpointingUnneeded(Check):
         - https://arxiv.org/abs/1604.06174
     """
 
-    code = Code("MEM008")
+    code = "MEM008"
     reads = frozenset({Reads.CONFIG, Reads.SOURCE, Reads.RECORDING})
 
     def examine(self, patient: Patient) -> Iterator[Finding]:

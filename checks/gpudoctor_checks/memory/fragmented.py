@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from gpudoctor.analysis import of_run
 from gpudoctor.analysis.run.steady_run import demanded
 from gpudoctor.lang import say
-from gpudoctor.model import Check, Code, Confidence, Cost, Finding, Patient, Reads, Resource, Threshold
+from gpudoctor.model import Check, Cost, Finding, Patient, Reads, Resource, Threshold
 from gpudoctor.model.unavailable import Unavailable
 from gpudoctor.text import capitalised, joined, size
 
@@ -31,7 +31,7 @@ class Fragmented(Check):
         - https://github.com/pytorch/pytorch/issues/35901
     """
 
-    code = Code("MEM006")
+    code = "MEM006"
     reads = frozenset({Reads.RECORDING})
     thresholds = (
         Threshold(
@@ -87,9 +87,8 @@ class Fragmented(Check):
                     run.measured("memory_peak", used, "B"),
                     run.measured("allocation_retries", retries, "{times}"),
                 ),
-                confidence=Confidence.CONFIRMED,
                 cost=Cost(bytes=int(reserved - used) if loose else None),
                 subject=f"rank {process.rank}",
-                scarce=frozenset({Resource.DEVICE_MEMORY}),
+                scarce=Resource.DEVICE_MEMORY,
             )
             return

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from gpudoctor.analysis import of_run
 from gpudoctor.analysis.run.steady_run import demanded, spot, watched
 from gpudoctor.lang import say
-from gpudoctor.model import Check, Code, Confidence, Cost, Finding, Patient, Reads, Resource, Severity, Trait
+from gpudoctor.model import Check, Cost, Finding, Patient, Reads, Resource, Severity, Trait
 from gpudoctor.model.proof import LeakDetail
 from gpudoctor.model.unavailable import Unavailable
 from gpudoctor_checks.thresholds import DAY, GROWN_BYTES
@@ -33,7 +33,7 @@ class GpuMemoryLeak(Check):
         - https://github.com/ray-project/ray/pull/40940
     """
 
-    code = Code("MEM001")
+    code = "MEM001"
     judges = "memory growth"
     traits = frozenset({Trait.DEVICE_MEMORY_GROWS})
     reads = frozenset({Reads.RECORDING, Reads.PROCESS})
@@ -63,11 +63,10 @@ class GpuMemoryLeak(Check):
                 run.measured("bytes_per_step", grown.per_step, "B"),
                 run.measured("memory_at_end", grown.last, "B"),
             ),
-            confidence=Confidence.CONFIRMED,
             severity=Severity.ERROR if soon else Severity.WARNING,
             cost=Cost(breaks=say("the device runs out of memory") if soon else None, bytes=int(grown.bytes)),
             subject=f"rank {process.rank}",
-            scarce=frozenset({Resource.DEVICE_MEMORY}),
+            scarce=Resource.DEVICE_MEMORY,
             detail=LeakDetail(),
         )
 

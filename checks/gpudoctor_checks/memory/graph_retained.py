@@ -9,7 +9,7 @@ from gpudoctor.analysis.run.steady_run import Run, judged, source_of, spots
 from gpudoctor.analysis.source.control_flow import bound_to, steady
 from gpudoctor.analysis.source.syntax import names_in
 from gpudoctor.lang import say, template
-from gpudoctor.model import Check, Code, Cost, Finding, Patient, Reads, Severity, Threshold, Trait
+from gpudoctor.model import Check, Cost, Finding, Patient, Reads, Severity, Threshold, Trait
 from gpudoctor.model.evidence import SourceSpan
 from gpudoctor.model.proof import LeakDetail, LeakKind
 from gpudoctor.model.records import frozen
@@ -56,10 +56,9 @@ class GraphRetained(Check):
         - https://docs.pytorch.org/docs/stable/notes/faq.html#my-model-reports-cuda-runtime-error-2-out-of-memory
     """
 
-    code = Code("MEM003")
+    code = "MEM003"
     traits = frozenset({Trait.DEVICE_MEMORY_GROWS, Trait.HOST_MEMORY_GROWS})
     reads = frozenset({Reads.SOURCE, Reads.RECORDING})
-    severity = Severity.WARNING
     thresholds = (
         Threshold(
             name="grown",

@@ -6,7 +6,7 @@ from gpudoctor.analysis import of_run
 from gpudoctor.analysis.run.steady_run import Run, demanded, measured, spot, spots, watched
 from gpudoctor.analysis.run.training.kept import kept
 from gpudoctor.lang import say
-from gpudoctor.model import Check, Code, Confidence, Cost, Finding, Patient, Reads, Resource, Severity, Trait
+from gpudoctor.model import Check, Confidence, Cost, Finding, Patient, Reads, Resource, Severity, Trait
 from gpudoctor.model.proof import LeakDetail, LeakKind
 from gpudoctor.model.unavailable import Unavailable
 from gpudoctor_checks.thresholds import DAY, GROWN_BYTES
@@ -47,7 +47,7 @@ class HostMemoryLeak(Check):
         - https://github.com/pytorch/pytorch/issues/13246
     """
 
-    code = Code("MEM002")
+    code = "MEM002"
     judges = "memory growth"
     traits = frozenset({Trait.HOST_MEMORY_GROWS})
     reads = frozenset({Reads.RECORDING, Reads.PROCESS})
@@ -77,7 +77,6 @@ class HostMemoryLeak(Check):
             yield self.finding(
                 text,
                 evidence=(*spots(patient, place), measured("kept", float(amount), "B", patient.recording)),
-                confidence=Confidence.CONFIRMED,
                 severity=Severity.WARNING,
                 cost=Cost(bytes=int(amount)),
                 subject=kind.value,
@@ -139,7 +138,7 @@ class HostMemoryLeak(Check):
             severity=Severity.NOTE if vague else Severity.ERROR if soon else Severity.WARNING,
             cost=Cost(breaks=say("the machine runs out of memory") if soon else None, bytes=int(grown.bytes)),
             subject=f"rank {process.rank}",
-            scarce=frozenset({Resource.HOST_MEMORY}),
-            effect_of=Code("OBS001") if kind is LeakKind.PROFILER else None,
+            scarce=Resource.HOST_MEMORY,
+            effect_of="OBS001" if kind is LeakKind.PROFILER else None,
             detail=LeakDetail(kind=kind, target=things[0].name if things else ""),
         )

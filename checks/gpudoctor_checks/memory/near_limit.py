@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from gpudoctor.analysis import of_run
 from gpudoctor.analysis.run.steady_run import demanded, watched
 from gpudoctor.lang import say
-from gpudoctor.model import Check, Code, Confidence, Finding, Measurement, Patient, Reads, Resource, Severity, Threshold
+from gpudoctor.model import Check, Finding, Measurement, Patient, Reads, Resource, Severity, Threshold
 from gpudoctor.model.unavailable import Unavailable
 from gpudoctor.text import percent, size
 
@@ -29,7 +29,7 @@ class NearLimit(Check):
         - https://github.com/traceopt-ai/traceml
     """
 
-    code = Code("MEM005")
+    code = "MEM005"
     reads = frozenset({Reads.RECORDING, Reads.PROCESS})
     severity = Severity.NOTE
     thresholds = (
@@ -72,10 +72,9 @@ class NearLimit(Check):
                 run.measured("memory_peak_share", shares[rank]),
                 run.measured("memory_peak", shares[rank] * (worst.device or 0.0), "B"),
             ),
-            confidence=Confidence.CONFIRMED,
             severity=severity,
             subject=f"rank {rank}",
-            scarce=frozenset({Resource.DEVICE_MEMORY}),
+            scarce=Resource.DEVICE_MEMORY,
         )
 
     def _live(self, window: "of_run.ProcessWindow") -> Iterator[Finding]:
@@ -95,12 +94,11 @@ class NearLimit(Check):
             ),
             evidence=(
                 Measurement(
-                    name="memory_peak_share", value=round(share, 4), unit="1",
+                    "memory_peak_share", round(share, 4), "1",
                     reproduce="nvidia-smi --query-gpu=memory.used,memory.total --format=csv",
                 ),
             ),
-            confidence=Confidence.CONFIRMED,
             severity=Severity.WARNING if share >= self.limit("share_warned") else Severity.NOTE,
             subject=f"GPU {index}",
-            scarce=frozenset({Resource.DEVICE_MEMORY}),
+            scarce=Resource.DEVICE_MEMORY,
         )  # fmt: skip

@@ -7,7 +7,7 @@ from gpudoctor.analysis import of_run
 from gpudoctor.analysis.run.steady_run import measured, spot
 from gpudoctor.lang import say
 from gpudoctor.lang.message import concatenated
-from gpudoctor.model import Code, Confidence, Cost, Facts, Finding, Patient, Resource, Severity
+from gpudoctor.model import Cost, Facts, Finding, Patient, Resource, Severity
 from gpudoctor.model.check import Check, Reads, Threshold
 from gpudoctor.model.evidence import LogLine
 from gpudoctor.text import size
@@ -37,7 +37,7 @@ class OutOfMemory(Check):
         - https://pytorch.org/docs/stable/notes/cuda.html#memory-management
     """
 
-    code = Code("MEM009")
+    code = "MEM009"
     reads = frozenset({Reads.RECORDING, Reads.LOG})
     severity = Severity.ERROR
     log_messages_file = "log_messages.toml"
@@ -114,9 +114,8 @@ class OutOfMemory(Check):
                 LogLine(origin="the training", text=f"{told.kind}: {told.message}"[:300]),
                 *(measured(f"memory_{name}", value, "B", recording) for name, value in held.items()),
             ),
-            confidence=Confidence.CONFIRMED,
             cost=Cost(breaks=say("the run died"), bytes=int(held["requested"]) if "requested" in held else None),
-            scarce=frozenset({Resource.HOST_MEMORY if _on_host(told) else Resource.DEVICE_MEMORY}),
+            scarce=Resource.HOST_MEMORY if _on_host(told) else Resource.DEVICE_MEMORY,
             detail=Facts(cause=cause),
         )
 

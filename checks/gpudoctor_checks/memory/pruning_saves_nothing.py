@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 from gpudoctor.analysis.source.syntax import without_comments
 from gpudoctor.lang import say
-from gpudoctor.model import Check, Code, Finding, Patient, Reads, Severity
+from gpudoctor.model import Check, Finding, Patient, Reads, Severity
 from gpudoctor.model.signs.source import Script
 
 _UNSTRUCTURED = frozenset(
@@ -39,7 +39,7 @@ class PruningSavesNothing(Check):
         - https://pytorch.org/tutorials/intermediate/pruning_tutorial.html
     """
 
-    code = Code("MEM011")
+    code = "MEM011"
     reads = frozenset({Reads.SOURCE})
     severity = Severity.NOTE
 

@@ -13,7 +13,7 @@ from gpudoctor.analysis.memory_forecasts import (
     stage_that_fits,
 )
 from gpudoctor.lang import say
-from gpudoctor.model import Check, Code, Confidence, Cost, Finding, Patient, Reads, Resource, Severity
+from gpudoctor.model import Check, Confidence, Cost, Finding, Patient, Reads, Resource, Severity
 from gpudoctor.model.signs.memory import Holds, JobMemory
 
 
@@ -53,7 +53,7 @@ class WillNotFit(Check):
         - https://arxiv.org/abs/1910.02054
     """
 
-    code = Code("MEM004")
+    code = "MEM004"
     reads = frozenset({Reads.CONFIG, Reads.SOURCE, Reads.ENVIRONMENT})
     severity = Severity.ERROR
 
@@ -78,5 +78,5 @@ class WillNotFit(Check):
             confidence=Confidence.SUSPECTED if UNSHARDED in job.guessed else confidence(job),
             cost=Cost(bytes=job.now.peak - job.room, breaks=say("it runs out of GPU memory")),
             subject=job.title,
-            scarce=frozenset({Resource.DEVICE_MEMORY}),
+            scarce=Resource.DEVICE_MEMORY,
         )

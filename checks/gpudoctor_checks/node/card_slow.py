@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 from gpudoctor.analysis.preflight.slow_units import UnitQuantity, peer_thresholds, slow_units
 from gpudoctor.lang import say
-from gpudoctor.model import Check, Code, Finding, Patient, Reads
+from gpudoctor.model import Check, Finding, Patient, Reads
 from gpudoctor.model.signs.preflight import Quantity
 
 
@@ -29,7 +29,7 @@ class CardSlow(Check):
         - https://github.com/stas00/ml-engineering/tree/master/compute/accelerator (achievable figures)
     """
 
-    code = Code("NODE001")
+    code = "NODE001"
     reads = frozenset({Reads.PREFLIGHT})
     thresholds = peer_thresholds(slower=0.08, against_reference=0.3)
 

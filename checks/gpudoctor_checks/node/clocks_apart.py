@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from statistics import median
 
 from gpudoctor.lang import say
-from gpudoctor.model import Check, Code, Finding, Measurement, Patient, Reads, Threshold
+from gpudoctor.model import Check, Finding, Measurement, Patient, Reads, Threshold
 from gpudoctor.model.unavailable import Unavailable
 from gpudoctor.text import duration
 from gpudoctor_checks.node.node_findings import on_nodes
@@ -29,7 +29,7 @@ class ClocksApart(Check):
         - https://chrony-project.org/documentation.html
     """
 
-    code = Code("NODE011")
+    code = "NODE011"
     reads = frozenset({Reads.PREFLIGHT})
     thresholds = (
         Threshold("seconds", 1.0, "s", "convention: logs print seconds; chrony holds milliseconds",

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 from gpudoctor.analysis.preflight.slow_units import UnitQuantity, peer_thresholds, slow_units
 from gpudoctor.lang import say
-from gpudoctor.model import Check, Code, Finding, Patient, Reads
+from gpudoctor.model import Check, Finding, Patient, Reads
 from gpudoctor.model.signs.preflight import Quantity
 
 
@@ -28,7 +28,7 @@ class CpuSlow(Check):
         - https://docs.kernel.org/admin-guide/cgroup-v2.html (cpu.max)
     """
 
-    code = Code("NODE015")
+    code = "NODE015"
     reads = frozenset({Reads.PREFLIGHT})
     thresholds = peer_thresholds(slower=0.25, against_reference=None)
 

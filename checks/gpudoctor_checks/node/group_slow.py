@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from gpudoctor.analysis.preflight.accusation import Accused, Aspect
 from gpudoctor.analysis.preflight.named_nodes import accused, measurements_of, node_names
 from gpudoctor.lang import say
-from gpudoctor.model import Check, Code, Confidence, Finding, Patient, Reads, Severity
+from gpudoctor.model import Check, Confidence, Finding, Patient, Reads, Severity
 from gpudoctor.model.signs.preflight import Stage
 from gpudoctor.model.unavailable import Unavailable
 from gpudoctor.text import count, rate
@@ -33,7 +33,7 @@ class GroupSlow(Check):
         - https://arxiv.org/abs/2407.21783 (Llama 3, section 3.3.4)
     """
 
-    code = Code("NODE013")
+    code = "NODE013"
     reads = frozenset({Reads.PREFLIGHT})
 
     def examine(self, patient: Patient) -> Iterator[Finding]:

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from gpudoctor.analysis.preflight.accusation import Accused, Aspect
 from gpudoctor.analysis.preflight.named_nodes import accused, path_or_nodes
 from gpudoctor.lang import say
-from gpudoctor.model import Check, Code, Finding, Patient, Reads
+from gpudoctor.model import Check, Finding, Patient, Reads
 from gpudoctor.model.signs.preflight import Quantity
 from gpudoctor.model.unavailable import Unavailable
 from gpudoctor.text import capitalised, duration
@@ -32,7 +32,7 @@ class LatencyHigh(Check):
         - https://docs.nvidia.com/networking/display/ethtool (error and discard counters)
     """
 
-    code = Code("NODE007")
+    code = "NODE007"
     reads = frozenset({Reads.PREFLIGHT})
 
     def examine(self, patient: Patient) -> Iterator[Finding]:

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 from gpudoctor.analysis.preflight.named_nodes import node_names
 from gpudoctor.lang import say
-from gpudoctor.model import Check, Code, Finding, Measurement, Patient, Reads, Severity
+from gpudoctor.model import Check, Finding, Measurement, Patient, Reads, Severity
 from gpudoctor.model.signs.preflight import MachineFinding, Preflight
 from gpudoctor.model.unavailable import Unavailable
 from gpudoctor_checks.node.node_findings import on_nodes
@@ -32,7 +32,7 @@ class MachineUnfit(Check):
         - https://github.com/leptonai/gpud (the same idea for one machine)
     """
 
-    code = Code("NODE016")
+    code = "NODE016"
     reads = frozenset({Reads.PREFLIGHT})
 
     def examine(self, patient: Patient) -> Iterator[Finding]:

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 from gpudoctor.analysis.preflight.slow_units import UnitQuantity, peer_thresholds, slow_units
 from gpudoctor.lang import say
-from gpudoctor.model import Check, Code, Finding, Patient, Reads
+from gpudoctor.model import Check, Finding, Patient, Reads
 from gpudoctor.model.signs.preflight import Quantity
 
 
@@ -26,7 +26,7 @@ class MemoryBandwidthLow(Check):
         - https://developer.nvidia.com/blog/how-implement-performance-metrics-cuda-cc (effective bandwidth)
     """
 
-    code = Code("NODE003")
+    code = "NODE003"
     reads = frozenset({Reads.PREFLIGHT})
     thresholds = peer_thresholds(slower=0.08, against_reference=0.25)
 

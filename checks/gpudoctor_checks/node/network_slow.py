@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from gpudoctor.analysis.preflight.accusation import Accusation, Accused, Aspect
 from gpudoctor.analysis.preflight.named_nodes import accused, judgement, node_names
 from gpudoctor.lang import say
-from gpudoctor.model import Check, Code, Finding, Patient, Reads, Severity
+from gpudoctor.model import Check, Finding, Patient, Reads, Severity
 from gpudoctor.model.unavailable import Unavailable
 from gpudoctor.text import count, percent, rate
 from gpudoctor_checks.node.node_findings import on_accused
@@ -33,7 +33,7 @@ class NetworkSlow(Check):
         - https://arxiv.org/abs/2403.07648 (slow links in production)
     """
 
-    code = Code("NODE006")
+    code = "NODE006"
     reads = frozenset({Reads.PREFLIGHT})
     severity = Severity.ERROR
 

@@ -4,7 +4,7 @@ from collections.abc import Iterable
 
 from gpudoctor.analysis.preflight.accusation import Accusation, Accused
 from gpudoctor.analysis.preflight.named_nodes import NodesDetail, hosts, measurements_of, node_names
-from gpudoctor.model import Check, Confidence, Cost, Evidence, Finding, Severity
+from gpudoctor.model import Check, Confidence, Evidence, Finding, Severity
 from gpudoctor.model.signs.preflight import Preflight
 
 
@@ -28,7 +28,7 @@ def on_nodes(
         evidence=evidence,
         confidence=confidence,
         severity=severity,
-        cost=Cost(breaks=breaks or None),
+        breaks=breaks,
         subject=subject or node_names(preflight, nodes),
         detail=NodesDetail(hosts=hosts(preflight, nodes), cause=cause, command=command),
     )

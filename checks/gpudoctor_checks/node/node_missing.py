@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 from gpudoctor.lang import say
-from gpudoctor.model import Check, Code, Finding, Measurement, Patient, Reads, Severity
+from gpudoctor.model import Check, Finding, Measurement, Patient, Reads, Severity
 from gpudoctor.model.signs.preflight import LossKind, Preflight
 from gpudoctor.model.unavailable import Unavailable
 from gpudoctor.text import capitalised, count, ranks
@@ -29,7 +29,7 @@ class NodeMissing(Check):
         - https://pytorch.org/docs/stable/elastic/run.html (rendezvous)
     """
 
-    code = Code("NODE008")
+    code = "NODE008"
     reads = frozenset({Reads.PREFLIGHT})
     severity = Severity.ERROR
 

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 from gpudoctor.analysis.preflight.named_nodes import node_names
 from gpudoctor.lang import say
-from gpudoctor.model import Check, Code, Finding, Measurement, Patient, Reads, Severity
+from gpudoctor.model import Check, Finding, Measurement, Patient, Reads, Severity
 from gpudoctor.model.signs.preflight import CPU_QUOTA, Preflight
 from gpudoctor.model.unavailable import Unavailable
 from gpudoctor_checks.node.node_findings import on_nodes
@@ -40,7 +40,7 @@ class NodesDisagree(Check):
         - https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/env.html
     """
 
-    code = Code("NODE010")
+    code = "NODE010"
     reads = frozenset({Reads.PREFLIGHT})
 
     def examine(self, patient: Patient) -> Iterator[Finding]:

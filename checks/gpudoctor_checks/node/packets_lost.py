@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from gpudoctor.analysis.preflight.accusation import Accused, Aspect
 from gpudoctor.analysis.preflight.named_nodes import accused, path_or_nodes
 from gpudoctor.lang import say
-from gpudoctor.model import Check, Code, Finding, Measurement, Patient, Reads
+from gpudoctor.model import Check, Finding, Measurement, Patient, Reads
 from gpudoctor.model.signs.preflight import Quantity
 from gpudoctor.model.unavailable import Unavailable
 from gpudoctor.text import capitalised, count, percent
@@ -34,7 +34,7 @@ class PacketsLost(Check):
         - https://doi.org/10.1145/2785956.2787496 (Pingmesh: loss of healthy data centres)
     """
 
-    code = Code("NODE018")
+    code = "NODE018"
     reads = frozenset({Reads.PREFLIGHT})
 
     def examine(self, patient: Patient) -> Iterator[Finding]:

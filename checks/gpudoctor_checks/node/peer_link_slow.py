@@ -7,7 +7,7 @@ from gpudoctor.analysis.preflight.named_nodes import measurements_of
 from gpudoctor.analysis.preflight.peers import PeerComparison, outliers
 from gpudoctor.analysis.preflight.slow_units import peer_thresholds
 from gpudoctor.lang import say
-from gpudoctor.model import Check, Code, Finding, Measurement, Patient, Reads, Severity
+from gpudoctor.model import Check, Finding, Measurement, Patient, Reads, Severity
 from gpudoctor.model.signs.preflight import LinkTest, Preflight, Quantity, Stage
 from gpudoctor.model.unavailable import Unavailable
 from gpudoctor.text import count, percent, rate
@@ -36,7 +36,7 @@ class PeerLinkSlow(Check):
         - https://github.com/NVIDIA/nccl-tests/blob/master/doc/PERFORMANCE.md
     """
 
-    code = Code("NODE005")
+    code = "NODE005"
     reads = frozenset({Reads.PREFLIGHT})
     thresholds = peer_thresholds(slower=0.15, against_reference=None)
 

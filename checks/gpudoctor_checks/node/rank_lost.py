@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 from gpudoctor.lang import say
-from gpudoctor.model import Check, Code, Finding, Measurement, Patient, Reads, Severity
+from gpudoctor.model import Check, Finding, Measurement, Patient, Reads, Severity
 from gpudoctor.model.signs.preflight import Loss, LossKind, Preflight, Stage
 from gpudoctor.text import capitalised
 from gpudoctor_checks.node.node_findings import on_nodes
@@ -42,7 +42,7 @@ class RankLost(Check):
         - https://docs.python.org/3/library/faulthandler.html
     """
 
-    code = Code("NODE009")
+    code = "NODE009"
     reads = frozenset({Reads.PREFLIGHT})
     severity = Severity.ERROR
 

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from gpudoctor.analysis.preflight.named_nodes import unit_name
 from gpudoctor.analysis.preflight.peers import LOWER_IS_BETTER
 from gpudoctor.lang import say
-from gpudoctor.model import OWN_CHOICE, Check, Code, Confidence, Finding, Patient, Reads, Threshold
+from gpudoctor.model import OWN_CHOICE, Check, Confidence, Finding, Patient, Reads, Threshold
 from gpudoctor.model.evidence import Measurement
 from gpudoctor.model.signs.preflight import Figure, Preflight, Quantity, Unit
 from gpudoctor.model.unavailable import Unavailable
@@ -36,7 +36,7 @@ class SlowerThanBefore(Check):
         - https://github.com/microsoft/superbenchmark (baselines for each node)
     """
 
-    code = Code("NODE017")
+    code = "NODE017"
     reads = frozenset({Reads.PREFLIGHT})
     thresholds = (
         Threshold("share", 0.08, "1", f"{OWN_CHOICE}; a healthy card repeats its figure within 2 %",

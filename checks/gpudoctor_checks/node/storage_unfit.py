@@ -7,7 +7,7 @@ from gpudoctor.analysis.preflight.named_nodes import node_names
 from gpudoctor.analysis.preflight.peers import outliers
 from gpudoctor.analysis.preflight.slow_units import peer_thresholds
 from gpudoctor.lang import say
-from gpudoctor.model import OWN_CHOICE, Check, Code, Finding, Patient, Reads, Severity, Threshold
+from gpudoctor.model import OWN_CHOICE, Check, Finding, Patient, Reads, Severity, Threshold
 from gpudoctor.model.evidence import Measurement
 from gpudoctor.model.signs.preflight import Preflight, Quantity, StorageTest
 from gpudoctor.model.unavailable import Unavailable
@@ -36,7 +36,7 @@ class StorageUnfit(Check):
         - https://man7.org/linux/man-pages/man5/nfs.5.html (close-to-open consistency)
     """
 
-    code = Code("NODE012")
+    code = "NODE012"
     reads = frozenset({Reads.PREFLIGHT})
     severity = Severity.ERROR
     thresholds = (

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 from gpudoctor.analysis.preflight.named_nodes import unit_name
 from gpudoctor.lang import say
-from gpudoctor.model import OWN_CHOICE, Check, Code, Finding, Patient, Reads, Threshold
+from gpudoctor.model import OWN_CHOICE, Check, Finding, Patient, Reads, Threshold
 from gpudoctor.model.evidence import Measurement
 from gpudoctor.model.signs.preflight import Quantity
 from gpudoctor.model.unavailable import Unavailable
@@ -31,7 +31,7 @@ class ThrottlesUnderLoad(Check):
         - https://docs.nvidia.com/deploy/nvml-api/group__nvmlClocksEventReasons.html
     """
 
-    code = Code("NODE014")
+    code = "NODE014"
     reads = frozenset({Reads.PREFLIGHT})
     thresholds = (
         Threshold("share", 0.10, "1", f"{OWN_CHOICE}; boost clocks of healthy cards fall by some percent",

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 from gpudoctor.analysis.preflight.named_nodes import node_names, unit_name
 from gpudoctor.lang import say
-from gpudoctor.model import Check, Code, Confidence, Finding, Measurement, Patient, Reads, Severity
+from gpudoctor.model import Check, Confidence, Finding, Measurement, Patient, Reads, Severity
 from gpudoctor.model.signs.preflight import Preflight, Unit
 from gpudoctor.text import capitalised
 from gpudoctor_checks.node.node_findings import on_nodes
@@ -35,7 +35,7 @@ class WrongValues(Check):
         - https://arxiv.org/abs/2407.21783 (Llama 3, section 3.3.4: silent data corruption)
     """
 
-    code = Code("NODE002")
+    code = "NODE002"
     reads = frozenset({Reads.PREFLIGHT})
     severity = Severity.ERROR
 

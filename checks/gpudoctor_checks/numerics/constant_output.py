@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from gpudoctor.analysis import of_run
 from gpudoctor.analysis.run.steady_run import demanded, measured, spots
 from gpudoctor.lang import say
-from gpudoctor.model import Check, Code, Confidence, Cost, Facts, Finding, Patient, Reads, Severity, Threshold
+from gpudoctor.model import Check, Facts, Finding, Patient, Reads, Severity, Threshold
 
 
 class ConstantOutput(Check):
@@ -35,7 +35,7 @@ class ConstantOutput(Check):
         - https://docs.pytorch.org/docs/stable/generated/torch.nn.LeakyReLU.html
     """
 
-    code = Code("NUM010")
+    code = "NUM010"
     reads = frozenset({Reads.RECORDING})
     severity = Severity.ERROR
     thresholds = (
@@ -68,10 +68,9 @@ class ConstantOutput(Check):
                         losses=found,
                     ),
                     evidence=(*spans, measured("losses_of_equal_outputs", found, "{steps}", recording)),
-                    confidence=Confidence.CONFIRMED,
-                    cost=Cost(breaks="the output does not depend on the input"),
+                    breaks="the output does not depend on the input",
                     subject=f"{spans[0].path}:{spans[0].line}" if spans else "output",
                     detail=Facts(since=since),
-                    effect_of=Code("NUM009") if since else None,
+                    effect_of="NUM009" if since else None,
                 )
                 return

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from gpudoctor.analysis import of_run
 from gpudoctor.analysis.run.steady_run import measured, spots
 from gpudoctor.lang import say
-from gpudoctor.model import Check, Code, Confidence, Cost, Finding, Patient, Reads, Threshold
+from gpudoctor.model import Check, Finding, Patient, Reads, Threshold
 
 
 class ConstantTarget(Check):
@@ -31,7 +31,7 @@ class ConstantTarget(Check):
         - https://docs.pytorch.org/docs/stable/generated/torch.nn.CrossEntropyLoss.html
     """
 
-    code = Code("NUM011")
+    code = "NUM011"
     reads = frozenset({Reads.RECORDING})
     thresholds = (
         Threshold(
@@ -76,8 +76,7 @@ class ConstantTarget(Check):
                         more=more,
                     ),
                     evidence=(*spans, measured("labels_seen", seen, "{labels}", recording)),
-                    confidence=Confidence.CONFIRMED,
-                    cost=Cost(breaks="the model learns one answer for every sample"),
+                    breaks="the model learns one answer for every sample",
                     subject=f"{spans[0].path}:{spans[0].line}" if spans else "labels",
                 )
                 return

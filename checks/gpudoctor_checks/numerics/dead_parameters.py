@@ -7,7 +7,7 @@ from gpudoctor.analysis.library_warnings import library_findings
 from gpudoctor.analysis.run.steady_run import demanded, spot
 from gpudoctor.lang import say
 from gpudoctor.lang.message import concatenated
-from gpudoctor.model import Check, Code, Confidence, Cost, Facts, Finding, Patient, Reads, Severity, Threshold
+from gpudoctor.model import Check, Facts, Finding, Patient, Reads, Severity, Threshold
 from gpudoctor.model.unavailable import Unavailable
 from gpudoctor.text import joined, percent
 
@@ -35,7 +35,7 @@ class DeadParameters(Check):
         - https://pytorch.org/docs/stable/notes/autograd.html#setting-requires-grad
     """
 
-    code = Code("NUM005")
+    code = "NUM005"
     reads = frozenset({Reads.RECORDING})
     severity = Severity.NOTE
     thresholds = (
@@ -96,14 +96,13 @@ class DeadParameters(Check):
                 why=why,
             ),
             evidence=(*(part for item in told for part in item.evidence), *spans, run.measured("dead_share", share)),
-            confidence=Confidence.CONFIRMED,
             # Whoever trains a head on a frozen encoder writes the same: that is how it may be meant.
             severity=Severity.NOTE if not much else Severity.WARNING if meant else Severity.ERROR,
-            cost=Cost(breaks="a part of the model does not train" if much and not meant else None),
+            breaks="a part of the model does not train" if much and not meant else None,
             subject=dead[0],
             # Without a loss nothing gets a gradient. An output that is the same whatever goes in (a softmax
             # over one score) cuts off what makes it.
-            effect_of=None if meant else Code("NUM012" if no_loss else "NUM010"),
+            effect_of=None if meant else "NUM012" if no_loss else "NUM010",
             detail=Facts(layer=dead[0].rpartition(".")[0] or dead[0], module=modules),
         )
 

@@ -6,7 +6,7 @@ from statistics import median
 from gpudoctor.analysis import of_run
 from gpudoctor.analysis.run.steady_run import Run, demanded, spots
 from gpudoctor.lang import say
-from gpudoctor.model import Check, Code, Confidence, Cost, Facts, Finding, Patient, Reads, Severity, Threshold
+from gpudoctor.model import Check, Facts, Finding, Patient, Reads, Severity, Threshold
 from gpudoctor.model.unavailable import Unavailable
 from gpudoctor.text import figure
 
@@ -36,7 +36,7 @@ class ExplodingGradients(Check):
         - https://arxiv.org/abs/1211.5063
     """
 
-    code = Code("NUM003")
+    code = "NUM003"
     judges = "gradients"
     silent_on_synthetic = "its weights are random"
     reads = frozenset({Reads.RECORDING})
@@ -100,9 +100,8 @@ class ExplodingGradients(Check):
                 run.measured("gradient_norm", late),
                 run.measured("gradient_norm_growth", ratio),
             ),
-            confidence=Confidence.CONFIRMED,
             severity=Severity.ERROR if far else Severity.WARNING,
-            cost=Cost(breaks="the updates are too large, and NaN is likely to follow" if far else None),
+            breaks="the updates are too large, and NaN is likely to follow" if far else None,
             detail=Facts(clipped=clipped),
         )
 
@@ -121,8 +120,7 @@ class ExplodingGradients(Check):
                 run.measured("gradient_norm", usual),
                 run.measured("gradient_norm_at_most", max(curve.values)),
             ),
-            confidence=Confidence.CONFIRMED,
             severity=Severity.WARNING,
-            cost=Cost(breaks=None if clipped else say("single updates undo what the model learned")),
+            breaks=None if clipped else say("single updates undo what the model learned"),
             detail=Facts(clipped=clipped),
         )

@@ -5,8 +5,7 @@ from collections.abc import Iterator, Sequence
 
 from gpudoctor.analysis import of_run
 from gpudoctor.analysis.memo import once
-from gpudoctor.analysis.observation import suspicions
-from gpudoctor.analysis.run.steady_run import Run, judged
+from gpudoctor.analysis.run.steady_run import Run
 from gpudoctor.analysis.source.control_flow import bound_to, steady, switched_off
 from gpudoctor.analysis.source.declared_settings import Setup
 from gpudoctor.analysis.source.pretrained_models import family
@@ -14,10 +13,11 @@ from gpudoctor.analysis.source.syntax import nodes
 from gpudoctor.analysis.source.syntax_places import line_at
 from gpudoctor.analysis.source.training_arguments import training_arguments
 from gpudoctor.lang import say
-from gpudoctor.model import Check, Code, Confidence, Cost, Facts, Finding, Patient, Reads, Severity, Threshold, Whose
+from gpudoctor.model import Confidence, Cost, Facts, Finding, Patient, Reads, Severity, Threshold, Whose
 from gpudoctor.model.evidence import Setting, SourceSpan
 from gpudoctor.model.signs.source import Call, Event, Known, Loop, Script, Source, Unknown
 from gpudoctor.text import percent
+from gpudoctor_checks.run_check import RunCheck
 
 HALF = frozenset({"float16", "half", "fp16"})
 OTHER_SCALERS = ("standardscaler", "minmaxscaler", "robustscaler", "maxabsscaler", "temperaturescaler")
@@ -30,7 +30,7 @@ BACKWARD = frozenset({"torch.Tensor.backward", "?.backward"})
 STEP = frozenset({"torch.optim.Optimizer.step", "?.step"})
 
 
-class Fp16Unsafe(Check):
+class Fp16Unsafe(RunCheck):
     """Training runs in fp16 without a loss scaler, or with a model that fp16 overflows.
 
     What it finds:
@@ -54,7 +54,7 @@ class Fp16Unsafe(Check):
         - https://docs.pytorch.org/docs/stable/notes/amp_examples.html
     """
 
-    code = Code("NUM006")
+    code = "NUM006"
     judges = "precision"
     reads = frozenset({Reads.SOURCE, Reads.CONFIG, Reads.RECORDING, Reads.LOG})
     log_messages_file = "log_messages.toml"
@@ -75,15 +75,11 @@ class Fp16Unsafe(Check):
         ),
     )
 
-    def examine(self, patient: Patient) -> Iterator[Finding]:
-        run = judged(patient)
-        suspected = suspicions(lambda: self._declared(patient), run)
-        if run is not None:
-            readings = of_run.numerics(run.lead.process, "scaler")
-            yield from self._collapsed(run, readings)
-            scaled = bool(readings) or run.lead.known("scale")
-            suspected = [item for item in suspected if not (scaled and item.detail_of(Facts).cure == "autocast")]
-        yield from suspected
+    def measured(self, patient: Patient, run: Run, suspected: list[Finding]) -> Iterator[Finding]:  # noqa: ARG002
+        readings = of_run.numerics(run.lead.process, "scaler")
+        yield from self._collapsed(run, readings)
+        scaled = bool(readings) or run.lead.known("scale")
+        yield from (item for item in suspected if not (scaled and item.detail_of(Facts).cure == "autocast"))
 
     def _collapsed(self, run: Run, readings: "Sequence[of_run.Record]") -> Iterator[Finding]:
         """A scaler whose scale falls and falls, or that skips steps all the time."""
@@ -108,7 +104,7 @@ class Fp16Unsafe(Check):
             detail=Facts(cure="collapsed"),
         )
 
-    def _declared(self, patient: Patient) -> Iterator[Finding]:
+    def suspected(self, patient: Patient) -> Iterator[Finding]:
         yield from self._in_loops(patient.source_and_configs[0])
         for setup in training_arguments(patient):
             yield from self._model(setup)

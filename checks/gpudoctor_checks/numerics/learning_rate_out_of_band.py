@@ -9,7 +9,7 @@ from gpudoctor.analysis.observation import confirmed
 from gpudoctor.analysis.run.steady_run import LEAST_STEPS, Run, demanded, spots
 from gpudoctor.analysis.workload import optional
 from gpudoctor.lang import say, template
-from gpudoctor.model import Check, Code, Cost, Facts, Finding, Patient, Reads, Severity, SourceSpan, Threshold
+from gpudoctor.model import Check, Cost, Facts, Finding, Patient, Reads, Severity, SourceSpan, Threshold
 from gpudoctor.model.records import frozen
 from gpudoctor.model.signs.source import Source
 
@@ -54,7 +54,7 @@ class LearningRateOutOfBand(Check):
         - https://doi.org/10.1145/3411764.3445538
     """
 
-    code = Code("NUM009")
+    code = "NUM009"
     silent_on_synthetic = "a model cannot learn random tokens"
     reads = frozenset({Reads.RECORDING})
     thresholds = (

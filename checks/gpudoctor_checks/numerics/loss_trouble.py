@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from gpudoctor.analysis import of_run
 from gpudoctor.analysis.run.steady_run import Run, demanded, spots
 from gpudoctor.lang import say
-from gpudoctor.model import Check, Code, Confidence, Cost, Facts, Finding, Patient, Reads, Severity, Threshold
+from gpudoctor.model import Check, Facts, Finding, Patient, Reads, Severity, Threshold
 from gpudoctor.model.unavailable import Unavailable
 from gpudoctor.text import figure
 
@@ -35,7 +35,7 @@ class LossTrouble(Check):
         - https://docs.aws.amazon.com/sagemaker/latest/dg/loss-not-decreasing.html
     """
 
-    code = Code("NUM007")
+    code = "NUM007"
     judges = "loss"
     silent_on_synthetic = "a model cannot learn random tokens"
     reads = frozenset({Reads.RECORDING})
@@ -143,8 +143,7 @@ class LossTrouble(Check):
                 run.measured("loss_at_best", curve.best),
                 run.measured("loss_at_end", curve.late),
             ),
-            confidence=Confidence.CONFIRMED,
             severity=severity,
-            cost=Cost(breaks=say("the loss does not improve") if severity is not Severity.NOTE else None),
+            breaks=say("the loss does not improve") if severity is not Severity.NOTE else None,
             detail=Facts(kind=kind),
         )

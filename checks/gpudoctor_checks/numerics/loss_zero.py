@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from gpudoctor.analysis import of_run
 from gpudoctor.analysis.run.steady_run import demanded, spots
 from gpudoctor.lang import say
-from gpudoctor.model import Check, Code, Confidence, Cost, Finding, Patient, Reads, Severity, Threshold
+from gpudoctor.model import Check, Confidence, Finding, Patient, Reads, Severity, Threshold
 from gpudoctor.text import percent
 
 
@@ -35,7 +35,7 @@ class LossZero(Check):
         - https://docs.pytorch.org/docs/stable/generated/torch.nn.CrossEntropyLoss.html
     """
 
-    code = Code("NUM012")
+    code = "NUM012"
     silent_on_synthetic = "its data is random"
     reads = frozenset({Reads.RECORDING})
     thresholds = (
@@ -82,7 +82,7 @@ class LossZero(Check):
             ),
             severity=Severity.WARNING if from_start else Severity.NOTE,
             confidence=Confidence.CONFIRMED if norms else Confidence.PROBABLE,
-            cost=Cost(breaks="the model does not learn in these steps") if from_start else Cost(),
+            breaks="the model does not learn in these steps" if from_start else None,
         )
 
 

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from gpudoctor.analysis import of_run
 from gpudoctor.analysis.run.steady_run import measured, spots
 from gpudoctor.lang import say
-from gpudoctor.model import Check, Code, Confidence, Cost, Finding, Patient, Reads, Severity, Trait
+from gpudoctor.model import Check, Finding, Patient, Reads, Severity, Trait
 from gpudoctor.model.proof import BadStepDetail
 from gpudoctor.model.unavailable import Unavailable
 from gpudoctor_checks.numerics.early_divergence import grew
@@ -39,7 +39,7 @@ class NanGradients(Check):
         - https://pytorch.org/docs/stable/autograd.html#anomaly-detection
     """
 
-    code = Code("NUM001")
+    code = "NUM001"
     judges = "gradients"
     silent_on_synthetic = "its weights are random"
     traits = frozenset({Trait.FIRST_BAD_STEP})
@@ -77,8 +77,7 @@ class NanGradients(Check):
                 words=words,
             ),
             evidence=(*spans, measured("first_bad_step", of_run.step_of(bad), "{step}", recording)),
-            confidence=Confidence.CONFIRMED,
-            cost=Cost(breaks=say("from step {step} on the weights are NaN", step=of_run.step_of(bad))),
+            breaks=say("from step {step} on the weights are NaN", step=of_run.step_of(bad)),
             subject=f"step {of_run.step_of(bad)}",
             detail=BadStepDetail(step=of_run.step_of(bad), suspected=cause),
         )

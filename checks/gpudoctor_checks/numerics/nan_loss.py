@@ -6,7 +6,7 @@ from gpudoctor.analysis import of_run
 from gpudoctor.analysis.run.steady_run import measured, spots
 from gpudoctor.analysis.run.training.data import looks, unlabelled
 from gpudoctor.lang import say
-from gpudoctor.model import Check, Code, Confidence, Cost, Finding, Patient, Reads, Severity, Trait
+from gpudoctor.model import Check, Finding, Patient, Reads, Severity, Trait
 from gpudoctor.model.proof import BadStepDetail
 from gpudoctor.model.unavailable import Unavailable
 from gpudoctor_checks.numerics.early_divergence import grew
@@ -35,7 +35,7 @@ class NanLoss(Check):
         - https://pytorch.org/docs/stable/autograd.html#anomaly-detection
     """
 
-    code = Code("NUM002")
+    code = "NUM002"
     judges = "loss"
     silent_on_synthetic = "its weights are random"
     traits = frozenset({Trait.FIRST_BAD_STEP})
@@ -79,7 +79,6 @@ class NanLoss(Check):
                     *spots(patient, of_run.place_of(first)),
                     measured("first_bad_step", step, "{step}", recording),
                 ),
-                confidence=Confidence.CONFIRMED,
                 severity=Severity.NOTE,
                 subject=f"step {step}",
                 detail=BadStepDetail(step=step, suspected="operation"),
@@ -101,10 +100,9 @@ class NanLoss(Check):
                 before=say("; {before}", before=before) if before else "",
             ),
             evidence=(*spans, measured("first_bad_step", of_run.step_of(loss), "{step}", recording)),
-            confidence=Confidence.CONFIRMED,
-            cost=Cost(breaks=say("from step {step} on the weights are NaN", step=of_run.step_of(loss))),
+            breaks=say("from step {step} on the weights are NaN", step=of_run.step_of(loss)),
             subject=f"step {of_run.step_of(loss)}",
-            effect_of=Code("TRAIN001") if any(map(unlabelled, looks(recording).values())) and not before else None,
+            effect_of="TRAIN001" if any(map(unlabelled, looks(recording).values())) and not before else None,
             detail=BadStepDetail(step=of_run.step_of(loss), suspected="rate" if before else "operation"),
         )
 

@@ -6,7 +6,7 @@ from statistics import median
 from gpudoctor.analysis import of_run
 from gpudoctor.analysis.run.steady_run import demanded, spots
 from gpudoctor.lang import say
-from gpudoctor.model import Check, Code, Confidence, Cost, Finding, Patient, Reads, Threshold
+from gpudoctor.model import Check, Finding, Patient, Reads, Threshold
 from gpudoctor.model.unavailable import Unavailable
 
 
@@ -31,7 +31,7 @@ class VanishingGradients(Check):
         - https://proceedings.mlr.press/v9/glorot10a.html
     """
 
-    code = Code("NUM004")
+    code = "NUM004"
     judges = "gradients"
     silent_on_synthetic = "its weights are random"
     reads = frozenset({Reads.RECORDING})
@@ -83,8 +83,7 @@ class VanishingGradients(Check):
                 run.measured("first_to_last_norm", ratio),
                 run.measured("first_gradient_norm", first),
             ),
-            confidence=Confidence.CONFIRMED,
-            cost=Cost(breaks="the first layers do not learn"),
+            breaks="the first layers do not learn",
         )
 
 

@@ -6,7 +6,7 @@ from gpudoctor.analysis import of_run
 from gpudoctor.analysis.observation import confirmed
 from gpudoctor.analysis.run.steady_run import Run, demanded, measured, processes, spots
 from gpudoctor.lang import say, template
-from gpudoctor.model import Check, Code, Confidence, Cost, Facts, Finding, Patient, Reads, Severity, Threshold
+from gpudoctor.model import Check, Cost, Facts, Finding, Patient, Reads, Severity, Threshold
 from gpudoctor.model.evidence import Measurement, SourceSpan
 from gpudoctor.text import joined, percent
 
@@ -40,7 +40,7 @@ class WeightsFrozen(Check):
         - https://docs.pytorch.org/docs/stable/optim.html#constructing-it
     """
 
-    code = Code("NUM008")
+    code = "NUM008"
     reads = frozenset({Reads.RECORDING})
     severity = Severity.ERROR
     thresholds = (
@@ -239,8 +239,7 @@ class WeightsFrozen(Check):
                 *spots(patient, *(of_run.place_of(item) for item in (idle, made) if item is not None)),
                 measured("backward_passes", passes, "1", patient.recording),
             ),
-            confidence=Confidence.CONFIRMED,
-            cost=Cost(breaks=_NO_WEIGHTS),
+            breaks=_NO_WEIGHTS,
             subject="step",
             detail=Facts(how="step", text=None),
         )

@@ -9,7 +9,7 @@ from gpudoctor.analysis.observation import Observation, suspicions
 from gpudoctor.analysis.run.steady_run import judged_by_share, watched
 from gpudoctor.analysis.source.call_frequency import TrainingCall, calls_in_training, full_batch, often
 from gpudoctor.lang import say
-from gpudoctor.model import OWN_CHOICE, Check, Code, Detail, Finding, Patient, Reads, Severity, Threshold
+from gpudoctor.model import OWN_CHOICE, Check, Detail, Finding, Patient, Reads, Severity, Threshold
 from gpudoctor.model.records import frozen
 from gpudoctor.model.signs.source import Source
 from gpudoctor_checks.declared import measured
@@ -58,9 +58,8 @@ class CheckpointTooOften(Check):
         - https://pytorch.org/docs/stable/distributed.checkpoint.html
     """
 
-    code = Code("OBS003")
+    code = "OBS003"
     reads = frozenset({Reads.SOURCE, Reads.RECORDING, Reads.PROCESS})
-    severity = Severity.WARNING
     thresholds = (
         Threshold(
             name="save_period",

@@ -5,16 +5,16 @@ import re
 from collections.abc import Iterator
 
 from gpudoctor.analysis import of_run
-from gpudoctor.analysis.observation import suspicions
-from gpudoctor.analysis.run.steady_run import Run, judged, spots
+from gpudoctor.analysis.run.steady_run import Run, spots
 from gpudoctor.analysis.source.call_frequency import step_period
 from gpudoctor.analysis.source.control_flow import bound, switched_off, trains_within, withs_of
 from gpudoctor.lang import say
-from gpudoctor.model import Check, Code, Facts, Finding, Patient, Reads, Severity, Threshold, Trait, Whose
+from gpudoctor.model import Facts, Finding, Patient, Reads, Severity, Threshold, Trait, Whose
 from gpudoctor.model.evidence import Measurement, Provenance
 from gpudoctor.model.records import frozen
 from gpudoctor.model.signs.source import Call, Event, Known, Loop, Script, Source
 from gpudoctor.text import percent
+from gpudoctor_checks.run_check import RunCheck
 from gpudoctor_checks.thresholds import PROFILED_STEPS
 
 
@@ -60,7 +60,7 @@ small transformer on a CPU (torch 2.13), anomaly mode made a step 2 to 4 times a
 _LIGHTNING = re.compile(r"(pytorch_)?lightning\..*\bTrainer$")
 
 
-class DebugModeOn(Check):
+class DebugModeOn(RunCheck):
     """A debugging tool stays on during the training.
 
     What it finds:
@@ -85,10 +85,9 @@ class DebugModeOn(Check):
         - https://docs.pytorch.org/tutorials/recipes/recipes/tuning_guide.html
     """
 
-    code = Code("OBS005")
+    code = "OBS005"
     traits = frozenset({Trait.INSIDE_PASSES})
     reads = frozenset({Reads.SOURCE, Reads.RECORDING})
-    severity = Severity.WARNING
     thresholds = (
         Threshold(
             name="debug_period",
@@ -107,18 +106,13 @@ class DebugModeOn(Check):
         ),
     )
 
-    def examine(self, patient: Patient) -> Iterator[Finding]:
-        run = judged(patient)
-        suspected = suspicions(lambda: self._from_source(patient.source), run)
-        if run is None:
-            yield from suspected
-            return
-        yield from self._measured(patient, run, suspected)
+    def measured(self, patient: Patient, run: Run, suspected: list[Finding]) -> Iterator[Finding]:
+        yield from self._facilities(patient, run, suspected)
         if run.lead.process.of("window"):  # a recorder that knows windows would have seen these
             suspected = [item for item in suspected if not any(_speaks_of(item, one) for one in FACILITIES.values())]
         yield from suspected
 
-    def _measured(self, patient: Patient, run: Run, suspected: list[Finding]) -> Iterator[Finding]:
+    def _facilities(self, patient: Patient, run: Run, suspected: list[Finding]) -> Iterator[Finding]:
         for name, facility in FACILITIES.items():
             on = of_run.coverage(run.lead, facility.window) if facility.window else None
             if on is None or on.share < self.limit("steps_covered"):
@@ -144,7 +138,8 @@ class DebugModeOn(Check):
                 priced=bool(on.cost),
             )
 
-    def _from_source(self, source: Source) -> Iterator[Finding]:
+    def suspected(self, patient: Patient) -> Iterator[Finding]:
+        source = patient.source
         if not any(self._long(script, loop) for script, loop in source.training_loops):
             return
         events = _events(source)

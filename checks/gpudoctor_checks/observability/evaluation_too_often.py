@@ -8,7 +8,7 @@ from gpudoctor.analysis.observation import Observation, suspicions
 from gpudoctor.analysis.run.steady_run import hot_lines, judged_by_share, watched
 from gpudoctor.analysis.source.call_frequency import full_batch, known_period, often
 from gpudoctor.lang import say
-from gpudoctor.model import Check, Code, Detail, Finding, Patient, Reads, Severity, Threshold, Trait, Whose
+from gpudoctor.model import Check, Detail, Finding, Patient, Reads, Severity, Threshold, Trait, Whose
 from gpudoctor.model.evidence import SourceSpan
 from gpudoctor.model.records import frozen, replace
 from gpudoctor.model.signs.source import Event, Loop, LoopRole, Source
@@ -55,10 +55,9 @@ class EvaluationTooOften(Check):
         - https://huggingface.co/docs/transformers/main_classes/trainer#transformers.TrainingArguments.eval_steps
     """
 
-    code = Code("OBS004")
+    code = "OBS004"
     traits = frozenset({Trait.IN_EVALUATION})
     reads = frozenset({Reads.SOURCE, Reads.RECORDING, Reads.PROCESS})
-    severity = Severity.WARNING
     thresholds = (
         Threshold(
             name="eval_period",

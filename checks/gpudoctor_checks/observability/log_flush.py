@@ -4,20 +4,20 @@ import re
 from collections.abc import Iterator
 
 from gpudoctor.analysis import of_run
-from gpudoctor.analysis.observation import suspicions
-from gpudoctor.analysis.run.steady_run import Run, judged
+from gpudoctor.analysis.run.steady_run import Run
 from gpudoctor.analysis.source.call_frequency import TrainingCall, calls_in_training, full_batch, often
 from gpudoctor.lang import say
-from gpudoctor.model import Check, Code, Facts, Finding, Patient, Reads, Severity, Threshold
-from gpudoctor.model.signs.source import Call, Known, Source
+from gpudoctor.model import Facts, Finding, Patient, Reads, Severity, Threshold
+from gpudoctor.model.signs.source import Call, Known
 from gpudoctor.text import count
+from gpudoctor_checks.run_check import RunCheck
 
 _SYNCS = frozenset({"os.fsync", "os.fdatasync"})
 _OPENS = frozenset({"open", "builtins.open"})
 _FILE = re.compile(r"(?:^|[._])(?:f|fp|fh|file|log|logs|out|output|csv|writer|tb|tensorboard|logger|handler|sw)\w*$")
 
 
-class LogFlush(Check):
+class LogFlush(RunCheck):
     """A log is flushed, synced to disk or opened again in every training step.
 
     What it finds:
@@ -42,7 +42,7 @@ class LogFlush(Check):
         - https://pytorch.org/docs/stable/tensorboard.html#torch.utils.tensorboard.writer.SummaryWriter
     """
 
-    code = Code("OBS007")
+    code = "OBS007"
     reads = frozenset({Reads.SOURCE, Reads.RECORDING})
     severity = Severity.NOTE
     thresholds = (
@@ -68,12 +68,7 @@ class LogFlush(Check):
         ),
     )
 
-    def examine(self, patient: Patient) -> Iterator[Finding]:
-        run = judged(patient)
-        suspected = suspicions(lambda: self._in_source(patient.source), run)
-        yield from self._measured(patient, run, suspected) if run else suspected
-
-    def _measured(self, patient: Patient, run: Run, suspected: list[Finding]) -> Iterator[Finding]:
+    def measured(self, patient: Patient, run: Run, suspected: list[Finding]) -> Iterator[Finding]:
         seen = of_run.price(
             patient, run, owners=(of_run.LineOwner.FLUSHING,), wanted=lambda site: of_run.flushes(site.what)
         )
@@ -98,9 +93,9 @@ class LogFlush(Check):
             detail=Facts(kind="sync" if seen.sites else "flush"),
         )
 
-    def _in_source(self, source: Source) -> Iterator[Finding]:
+    def suspected(self, patient: Patient) -> Iterator[Finding]:
         flushes = calls_in_training(
-            source, lambda item: _kind(item.call), every=self.limit("flush_period"), skip=full_batch
+            patient.source, lambda item: _kind(item.call), every=self.limit("flush_period"), skip=full_batch
         )
         return map(self._from_source, flushes)
 

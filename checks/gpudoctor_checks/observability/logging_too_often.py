@@ -6,14 +6,15 @@ from collections.abc import Iterator
 
 from gpudoctor.analysis import of_run
 from gpudoctor.analysis.observation import suspicions
-from gpudoctor.analysis.run.steady_run import Run, judged, watched
+from gpudoctor.analysis.run.steady_run import Run
 from gpudoctor.analysis.source.call_frequency import TrainingCall, calls_in_training, measures
 from gpudoctor.lang import say
-from gpudoctor.model import Check, Code, Detail, Finding, Patient, Reads, Severity, Threshold
+from gpudoctor.model import Detail, Finding, Patient, Reads, Severity, Threshold
 from gpudoctor.model.records import frozen
-from gpudoctor.model.signs.source import Guard, GuardKind, Known, Loop, Source
+from gpudoctor.model.signs.source import Guard, GuardKind, Known, Loop
 from gpudoctor.text import duration
 from gpudoctor_checks.declared import measured
+from gpudoctor_checks.run_check import RunCheck
 
 _SCALARS = re.compile(r"(?:add_scalars?|log_metrics?|report_scalar)$")
 _TRACKERS = re.compile(r"wandb|swanlab|trackio|neptune|accelerator|fabric")
@@ -27,6 +28,7 @@ _FILES = re.compile(
     r"(?:json|yaml|pickle)\.(?:safe_)?dump$|numpy\.save(?:txt)?$|.*\.to_csv$"
     r"|(?:open\(.*|(?:.*[^a-z])?(?:f|fp|fh|file|log|logfile|csv|writer|out))\.write(?:lines|rows?)?$"
 )
+
 """Writes records, or text into what a name says to be a file."""
 
 _EPOCH = re.compile(r"epoch|episode|^ep$")
@@ -46,7 +48,7 @@ class LoggingTooOftenDetail(Detail):
     """In the source."""
 
 
-class LoggingTooOften(Check):
+class LoggingTooOften(RunCheck):
     """Metrics or log lines are written on every training step.
 
     What it finds:
@@ -73,7 +75,7 @@ class LoggingTooOften(Check):
         - https://docs.wandb.ai/guides/track/limits
     """
 
-    code = Code("OBS002")
+    code = "OBS002"
     reads = frozenset({Reads.SOURCE, Reads.RECORDING, Reads.PROCESS})
     severity = Severity.NOTE
     thresholds = (
@@ -101,15 +103,7 @@ class LoggingTooOften(Check):
         ),
     )
 
-    def examine(self, patient: Patient) -> Iterator[Finding]:
-        if (window := watched(patient)) is not None:
-            yield from self._live(patient, window)
-            return
-        run = judged(patient)
-        suspected = suspicions(lambda: self._from_source(patient.source), run)
-        yield from self._measured(patient, run, suspected) if run else suspected
-
-    def _live(self, patient: Patient, window: "of_run.ProcessWindow") -> Iterator[Finding]:
+    def live(self, patient: Patient, window: "of_run.ProcessWindow") -> Iterator[Finding]:
         """Trackers, prints, progress bars, log files in the samples."""
         seen = of_run.seen_live(window, lambda place: place.phase == "logging", phase="logging")
         severity = seen.level(self)
@@ -119,11 +113,11 @@ class LoggingTooOften(Check):
                 say("The training logs, {cost}{where}.", cost=seen.words, where=seen.where),
                 name="logging_share",
                 severity=severity,
-                suspected=suspicions(lambda: self._from_source(patient.source), seen),
+                suspected=suspicions(lambda: self.suspected(patient), seen),
                 detail=LoggingTooOftenDetail(),
             )
 
-    def _measured(self, patient: Patient, run: Run, suspected: list[Finding]) -> Iterator[Finding]:
+    def measured(self, patient: Patient, run: Run, suspected: list[Finding]) -> Iterator[Finding]:
         seen = of_run.price(
             patient,
             run,
@@ -164,9 +158,9 @@ class LoggingTooOften(Check):
             ),
         )
 
-    def _from_source(self, source: Source) -> Iterator[Finding]:
+    def suspected(self, patient: Patient) -> Iterator[Finding]:
         for writes in calls_in_training(
-            source,
+            patient.source,
             _kind,
             every=self.limit("log_period"),
             # in a full-batch loop a line for each pass is a line for each epoch

@@ -4,14 +4,14 @@ import re
 from collections.abc import Iterator
 
 from gpudoctor.analysis import of_run
-from gpudoctor.analysis.observation import suspicions
-from gpudoctor.analysis.run.steady_run import Run, judged
+from gpudoctor.analysis.run.steady_run import Run
 from gpudoctor.analysis.source.call_frequency import TrainingCall, calls_in_training, full_batch, often
 from gpudoctor.analysis.source.control_flow import switched_off
 from gpudoctor.lang import say
-from gpudoctor.model import Check, Code, Facts, Finding, Patient, Reads, Severity, Threshold, Trait
+from gpudoctor.model import Facts, Finding, Patient, Reads, Threshold, Trait
 from gpudoctor.model.evidence import SourceSpan
 from gpudoctor.model.signs.source import Call, Known, Source
+from gpudoctor_checks.run_check import RunCheck
 
 _HISTOGRAMS = frozenset({"add_histogram", "Histogram", "report_histogram"})
 _PARAMETERS = re.compile(r"\.(?:named_)?parameters\(|state_dict\(\)")
@@ -19,7 +19,7 @@ _WATCHERS = frozenset({"wandb.watch", "wandb.Run.watch", "lightning.loggers.Wand
 """Calls that hook histograms into a model; unless told otherwise, they do it seldom enough."""
 
 
-class ModelWatch(Check):
+class ModelWatch(RunCheck):
     """Histograms of all weights or gradients are made at a short period.
 
     What it finds:
@@ -42,10 +42,9 @@ class ModelWatch(Check):
         - https://github.com/wandb/wandb/issues/8666
     """
 
-    code = Code("OBS006")
+    code = "OBS006"
     traits = frozenset({Trait.INSIDE_PASSES})
     reads = frozenset({Reads.SOURCE, Reads.RECORDING})
-    severity = Severity.WARNING
     thresholds = (
         Threshold(
             name="watch_period",
@@ -69,14 +68,7 @@ class ModelWatch(Check):
         ),
     )
 
-    def examine(self, patient: Patient) -> Iterator[Finding]:
-        run = judged(patient)
-        if run is None:
-            yield from self._from_source(patient.source)
-            return
-        yield from self._measured(patient, run, suspicions(lambda: self._from_source(patient.source), run))
-
-    def _measured(self, patient: Patient, run: Run, suspected: list[Finding]) -> Iterator[Finding]:
+    def measured(self, patient: Patient, run: Run, suspected: list[Finding]) -> Iterator[Finding]:
         seen = of_run.price(
             patient,
             run,
@@ -101,7 +93,8 @@ class ModelWatch(Check):
             detail=Facts(how="loop"),
         )
 
-    def _from_source(self, source: Source) -> Iterator[Finding]:
+    def suspected(self, patient: Patient) -> Iterator[Finding]:
+        source = patient.source
         for script in source.scripts:
             for call in script.calls_to(*_WATCHERS, ".watch"):
                 if (call.name in _WATCHERS or "wandb" in call.receiver) and not switched_off(source, call):

@@ -10,7 +10,7 @@ from gpudoctor.analysis.run.steady_run import Run, judged, spots, watched
 from gpudoctor.analysis.source.call_frequency import calls_in_training, often
 from gpudoctor.analysis.source.control_flow import bound, switched_off, trains_within, withs_of
 from gpudoctor.lang import say
-from gpudoctor.model import Check, Code, Facts, Finding, Patient, Reads, Severity, Threshold, Trait, Whose
+from gpudoctor.model import Check, Facts, Finding, Patient, Reads, Severity, Threshold, Trait, Whose
 from gpudoctor.model.evidence import SourceSpan
 from gpudoctor.model.signs.configs import CanonicalValue, ConfigFile
 from gpudoctor.model.signs.source import Call, Known, Loop, Script, Source
@@ -61,10 +61,9 @@ class ProfilerInLoop(Check):
         - https://docs.pytorch.org/docs/stable/profiler.html
     """
 
-    code = Code("OBS001")
+    code = "OBS001"
     traits = frozenset({Trait.INSIDE_PASSES})
     reads = frozenset({Reads.SOURCE, Reads.CONFIG, Reads.RECORDING, Reads.PROCESS})
-    severity = Severity.WARNING
     thresholds = (
         Threshold(
             name="profile_period",

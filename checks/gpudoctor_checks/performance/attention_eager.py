@@ -8,7 +8,7 @@ from gpudoctor.analysis.run.steady_run import judged, ran_on_cpu
 from gpudoctor.analysis.source.device_tensors import Target
 from gpudoctor.analysis.source.entry_points import Program, training_programs
 from gpudoctor.lang import say
-from gpudoctor.model import Check, Code, Facts, Finding, Patient, Reads, Severity
+from gpudoctor.model import Check, Facts, Finding, Patient, Reads, Severity
 from gpudoctor.model.signs.configs import Configs
 from gpudoctor.model.signs.source import Known
 
@@ -37,9 +37,8 @@ class AttentionEager(Check):
         - https://pytorch.org/docs/stable/generated/torch.nn.functional.scaled_dot_product_attention.html
     """
 
-    code = Code("PERF006")
+    code = "PERF006"
     reads = frozenset({Reads.SOURCE, Reads.CONFIG, Reads.RECORDING})
-    severity = Severity.WARNING
 
     def examine(self, patient: Patient) -> Iterator[Finding]:
         yield from suspicions(lambda: self._read(patient), judged(patient), refuted=ran_on_cpu(patient))

@@ -1,23 +1,23 @@
 """PERF010 autotune-off."""
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from gpudoctor.analysis import of_run
-from gpudoctor.analysis.observation import suspicions
-from gpudoctor.analysis.run.steady_run import judged, ran_on_cpu
+from gpudoctor.analysis.run.steady_run import Run
 from gpudoctor.analysis.source.device_tensors import Target
 from gpudoctor.analysis.source.entry_points import training_programs
 from gpudoctor.analysis.source.syntax import without_comments
 from gpudoctor.lang import say
-from gpudoctor.model import Check, Code, Finding, Patient, Reads, Severity, Threshold
+from gpudoctor.model import Finding, Patient, Reads, Severity, Threshold
 from gpudoctor_checks.performance.batch_shapes import stable_network
+from gpudoctor_checks.run_check import RunCheck
 
 _SETTLED = re.compile(r"determinis|cudnn\.flags|benchmark\s*=(?!\s*False)")
 """Somebody looks after it."""
 
 
-class AutotuneOff(Check):
+class AutotuneOff(RunCheck):
     """cuDNN picks its convolution algorithms by heuristics, although the shapes never change.
 
     What it finds:
@@ -38,7 +38,8 @@ class AutotuneOff(Check):
         - https://pytorch.org/tutorials/recipes/recipes/tuning_guide.html#enable-cudnn-auto-tuner
     """
 
-    code = Code("PERF010")
+    on_gpu = True
+    code = "PERF010"
     reads = frozenset({Reads.SOURCE, Reads.RECORDING})
     severity = Severity.NOTE
     thresholds = (
@@ -51,16 +52,12 @@ class AutotuneOff(Check):
         ),
     )
 
-    def examine(self, patient: Patient) -> Iterator[Finding]:
-        run = judged(patient)
-        suspected = suspicions(lambda: self._suspected(patient), run, refuted=ran_on_cpu(patient))
-        if run is not None:
-            process = run.lead.process
-            if of_run.torch_fact(process, "cudnn_benchmark") is True or of_run.on_gpu(process) is False:
-                return
-        yield from suspected
+    def measured(self, patient: Patient, run: Run, suspected: list[Finding]) -> Iterable[Finding]:  # noqa: ARG002
+        process = run.lead.process
+        settled = of_run.torch_fact(process, "cudnn_benchmark") is True or of_run.on_gpu(process) is False
+        return () if settled else suspected
 
-    def _suspected(self, patient: Patient) -> Iterator[Finding]:
+    def suspected(self, patient: Patient) -> Iterator[Finding]:
         seen: set[str] = set()
         for program in training_programs(patient.source):
             script, loop = next(program.loops)

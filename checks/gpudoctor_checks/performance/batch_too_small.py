@@ -7,7 +7,7 @@ from gpudoctor.analysis.memory_forecasts import FEW_TOKENS, confidence, describe
 from gpudoctor.analysis.observation import confirmed, suspicions
 from gpudoctor.analysis.run.steady_run import judged
 from gpudoctor.lang import say
-from gpudoctor.model import Check, Code, Finding, Patient, Reads, Severity, Threshold
+from gpudoctor.model import Check, Finding, Patient, Reads, Severity, Threshold
 from gpudoctor.text import percent, size
 
 
@@ -35,7 +35,7 @@ class BatchTooSmall(Check):
         - https://huggingface.co/docs/transformers/perf_train_gpu_one#batch-size-choice
     """
 
-    code = Code("PERF007")
+    code = "PERF007"
     reads = frozenset({Reads.RECORDING, Reads.ENVIRONMENT, Reads.CONFIG, Reads.SOURCE})
     severity = Severity.NOTE
     thresholds = (

@@ -1,22 +1,22 @@
 """PERF003 compile-off."""
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from gpudoctor.analysis import of_run
-from gpudoctor.analysis.observation import suspicions
-from gpudoctor.analysis.run.steady_run import judged, ran_on_cpu
+from gpudoctor.analysis.run.steady_run import Run
 from gpudoctor.analysis.source.device_tensors import Target
 from gpudoctor.analysis.source.entry_points import Program, training_programs
 from gpudoctor.analysis.source.precision import TRAINING_ARGUMENTS, TRL_CONFIGS
 from gpudoctor.analysis.source.syntax import without_comments
 from gpudoctor.analysis.source.target_versions import meant_version
 from gpudoctor.lang import say
-from gpudoctor.model import Check, Code, Detail, Finding, Patient, Reads, Severity, Threshold
+from gpudoctor.model import Detail, Finding, Patient, Reads, Severity, Threshold
 from gpudoctor.model.cuda import numbers
 from gpudoctor.model.job_devices import lowest_capability
 from gpudoctor.model.records import frozen
 from gpudoctor_checks.performance.batch_shapes import stable_network
+from gpudoctor_checks.run_check import RunCheck
 from gpudoctor_checks.thresholds import COMPUTE_SHARE
 
 _WORDS = re.compile(
@@ -28,6 +28,7 @@ _OTHERS = frozenset(
     {"deepspeed", "megatron", "colossalai", "torch_xla", "unsloth", "fairscale", "jax", "tensorflow", "apex",
      "horovod", "transformer_engine", "ultralytics", "mmengine", "fastai", "torch_geometric", "dgl"}
 )  # fmt: skip
+
 _VOLTA = 7.0
 """Compute capability from which on Triton has code."""
 _COMPILES = 2
@@ -46,7 +47,7 @@ class CompileOffDetail(Detail):
     """Path of the loop."""
 
 
-class CompileOff(Check):
+class CompileOff(RunCheck):
     """The network runs operation by operation, although its shapes are stable.
 
     What it finds:
@@ -67,7 +68,8 @@ class CompileOff(Check):
         - https://pytorch.org/docs/stable/torch.compiler.html
     """
 
-    code = Code("PERF003")
+    on_gpu = True
+    code = "PERF003"
     reads = frozenset({Reads.SOURCE, Reads.RECORDING})
     severity = Severity.NOTE
     thresholds = (
@@ -81,16 +83,12 @@ class CompileOff(Check):
         ),
     )
 
-    def examine(self, patient: Patient) -> Iterator[Finding]:
-        run = judged(patient)
-        suspected = suspicions(lambda: self._suspected(patient), run, refuted=ran_on_cpu(patient))
-        if run is not None and of_run.on_gpu(process := run.lead.process) is not None:
-            share = run.share("forward", "backward")
-            if of_run.compiled(process) or not of_run.on_gpu(process) or share < self.limit("compute_share"):
-                return
-        yield from suspected
+    def measured(self, patient: Patient, run: Run, suspected: list[Finding]) -> Iterable[Finding]:  # noqa: ARG002
+        process, share = run.lead.process, run.share("forward", "backward")
+        gains = of_run.on_gpu(process) and not of_run.compiled(process) and share >= self.limit("compute_share")
+        return suspected if gains or of_run.on_gpu(process) is None else ()
 
-    def _suspected(self, patient: Patient) -> Iterator[Finding]:
+    def suspected(self, patient: Patient) -> Iterator[Finding]:
         programs = training_programs(patient.source)
         card = lowest_capability(patient)
         if card is not None and card < _VOLTA:

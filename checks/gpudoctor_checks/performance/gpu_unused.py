@@ -8,7 +8,7 @@ from gpudoctor.analysis.run.steady_run import judged, processes, recorded, spots
 from gpudoctor.analysis.source.device_tensors import Target, training_target
 from gpudoctor.analysis.source.device_transfers import moves_anything
 from gpudoctor.lang import say
-from gpudoctor.model import Check, Code, Finding, Patient, Reads, Severity, Threshold
+from gpudoctor.model import Check, Finding, Patient, Reads, Severity, Threshold
 from gpudoctor.model.evidence import Measurement
 from gpudoctor.model.signs.gpu import Gpu
 from gpudoctor.model.signs.source import Source
@@ -43,9 +43,8 @@ class GpuUnused(Check):
         - https://pytorch.org/docs/stable/notes/cuda.html#device-agnostic-code
     """
 
-    code = Code("PERF009")
+    code = "PERF009"
     reads = frozenset({Reads.ENVIRONMENT, Reads.SOURCE, Reads.RECORDING})
-    severity = Severity.WARNING
     thresholds = (
         Threshold(
             name="used",
@@ -125,7 +124,7 @@ class GpuUnused(Check):
 
 
 def _gpus(gpus: tuple[Gpu, ...]) -> Measurement:
-    return Measurement(name="gpus", value=len(gpus), unit="{gpus}", reproduce="nvidia-smi -L")
+    return Measurement("gpus", len(gpus), "{gpus}", reproduce="nvidia-smi -L")
 
 
 def _refuted(patient: Patient) -> bool:

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from gpudoctor.analysis import of_run
 from gpudoctor.analysis.run.steady_run import demanded, spots
 from gpudoctor.lang import say
-from gpudoctor.model import Check, Code, Finding, Patient, Reads, Threshold
+from gpudoctor.model import Check, Finding, Patient, Reads, Threshold
 from gpudoctor.model.unavailable import Unavailable
 from gpudoctor.text import percent
 
@@ -35,7 +35,7 @@ class LaunchBound(Check):
         - https://pytorch.org/blog/accelerating-pytorch-with-cuda-graphs/
     """
 
-    code = Code("PERF011")
+    code = "PERF011"
     reads = frozenset({Reads.RECORDING})
     thresholds = (
         *Threshold.note_and_warning(

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from gpudoctor.analysis import of_run
 from gpudoctor.analysis.run.steady_run import demanded
 from gpudoctor.lang import say
-from gpudoctor.model import Check, Code, Confidence, Finding, Patient, Reads, Severity, Threshold
+from gpudoctor.model import Check, Finding, Patient, Reads, Severity, Threshold
 from gpudoctor.model.unavailable import Unavailable
 from gpudoctor.text import percent
 
@@ -32,7 +32,7 @@ class LowMfu(Check):
         - https://arxiv.org/abs/2204.02311
     """
 
-    code = Code("PERF012")
+    code = "PERF012"
     reads = frozenset({Reads.RECORDING})
     severity = Severity.NOTE
     thresholds = (
@@ -71,5 +71,4 @@ class LowMfu(Check):
                 mfu=percent(mfu),
             ),
             evidence=(run.measured("mfu", mfu), run.measured("model_flops_per_second", done, "FLOP/s")),
-            confidence=Confidence.CONFIRMED,
         )

@@ -4,8 +4,8 @@ import re
 from collections.abc import Iterator, Sequence
 
 from gpudoctor.analysis import of_run
-from gpudoctor.analysis.observation import confirmed, suspicions
-from gpudoctor.analysis.run.steady_run import judged, ran_on_cpu, spots
+from gpudoctor.analysis.observation import confirmed
+from gpudoctor.analysis.run.steady_run import Run, spots
 from gpudoctor.analysis.source.call_frequency import MEASUREMENT_STEPS, brief
 from gpudoctor.analysis.source.device_tensors import Target
 from gpudoctor.analysis.source.entry_points import Program, training_programs
@@ -21,19 +21,21 @@ from gpudoctor.analysis.source.precision import (
 )
 from gpudoctor.analysis.source.target_versions import meant_version, predates
 from gpudoctor.lang import say
-from gpudoctor.model import Check, Code, Detail, Evidence, Finding, Patient, Reads, Severity, Threshold
+from gpudoctor.model import Detail, Evidence, Finding, Patient, Reads, Severity, Threshold
 from gpudoctor.model.cuda import numbers
 from gpudoctor.model.job_devices import lowest_capability
 from gpudoctor.model.records import frozen
 from gpudoctor.model.signs.configs import ConfigFile, ConfigKind, Configs, Entry
 from gpudoctor.model.signs.source import Known
 from gpudoctor.text import chained, percent
+from gpudoctor_checks.run_check import RunCheck
 from gpudoctor_checks.thresholds import COMPUTE_SHARE
 
 _SMALL_IMAGES = re.compile(r"torchvision\.datasets\.(\w*MNIST|USPS|Omniglot)$")
 _CLASSIFIER = re.compile(
     r"torchvision\.models\.(?!detection|segmentation|video|optical_flow|vit|swin|maxvit)(\w+\.)*\w+$"
 )
+
 """torchvision's convolutional networks for one label an image."""
 _TINY = re.compile(r"tiny|dummy", re.IGNORECASE)
 _VOLTA = 7.0
@@ -63,7 +65,7 @@ class MixedPrecisionOffDetail(Detail):
     """There is much to gain."""
 
 
-class MixedPrecisionOff(Check):
+class MixedPrecisionOff(RunCheck):
     """The training computes in float32 on a card whose tensor cores are made for 16 bits.
 
     What it finds:
@@ -90,10 +92,10 @@ class MixedPrecisionOff(Check):
         - https://pytorch.org/docs/stable/notes/amp_examples.html
     """
 
-    code = Code("PERF001")
+    on_gpu = True
+    code = "PERF001"
     judges = "precision"
     reads = frozenset({Reads.SOURCE, Reads.CONFIG, Reads.RECORDING})
-    severity = Severity.WARNING
     thresholds = (
         COMPUTE_SHARE,
         Threshold(
@@ -120,13 +122,11 @@ class MixedPrecisionOff(Check):
         MEASUREMENT_STEPS,
     )
 
-    def examine(self, patient: Patient) -> Iterator[Finding]:
-        run = judged(patient)
-        suspected = suspicions(lambda: self._suspected(patient), run, refuted=ran_on_cpu(patient))
-        if run is None or of_run.lowered(run.lead.process) is None or of_run.on_gpu(run.lead.process) is None:
+    def measured(self, patient: Patient, run: Run, suspected: list[Finding]) -> Iterator[Finding]:
+        process = run.lead.process
+        if of_run.lowered(process) is None or of_run.on_gpu(process) is None:
             yield from suspected
             return
-        process = run.lead.process
         card, compute = of_run.capability(process), run.share("forward", "backward")
         if of_run.lowered(process) or not of_run.on_cuda(process) or (card is not None and card < _VOLTA):
             return
@@ -147,7 +147,7 @@ class MixedPrecisionOff(Check):
             detail=MixedPrecisionOffDetail(),
         )
 
-    def _suspected(self, patient: Patient) -> Iterator[Finding]:
+    def suspected(self, patient: Patient) -> Iterator[Finding]:
         card = lowest_capability(patient)
         if card is not None and card < _VOLTA:
             return

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from gpudoctor.analysis import of_run
 from gpudoctor.analysis.run.steady_run import demanded, spot
 from gpudoctor.lang import say
-from gpudoctor.model import Check, Code, Finding, Patient, Reads, Severity, Threshold, Whose
+from gpudoctor.model import Check, Finding, Patient, Reads, Severity, Threshold, Whose
 from gpudoctor.model.cuda import numbers
 from gpudoctor.text import percent
 
@@ -31,7 +31,7 @@ class OptimizerUnfused(Check):
         - https://pytorch.org/docs/stable/optim.html#algorithms
     """
 
-    code = Code("PERF005")
+    code = "PERF005"
     reads = frozenset({Reads.RECORDING})
     severity = Severity.NOTE
     thresholds = (

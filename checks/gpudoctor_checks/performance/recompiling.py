@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 from gpudoctor.analysis import of_run
 from gpudoctor.analysis.run.steady_run import demanded, spot
 from gpudoctor.lang import say
-from gpudoctor.model import Check, Code, Finding, Patient, Reads, Severity, Threshold
+from gpudoctor.model import Check, Finding, Patient, Reads, Severity, Threshold
 from gpudoctor.model.signs.recording import Record
 from gpudoctor.model.unavailable import Unavailable
 from gpudoctor.text import duration, percent
@@ -36,7 +36,7 @@ class Recompiling(Check):
         - https://github.com/pytorch/pytorch/issues/105279
     """
 
-    code = Code("PERF004")
+    code = "PERF004"
     reads = frozenset({Reads.RECORDING})
     thresholds = (
         Threshold(

@@ -8,7 +8,7 @@ from operator import sub
 from gpudoctor.analysis import of_run
 from gpudoctor.analysis.run.steady_run import demanded, spot
 from gpudoctor.lang import say
-from gpudoctor.model import Check, Code, Facts, Finding, Patient, Reads, Threshold, Whose
+from gpudoctor.model import Check, Facts, Finding, Patient, Reads, Threshold, Whose
 from gpudoctor.model.records import frozen
 from gpudoctor.text import duration
 
@@ -70,7 +70,7 @@ class StepTimeDrift(Check):
         - https://doi.org/10.1080/01621459.1968.10480934
     """
 
-    code = Code("PERF013")
+    code = "PERF013"
     reads = frozenset({Reads.RECORDING})
     thresholds = (
         *Threshold.note_and_warning(

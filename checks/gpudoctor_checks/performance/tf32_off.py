@@ -3,24 +3,25 @@
 from collections.abc import Iterator
 
 from gpudoctor.analysis import of_run
-from gpudoctor.analysis.observation import confirmed, suspicions
-from gpudoctor.analysis.run.steady_run import judged, ran_on_cpu, spots
+from gpudoctor.analysis.observation import confirmed
+from gpudoctor.analysis.run.steady_run import Run, spots
 from gpudoctor.analysis.source.device_tensors import Target
 from gpudoctor.analysis.source.entry_points import Program, training_programs
 from gpudoctor.analysis.source.precision import Precision, config_precision, told_precision
 from gpudoctor.analysis.source.tf32 import tf32_settings
 from gpudoctor.lang import say
-from gpudoctor.model import Check, Code, Facts, Finding, Patient, Reads, Severity
+from gpudoctor.model import Facts, Finding, Patient, Reads, Severity
 from gpudoctor.model.evidence import SourceSpan
 from gpudoctor.model.job_devices import lowest_capability
 from gpudoctor.text import percent
+from gpudoctor_checks.run_check import RunCheck
 from gpudoctor_checks.thresholds import COMPUTE_SHARE
 
 _AMPERE = 8.0
 """Compute capability from which on cards have TF32."""
 
 
-class Tf32Off(Check):
+class Tf32Off(RunCheck):
     """TF32 is off for matrix products in float32.
 
     What it finds:
@@ -44,23 +45,17 @@ class Tf32Off(Check):
         - https://pytorch.org/docs/stable/notes/cuda.html#tensorfloat-32-tf32-on-ampere-and-later-devices
     """
 
-    code = Code("PERF002")
+    on_gpu = True
+    code = "PERF002"
     reads = frozenset({Reads.SOURCE, Reads.CONFIG, Reads.RECORDING})
-    severity = Severity.WARNING
     thresholds = (COMPUTE_SHARE,)
 
-    def examine(self, patient: Patient) -> Iterator[Finding]:
-        run = judged(patient)
-        suspected = suspicions(lambda: self._suspected(patient), run, refuted=ran_on_cpu(patient))
-        if (
-            run is None
-            or of_run.torch_fact(run.lead.process, "tf32") is None
-            or of_run.on_gpu(run.lead.process) is None
-        ):
-            yield from suspected
-            return
+    def measured(self, patient: Patient, run: Run, suspected: list[Finding]) -> Iterator[Finding]:
         process = run.lead.process
         precision, card = of_run.torch_fact(process, "tf32"), of_run.capability(process)
+        if precision is None or of_run.on_gpu(process) is None:
+            yield from suspected
+            return
         old = card is not None and card < _AMPERE
         if precision != "highest" or not of_run.on_cuda(process) or of_run.lowered(process) or old:
             return
@@ -80,7 +75,7 @@ class Tf32Off(Check):
             detail=Facts(target=""),
         )
 
-    def _suspected(self, patient: Patient) -> Iterator[Finding]:
+    def suspected(self, patient: Patient) -> Iterator[Finding]:
         card = lowest_capability(patient)
         if card is not None and card < _AMPERE:
             return

@@ -6,7 +6,7 @@ from statistics import median
 from gpudoctor.analysis import of_run
 from gpudoctor.analysis.run.steady_run import Run, demanded, spot, watched
 from gpudoctor.lang import say
-from gpudoctor.model import OWN_CHOICE, Check, Code, Detail, Finding, Patient, Reads, Severity, Threshold, Trait
+from gpudoctor.model import OWN_CHOICE, Check, Detail, Finding, Patient, Reads, Severity, Threshold, Trait
 from gpudoctor.model.records import frozen
 from gpudoctor.text import duration, percent
 
@@ -56,7 +56,7 @@ class UnexplainedTime(Check):
         - https://github.com/traceopt-ai/traceml
     """
 
-    code = Code("PERF014")
+    code = "PERF014"
     traits = frozenset({Trait.UNEXPLAINED})
     reads = frozenset({Reads.RECORDING, Reads.PROCESS})
     thresholds = (

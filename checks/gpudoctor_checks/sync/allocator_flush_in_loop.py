@@ -3,13 +3,12 @@
 from collections.abc import Iterator
 
 from gpudoctor.analysis import of_run
-from gpudoctor.analysis.observation import suspicions
-from gpudoctor.analysis.run.steady_run import Run, judged, ran_on_cpu
+from gpudoctor.analysis.run.steady_run import Run, ran_on_cpu
 from gpudoctor.analysis.source.call_frequency import TrainingCall, calls_in_training, often
 from gpudoctor.lang import say
-from gpudoctor.model import Check, Code, Facts, Finding, Patient, Reads, Severity, Threshold
-from gpudoctor.model.signs.source import Source
+from gpudoctor.model import Facts, Finding, Patient, Reads, Severity, Threshold
 from gpudoctor.text import duration
+from gpudoctor_checks.run_check import RunCheck
 from gpudoctor_checks.thresholds import EVENTS
 
 _FLUSHES = frozenset(
@@ -18,7 +17,7 @@ _FLUSHES = frozenset(
 )  # fmt: skip
 
 
-class AllocatorFlushInLoop(Check):
+class AllocatorFlushInLoop(RunCheck):
     """The training loop repeatedly frees its cached GPU memory, or collects garbage.
 
     What it finds:
@@ -39,9 +38,8 @@ class AllocatorFlushInLoop(Check):
         - https://pytorch.org/docs/stable/generated/torch.cuda.memory.empty_cache.html
     """
 
-    code = Code("SYNC002")
+    code = "SYNC002"
     reads = frozenset({Reads.SOURCE, Reads.RECORDING})
-    severity = Severity.WARNING
     thresholds = (
         Threshold(
             name="period_warned",
@@ -63,14 +61,7 @@ class AllocatorFlushInLoop(Check):
         ),
     )
 
-    def examine(self, patient: Patient) -> Iterator[Finding]:
-        run = judged(patient)
-        suspected = suspicions(lambda: self._in_source(patient.source), run)
-        if ran_on_cpu(patient):  # there is no cache there; a collection costs all the same
-            suspected = [item for item in suspected if item.detail_of(Facts).call.endswith("collect")]
-        yield from self._measured(patient, run, suspected) if run else suspected
-
-    def _measured(self, patient: Patient, run: Run, suspected: list[Finding]) -> Iterator[Finding]:
+    def measured(self, patient: Patient, run: Run, suspected: list[Finding]) -> Iterator[Finding]:
         seen = of_run.price(
             patient, run, owners=(of_run.LineOwner.COLLECTING,), wanted=lambda site: of_run.collects(site.what)
         )
@@ -95,9 +86,10 @@ class AllocatorFlushInLoop(Check):
             detail=Facts(call=what.rpartition(" ")[2]),
         )
 
-    def _in_source(self, source: Source) -> Iterator[Finding]:
-        for found in calls_in_training(source, self._flushes, distinct=True):
-            yield from map(self._from_source, found)
+    def suspected(self, patient: Patient) -> Iterator[Finding]:
+        on_cpu = ran_on_cpu(patient)  # there is no cache there; a collection costs all the same
+        for calls in calls_in_training(patient.source, self._flushes, distinct=True):
+            yield from (self._from_source(item) for item in calls if not on_cpu or item.call.method == "collect")
 
     def _flushes(self, found: TrainingCall) -> bool:
         # What runs without gradients is a phase of its own beside the step: generation, scoring, evaluation.

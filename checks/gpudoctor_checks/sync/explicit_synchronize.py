@@ -3,19 +3,19 @@
 from collections.abc import Iterator
 
 from gpudoctor.analysis import of_run
-from gpudoctor.analysis.observation import suspicions
-from gpudoctor.analysis.run.steady_run import judged, ran_on_cpu
+from gpudoctor.analysis.run.steady_run import Run
 from gpudoctor.analysis.source.call_frequency import TrainingCall, calls_in_training, measures, often
 from gpudoctor.lang import say
-from gpudoctor.model import Check, Code, Facts, Finding, Patient, Reads, Severity, Threshold
-from gpudoctor.model.signs.source import Call, Source
+from gpudoctor.model import Facts, Finding, Patient, Reads, Severity, Threshold
+from gpudoctor.model.signs.source import Call
 from gpudoctor.text import count
+from gpudoctor_checks.run_check import RunCheck
 
 _DEVICE = frozenset({"torch.cuda.synchronize", "torch.accelerator.synchronize", "torch.mps.synchronize"})
 _STREAM = "torch.cuda.current_stream("
 
 
-class ExplicitSynchronize(Check):
+class ExplicitSynchronize(RunCheck):
     """The training loop stops and waits for the GPU with an explicit synchronize, step after step.
 
     What it finds:
@@ -39,7 +39,8 @@ class ExplicitSynchronize(Check):
         - https://pytorch.org/docs/stable/notes/cuda.html#asynchronous-execution
     """
 
-    code = Code("SYNC003")
+    on_gpu = True
+    code = "SYNC003"
     reads = frozenset({Reads.SOURCE, Reads.RECORDING})
     severity = Severity.NOTE
     thresholds = (
@@ -65,12 +66,7 @@ class ExplicitSynchronize(Check):
         ),
     )
 
-    def examine(self, patient: Patient) -> Iterator[Finding]:
-        run = judged(patient)
-        suspected = suspicions(lambda: self._in_source(patient.source), run, refuted=ran_on_cpu(patient))
-        if run is None:
-            yield from suspected
-            return
+    def measured(self, patient: Patient, run: Run, suspected: list[Finding]) -> Iterator[Finding]:
         seen = of_run.price(patient, run, wanted=lambda site: site.what.endswith("synchronize"))
         severity = seen.level(self)
         if severity is not None:
@@ -89,9 +85,9 @@ class ExplicitSynchronize(Check):
                 detail=Facts(call=seen.what.partition(" ")[0]),
             )
 
-    def _in_source(self, source: Source) -> Iterator[Finding]:
+    def suspected(self, patient: Patient) -> Iterator[Finding]:
         for waits in calls_in_training(
-            source, lambda item: _synchronizes(item.call), every=self.limit("period"), skip=measures
+            patient.source, lambda item: _synchronizes(item.call), every=self.limit("period"), skip=measures
         ):
             yield self._from_source(waits)
 

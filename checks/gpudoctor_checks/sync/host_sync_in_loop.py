@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from gpudoctor.analysis import of_run
 from gpudoctor.analysis.observation import suspicions
-from gpudoctor.analysis.run.steady_run import Run, judged, ran_on_cpu, spot, watched
+from gpudoctor.analysis.run.steady_run import Run, spot
 from gpudoctor.analysis.source.call_frequency import MEASUREMENT_STEPS, brief, measures, step_period
 from gpudoctor.analysis.source.device_tensors import DeviceTensors, training_target
 from gpudoctor.analysis.source.metrics import OFTEN, is_metric, samples_around
@@ -14,11 +14,12 @@ from gpudoctor.analysis.source.steering_reads import steers
 from gpudoctor.analysis.source.syntax_places import lines_at
 from gpudoctor.lang import say
 from gpudoctor.lang.message import concatenated
-from gpudoctor.model import OWN_CHOICE, Check, Code, Facts, Finding, Patient, Reads, Severity, Threshold
+from gpudoctor.model import OWN_CHOICE, Facts, Finding, Patient, Reads, Severity, Threshold
 from gpudoctor.model.evidence import SourceSpan
 from gpudoctor.model.records import frozen, replace
 from gpudoctor.model.signs.source import Event, Known, Loop, Script, Source
 from gpudoctor.text import capitalised, percent
+from gpudoctor_checks.run_check import RunCheck
 from gpudoctor_checks.sync.device_queue import Queue
 from gpudoctor_checks.sync.device_reads import read_word
 
@@ -44,7 +45,7 @@ class _Read:
     """Reads with the same number follow each other with no work for the device between them: one wait."""
 
 
-class HostSyncInLoop(Check):
+class HostSyncInLoop(RunCheck):
     """The training loop waits for the GPU in each step to read a value from it.
 
     What it finds:
@@ -73,9 +74,9 @@ class HostSyncInLoop(Check):
         - https://pytorch.org/tutorials/recipes/recipes/tuning_guide.html#avoid-unnecessary-cpu-gpu-synchronization
     """
 
-    code = Code("SYNC001")
+    on_gpu = True
+    code = "SYNC001"
     reads = frozenset({Reads.SOURCE, Reads.RECORDING, Reads.PROCESS})
-    severity = Severity.WARNING
     thresholds = (
         Threshold(
             name="reads_per_step",
@@ -101,15 +102,7 @@ class HostSyncInLoop(Check):
         ),
     )
 
-    def examine(self, patient: Patient) -> Iterator[Finding]:
-        if (window := watched(patient)) is not None:
-            yield from self._live(patient, window)
-            return
-        run = judged(patient)
-        suspected = suspicions(lambda: self._in_source(patient.source), run, refuted=ran_on_cpu(patient))
-        yield from self._measured(patient, run, suspected) if run else suspected
-
-    def _live(self, patient: Patient, window: "of_run.ProcessWindow") -> Iterator[Finding]:
+    def live(self, patient: Patient, window: "of_run.ProcessWindow") -> Iterator[Finding]:
         """Lines that read a tensor; where the device is busy all the while, they wait for its work."""
         seen = of_run.seen_live(window, lambda place: place.kind in ("read", "print-tensor"))
         severity = seen.level(self)
@@ -127,11 +120,11 @@ class HostSyncInLoop(Check):
             ),
             name="sync_share",
             severity=severity,
-            suspected=suspicions(lambda: self._in_source(patient.source), seen),
+            suspected=suspicions(lambda: self.suspected(patient), seen),
             detail=Facts(reads=1.0, waits=None),
         )
 
-    def _measured(self, patient: Patient, run: Run, suspected: list[Finding]) -> Iterator[Finding]:
+    def measured(self, patient: Patient, run: Run, suspected: list[Finding]) -> Iterator[Finding]:
         """Reads by their share of time; many a step count too where the device has to be waited for."""
         elsewhere = {
             (span.path, span.line) for span in of_run.price(patient, run, owners=(of_run.LineOwner.METRICS,)).spans
@@ -171,7 +164,8 @@ class HostSyncInLoop(Check):
             numbers=(run.measured("reads_per_step", reads, "{reads}"),),
         )
 
-    def _in_source(self, source: Source) -> Iterator[Finding]:
+    def suspected(self, patient: Patient) -> Iterator[Finding]:
+        source = patient.source
         if not training_target(source).on_gpu:
             return
         for script, loop in source.training_loops:

@@ -9,7 +9,7 @@ from gpudoctor.analysis.source.call_frequency import TrainingCall, calls_in_trai
 from gpudoctor.analysis.source.device_tensors import DeviceTensors, training_target
 from gpudoctor.analysis.source.metrics import is_metric, samples_around
 from gpudoctor.lang import say
-from gpudoctor.model import Check, Code, Facts, Finding, Patient, Reads, Severity, SourceSpan, Threshold
+from gpudoctor.model import Check, Facts, Finding, Patient, Reads, SourceSpan, Threshold
 from gpudoctor.model.signs.source import Source
 from gpudoctor.text import joined
 from gpudoctor_checks.sync.device_reads import read_word
@@ -39,9 +39,8 @@ class PerSampleMetrics(Check):
         - https://pytorch.org/tutorials/recipes/recipes/tuning_guide.html#avoid-unnecessary-cpu-gpu-synchronization
     """
 
-    code = Code("SYNC004")
+    code = "SYNC004"
     reads = frozenset({Reads.SOURCE, Reads.RECORDING, Reads.PROCESS})
-    severity = Severity.WARNING
     thresholds = (
         Threshold(
             name="metric_period",

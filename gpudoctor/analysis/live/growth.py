@@ -96,6 +96,6 @@ def leak(check: Check, found: Growing, words: str, total: float | None, breaks: 
         severity=Severity.ERROR if soon else Severity.WARNING,
         cost=Cost(breaks=breaks if soon else None, bytes=int(found.trend.growth)),
         subject=found.rank.title,
-        scarce=frozenset({scarce}),
+        scarce=scarce,
         detail=LeakDetail(kind=LeakKind.WORKERS if found.rank.workers else LeakKind.OBJECTS),
     )

@@ -106,83 +106,57 @@ def cpu_budget(finding: Finding) -> Iterator[Remedy]:
     fewer = min(workers, max(1, each - 1)) if workers else 0
     if threads > max(1, each - fewer):
         right = min(_MOST_THREADS, max(1, each - fewer))
-        yield _threads(right, say("{cpus:g} CPUs, {ranks} rank(s)", cpus=cpus, ranks=ranks))
+        why = say("{cpus:g} CPUs, {ranks} rank(s)", cpus=cpus, ranks=ranks)
+        yield remedy(
+            "ENV007-threads",
+            f"export OMP_NUM_THREADS={right}",
+            say("export OMP_NUM_THREADS={threads}   # before the launch line: {why}", threads=right, why=why),
+            applicability=Applicability.UNSAFE,
+            effort=Effort.ONE_LINE,
+            sets=(("OMP_NUM_THREADS", str(right)),),
+            override=(("env.OMP_NUM_THREADS", str(right)),),
+            references=(_OMP,),
+        )
     if fewer < workers:
-        yield _workers_a_rank(fewer, workers, each)
-
-
-def _threads(threads: int, because: str) -> Remedy:
-    return remedy(
-        "ENV007-threads",
-        f"export OMP_NUM_THREADS={threads}",
-        say("export OMP_NUM_THREADS={threads}   # before the launch line: {why}", threads=threads, why=because),
-        applicability=Applicability.UNSAFE,
-        effort=Effort.ONE_LINE,
-        sets=(("OMP_NUM_THREADS", str(threads)),),
-        override=(("env.OMP_NUM_THREADS", str(threads)),),
-        references=(_OMP,),
-    )
-
-
-def _workers_a_rank(fewer: int, workers: int, each: int) -> Remedy:
-    return remedy(
-        "ENV007-workers",
-        say("set num_workers={fewer} per rank instead of {workers}", fewer=fewer, workers=workers),
-        say("num_workers={fewer}: each rank has {cpus} to itself", fewer=fewer, cpus=count(each, "CPU")),
-        applicability=Applicability.UNSAFE,
-        effort=Effort.ONE_LINE,
-        sets=(("DataLoader.num_workers", str(fewer)),),
-        override=(("DataLoader.num_workers", str(fewer)),),
-        uses=frozenset[Resource](),
-        references=("https://pytorch.org/docs/stable/data.html#multi-process-data-loading",),
-    )
+        yield remedy(
+            "ENV007-workers",
+            say("set num_workers={fewer} per rank instead of {workers}", fewer=fewer, workers=workers),
+            say("num_workers={fewer}: each rank has {cpus} to itself", fewer=fewer, cpus=count(each, "CPU")),
+            applicability=Applicability.UNSAFE,
+            effort=Effort.ONE_LINE,
+            sets=(("DataLoader.num_workers", str(fewer)),),
+            override=(("DataLoader.num_workers", str(fewer)),),
+            references=("https://pytorch.org/docs/stable/data.html#multi-process-data-loading",),
+        )
 
 
 _FILES = 65536
 """Open files: what NVIDIA's and Ray's containers set; far from what a kernel gives out."""
 _CONF = "https://man7.org/linux/man-pages/man5/limits.conf.5.html"
-_FLAGS = {"open files": "-n", "locked memory": "-l"}
-_NAMES = {"open files": "nofile", "locked memory": "memlock"}
+_LIMITS = {"open files": ("-n", "nofile", str(_FILES)), "locked memory": ("-l", "memlock", "unlimited")}
+"""The flag of ulimit, the name in limits.conf, and the value to set."""
 
 
 @answers("ENV008")
 def limits_too_low(finding: Finding) -> Iterator[Remedy]:
     """The ulimit line where the hard limit allows it, else what the administrator must set."""
     detail = finding.detail_of(Facts)
-    kind = detail.kind
-    if kind not in _FLAGS:
-        return
-    wanted = None if kind == "locked memory" else _FILES
-    allowed = detail.hard == -1 or (wanted is not None and detail.hard >= wanted)
-    yield _ulimit(kind, wanted) if allowed else _raise_hard(kind, wanted)
-
-
-def _ulimit(kind: str, wanted: int | None) -> Remedy:
-    text = "unlimited" if wanted is None else str(wanted)
-    line = f"ulimit {_FLAGS[kind]} {text}"
-    return remedy(
-        "ENV008-ulimit",
-        line,
-        say("{line}   # in the job script, before the launch line", line=line),
-        effort=Effort.ONE_LINE,
-        sets=((f"RLIMIT_{_NAMES[kind].upper()}", text),),
-    )
-
-
-def _raise_hard(kind: str, wanted: int | None) -> Remedy:
-    name, text = _NAMES[kind], "unlimited" if wanted is None else str(wanted)
-    return remedy(
-        "ENV008-limit",
-        say("ask the administrator for {name} {text}", name=name, text=text),
-        say("in /etc/security/limits.d/training.conf: * - {name} {text}", name=name, text=text),
-        say("in a container: --ulimit {name}=VALUE:VALUE; under Slurm, for slurmd too", name=name),
-        effort=Effort.ADMINISTRATOR,
-        sets=((f"RLIMIT_{name.upper()}", text),),
-        references=(_CONF,),
-    )
-
-
-_GIB = 1 << 30
+    flag, name, text = _LIMITS[detail.kind]
+    sets = ((f"RLIMIT_{name.upper()}", text),)
+    if detail.hard == -1 or (text.isdigit() and detail.hard >= int(text)):
+        line = f"ulimit {flag} {text}"
+        step = say("{line}   # in the job script, before the launch line", line=line)
+        yield remedy("ENV008-ulimit", line, step, effort=Effort.ONE_LINE, sets=sets)
+    else:
+        yield remedy(
+            "ENV008-limit",
+            say("ask the administrator for {name} {text}", name=name, text=text),
+            say("in /etc/security/limits.d/training.conf: * - {name} {text}", name=name, text=text),
+            say("in a container: --ulimit {name}=VALUE:VALUE; under Slurm, for slurmd too", name=name),
+            effort=Effort.ADMINISTRATOR,
+            sets=sets,
+            references=(_CONF,),
+        )
 
 
 @answers("ENV009")
@@ -191,20 +165,17 @@ def host_memory_tight(finding: Finding, patient: Patient) -> Iterator[Remedy]:
     detail = finding.detail_of(Facts)
     if detail.kind == "swap":
         return
-    yield _more_memory(max(1, -(-2 * int(detail.need) // _GIB)), patient)  # the data's own share comes on top
-
-
-def _more_memory(gib: int, patient: Patient) -> Remedy:
+    gib = max(1, -(-2 * int(detail.need) // _GIB))  # the data's own share comes on top
     job = optional(lambda: patient.job)
-    profile = job.profile if job is not None else Profile.NONE
     lines = {
         Profile.SLURM: f"#SBATCH --mem={gib}G",
         Profile.KUBERNETES: say("resources: {{limits: {{memory: {gib}Gi}}, requests: {{memory: {gib}Gi}}}}", gib=gib),
     }
-    return remedy(
+    look = say("ps -eo rss,pid,user,args --sort=-rss | head   # which process uses the memory")
+    yield remedy(
         "ENV009-memory",
         say("give the job {gib} GiB of host memory", gib=gib),
-        lines.get(profile, say("ps -eo rss,pid,user,args --sort=-rss | head   # which process uses the memory")),
+        lines.get(job.profile, look) if job is not None else look,
         effort=Effort.SETTING,
         sets=(("host_memory", f"{gib}G"),),
     )
@@ -239,22 +210,28 @@ _ENV = "https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/env.html"
 @answers("ENV012")
 def nccl_hobbled(finding: Finding) -> Iterator[Remedy]:
     """By cause: a variable unset, another path."""
-    switch = finding.detail_of(NcclHobbledDetail).kind == "switch"
-    yield _unset_switch(finding) if switch else _loader_path(finding)
-
-
-def _unset_switch(finding: Finding) -> Remedy:
-    name = finding.detail_of(NcclHobbledDetail).variable
-    return remedy(
-        "ENV012-unset",
-        f"unset {name}",
-        _deletion(finding, name),
-        "hangs without it? look at the paths first: nvidia-smi topo -m; nvidia-smi topo -p2p r",
-        applicability=Applicability.SAFE,
-        effort=Effort.ONE_LINE,
-        sets=((name, ""),),
-        references=(_ENV,),
-    )
+    detail = finding.detail_of(NcclHobbledDetail)
+    name, library = detail.variable, detail.library
+    if detail.kind == "switch":
+        yield remedy(
+            "ENV012-unset",
+            f"unset {name}",
+            _deletion(finding, name),
+            "hangs without it? look at the paths first: nvidia-smi topo -m; nvidia-smi topo -p2p r",
+            applicability=Applicability.SAFE,
+            effort=Effort.ONE_LINE,
+            sets=((name, ""),),
+            references=(_ENV,),
+        )
+    else:
+        folder = library.rpartition("/")[0] or library
+        yield remedy(
+            "ENV012-loader-path",
+            say("take {folder} out of {variable} for the training", folder=folder, variable=name),
+            "see which is loaded: LD_DEBUG=libs python -c 'import torch' 2>&1 | grep 'calling init.*nccl'",
+            f"env -u {name} python ...",
+            effort=Effort.SETTING,
+        )
 
 
 def _deletion(finding: Finding, name: str) -> str:
@@ -266,20 +243,6 @@ def _deletion(finding: Finding, name: str) -> str:
         where = {"name": name, "setting_path": setting.path, "setting_line": setting.line}
         return say("delete the export of {name} in {setting_path}, line {setting_line}", **where)
     return f"unset {name}"
-
-
-def _loader_path(finding: Finding) -> Remedy:
-    detail = finding.detail_of(NcclHobbledDetail)
-    library = detail.library
-    variable = detail.variable
-    folder = library.rpartition("/")[0]
-    return remedy(
-        "ENV012-loader-path",
-        say("take {folder} out of {variable} for the training", folder=folder or library, variable=variable),
-        "see which is loaded: LD_DEBUG=libs python -c 'import torch' 2>&1 | grep 'calling init.*nccl'",
-        f"env -u {variable} python ...",
-        effort=Effort.SETTING,
-    )
 
 
 _VARIABLE = "CUDA_VISIBLE_DEVICES"
@@ -295,7 +258,15 @@ def visible_devices_wrong(finding: Finding, patient: Patient) -> Iterator[Remedy
         yield _set_devices(max(1, min(ranks, gpus) if ranks > 1 else gpus), gpus, finding)
     elif kind == "ranks":
         if gpus > 0:
-            yield _fewer_ranks(gpus)
+            yield remedy(
+                "ENV013-ranks",
+                say("launch {ranks} on this node", ranks=count(gpus, "rank")),
+                say("torchrun --nproc_per_node={gpus} ...   # keep the batch: accumulate more steps", gpus=gpus),
+                "srun --ntasks-per-node=1 torchrun ...   # one launcher a node",
+                applicability=Applicability.UNSAFE,
+                effort=Effort.ONE_LINE,
+                sets=(("ranks_per_node", str(gpus)),),
+            )
         launched = any(isinstance(item, Setting) and item.key == "launch" for item in finding.evidence)
         if not launched:
             yield _unset_devices(
@@ -330,18 +301,6 @@ def _set_devices(wanted: int, gpus: int, finding: Finding) -> Remedy:
     )
 
 
-def _fewer_ranks(gpus: int) -> Remedy:
-    return remedy(
-        "ENV013-ranks",
-        say("launch {ranks} on this node", ranks=count(gpus, "rank")),
-        say("torchrun --nproc_per_node={gpus} ...   # keep the batch: accumulate more steps", gpus=gpus),
-        "srun --ntasks-per-node=1 torchrun ...   # one launcher a node",
-        applicability=Applicability.UNSAFE,
-        effort=Effort.ONE_LINE,
-        sets=(("ranks_per_node", str(gpus)),),
-    )
-
-
 def _unset_devices(title: str, finding: Finding) -> Remedy:
     return remedy(
         "ENV013-unset",
@@ -353,22 +312,16 @@ def _unset_devices(title: str, finding: Finding) -> Remedy:
     )
 
 
-_MILDER = {"NCCL_DEBUG": "WARN"}
-"""Variables that are worth keeping at a lower level."""
-
-
 @answers("ENV010")
-def debug_switch_on(finding: Finding, patient: Patient) -> Iterator[Remedy]:
-    """Unset it where it was set."""
+def debug_switch_on(finding: Finding) -> Iterator[Remedy]:
+    """Unset it where it was set; a log is worth keeping at a lower level."""
     detail = finding.detail_of(Facts)
-    del patient
     name = detail.variable
-    milder = _MILDER.get(name)
-    value = "" if milder is None else milder
+    value = "WARN" if name == "NCCL_DEBUG" else ""
     yield remedy(
         "ENV010-unset",
-        f"export {name}={milder}" if milder else f"unset {name}",
-        f"export {name}={milder}" if milder else _deletion(finding, name),
+        f"export {name}={value}" if value else f"unset {name}",
+        f"export {name}={value}" if value else _deletion(finding, name),
         applicability=Applicability.SAFE,
         effort=Effort.ONE_LINE,
         sets=((name, value),),

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator
 from functools import cache
 from importlib import resources
 
-from gpudoctor.lang import say
+from gpudoctor.lang import say, template
 from gpudoctor.model import Effort, Finding, Patient, Remedy, Unavailable, answers
 from gpudoctor.model.cuda import Capability, dotted, numbers, runs_on
 from gpudoctor.model.records import frozen
@@ -186,48 +186,27 @@ _MINOR = "https://docs.nvidia.com/deploy/cuda-compatibility/minor-version-compat
 @answers("ENV003")
 def driver_too_old(finding: Finding, patient: Patient) -> Iterator[Remedy]:
     """Another torch build for this driver, or another driver for this torch."""
-    yield from _older_build(finding, patient)
-    yield _newer_driver(finding)
-
-
-def _older_build(finding: Finding, patient: Patient) -> Iterator[Remedy]:
     detail = finding.detail_of(DriverTooOldDetail)
-    release, driver = detail.torch, detail.driver
-    cards = " ".join(
-        dict.fromkeys(
-            dotted(gpu.compute_capability) for gpu in patient.gpus if not isinstance(gpu.compute_capability, Absent)
+    release, driver, floor = detail.torch, detail.driver, detail.floor
+    told = [gpu.compute_capability for gpu in patient.gpus]
+    cards = dict.fromkeys(dotted(card) for card in told if not isinstance(card, Absent))
+    build = _choose_for(patient, driver, " ".join(cards), release)
+    if build is not None:
+        older = "" if build.series == numbers(release)[:2] else say(" (an older torch, {torch})", torch=build.torch)
+        text = template("install the {tag} build of torch, which driver {driver} runs{older}")
+        yield remedy(
+            "ENV003-torch-build",
+            say(text, tag=build.tag, driver=driver, older=older),
+            _install_line(patient, build, release),
+            effort=Effort.COMMAND,
+            sets=(("torch", build.tag),),
+            references=(TABLE,),
         )
-    )
-    build = _choose_for(patient, driver, cards, release)
-    if build is None:
-        return
-    older = "" if build.series == numbers(release)[:2] else say(" (an older torch, {torch})", torch=build.torch)
+    text = template("torch {torch} needs driver {floor} or newer; this node has {driver}")
     yield remedy(
-        "ENV003-torch-build",
-        say(
-            "install the {tag} build of torch, which driver {driver} runs{older}",
-            tag=build.tag,
-            driver=driver,
-            older=older,
-        ),
-        _install_line(patient, build, release),
-        effort=Effort.COMMAND,
-        sets=(("torch", build.tag),),
-        references=(TABLE,),
-    )
-
-
-def _newer_driver(finding: Finding) -> Remedy:
-    detail = finding.detail_of(DriverTooOldDetail)
-    return remedy(
         "ENV003-driver",
-        say("ask the administrator for driver {floor} or newer", floor=detail.floor),
-        say(
-            "torch {torch} needs driver {floor} or newer; this node has {driver}",
-            torch=detail.torch,
-            floor=detail.floor,
-            driver=detail.driver,
-        ),
+        say("ask the administrator for driver {floor} or newer", floor=floor),
+        say(text, torch=release, floor=floor, driver=driver),
         "after the update: nvidia-smi --query-gpu=driver_version --format=csv,noheader",
         effort=Effort.ADMINISTRATOR,
         references=(_MINOR,),
@@ -295,9 +274,8 @@ _PLAIN = {
 
 
 @answers("ENV005")
-def package_conflict(finding: Finding, patient: Patient) -> Iterator[Remedy]:
+def package_conflict(finding: Finding) -> Iterator[Remedy]:
     """The version to install, as one pip line."""
-    del patient
     detail = finding.detail_of(PackageConflictDetail)
     if detail.kind == "requirement":
         yield from _requirement(detail)
