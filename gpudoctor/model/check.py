@@ -247,7 +247,7 @@ class Check(ABC):
             confidence=confidence,
             message=message,
             evidence=evidence,
-            cost=cost or Cost(breaks=breaks),
+            cost=cost or Cost(breaks=breaks or None),
             subject=subject,
             scarce=frozenset() if scarce is None else frozenset({scarce}),
             effect_of=effect_of,

@@ -132,8 +132,10 @@ def xid(finding: Finding, patient: Patient) -> Iterator[Remedy]:
     """What the table says about this number, in commands."""
     detail = finding.detail_of(CardsDetail)
     action = detail.action or "watch"
-    if action == "follow":
-        action = _demand(detail.recovery)
+    if action == "follow":  # the driver's own words: `GPU Reset Required`, `Node Reboot Required`...
+        words = detail.recovery.lower()
+        reset = "reset" if "reset" in words or "drain" in words else "watch"
+        action = "reboot" if "reboot" in words else reset
     if finding.severity is Severity.ERROR:
         yield from _leave_out(finding, patient, say("{subject} reported an error", subject=finding.subject))
     if action in {"reset", "reset-later"}:
@@ -165,14 +167,6 @@ def _advice(finding: Finding, action: str, log: KernelLog) -> Remedy:
         effort=Effort.COMMAND if job else Effort.ADMINISTRATOR,
         references=(_CATALOGUE,),
     )
-
-
-def _demand(recovery: str) -> str:
-    """The action that the driver's own words ask for: `GPU Reset Required`, `Node Reboot Required`..."""
-    words = recovery.lower()
-    if "reboot" in words:
-        return "reboot"
-    return "reset" if "reset" in words or "drain" in words else "watch"
 
 
 @answers("GPU005")

@@ -5,9 +5,9 @@ from collections.abc import Iterator
 from gpudoctor.analysis import of_run
 from gpudoctor.analysis.memory_forecasts import change_words, command
 from gpudoctor.lang import say
-from gpudoctor.model import Code, Effect, EffectOrigin, Effort, Finding, Patient, Remedy, Resource, answers
+from gpudoctor.model import Effect, EffectOrigin, Effort, Finding, Patient, Remedy, Resource, answers
 from gpudoctor.model.proof import LeakDetail, LeakKind
-from gpudoctor.model.signs.memory import Choice, Holds, JobMemory, Projection
+from gpudoctor.model.signs.memory import Holds, JobMemory, Projection
 from gpudoctor.text import size
 from gpudoctor_rules.remedies import published, remedy
 from gpudoctor_rules.settings import as_written, field_edits, job_of, known_job
@@ -91,30 +91,20 @@ def greater_batch(finding: Finding, patient: Patient) -> Iterator[Remedy]:
     """The micro batch that fits, by the estimate of a known job, else by the recording."""
     job = known_job(finding, patient)
     if job is not None:
-        yield _estimated_batch(finding.code, job, patient)
-    else:
-        yield from _measured_batch(finding)
-
-
-def _estimated_batch(code: Code, job: JobMemory, patient: Patient) -> Remedy:
-    """The largest batch that fits."""
-    greatest = job.batches[-1]
-    changes: dict[str, Choice] = {"batch": greatest.changes["batch"]}
-    line = as_written(job, "batch", greatest.changes["batch"], patient)
-    return remedy(
-        f"{code}-batch",
-        say("{lines} ({peak})", lines=line, peak=size(greatest.peak)),
-        line,
-        say("lower accumulation by the same factor, or check the learning rate again"),
-        effort=Effort.ONE_LINE,
-        sets=tuple((name, str(value)) for name, value in changes.items()),
-        uses=frozenset({Resource.DEVICE_MEMORY}),
-        edits=field_edits(job, changes, patient),
-    )
-
-
-def _measured_batch(finding: Finding) -> Iterator[Remedy]:
-    """The batch that a recording has room for; nothing where it does not tell."""
+        greatest = job.batches[-1]
+        batch = greatest.changes["batch"]
+        line = as_written(job, "batch", batch, patient)
+        yield remedy(
+            f"{finding.code}-batch",
+            say("{lines} ({peak})", lines=line, peak=size(greatest.peak)),
+            line,
+            say("lower accumulation by the same factor, or check the learning rate again"),
+            effort=Effort.ONE_LINE,
+            sets=(("batch", str(batch)),),
+            uses=frozenset({Resource.DEVICE_MEMORY}),
+            edits=field_edits(job, {"batch": batch}, patient),
+        )
+        return
     detail = finding.detail_of(of_run.HeadroomDetail)
     factor, samples = detail.factor, detail.samples
     if factor < 2:

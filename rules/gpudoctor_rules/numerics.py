@@ -10,8 +10,9 @@ from gpudoctor.analysis.source.syntax_edits import replace_node
 from gpudoctor.analysis.source.training_arguments import training_arguments
 from gpudoctor.analysis.workload import optional
 from gpudoctor.lang import say
-from gpudoctor.model import Applicability, BadStepDetail, Code, Edit, Effort, Facts, Finding, Patient, Remedy, answers
+from gpudoctor.model import Applicability, BadStepDetail, Edit, Effort, Facts, Finding, Patient, Remedy, answers
 from gpudoctor.model.evidence import SourceSpan
+from gpudoctor.model.job_devices import lowest_capability
 from gpudoctor_rules.remedies import remedy, script_of
 
 _ANOMALY = "https://pytorch.org/docs/stable/autograd.html#anomaly-detection"
@@ -84,33 +85,30 @@ def not_finite(finding: Finding, patient: Patient) -> Iterator[Remedy]:
             effort=Effort.ONE_LINE,
         )
     if bad.replay is None:
-        yield _replay(finding.code, bad.step, patient)
+        recording = optional(lambda: patient.recorded_run)
+        command = shlex.join(recording.command) if recording and recording.command else "COMMAND"
+        yield remedy(
+            f"{finding.code}-replay",
+            say("replay step {step} to see the operation: gpudoctor verify", step=bad.step),
+            say(
+                "gpudoctor verify -- {command}   # runs up to that step again, looks at each of its operations",
+                command=command,
+            ),
+            "with torch.autograd.detect_anomaly():   # by hand: its error names the forward operation",
+            effort=Effort.COMMAND,
+            references=(_ANOMALY,),
+        )
 
 
-def _replay(code: Code, step: int, patient: Patient) -> Remedy:
-    recording = optional(lambda: patient.recorded_run)
-    return remedy(
-        f"{code}-replay",
-        say("replay step {step} to see the operation: gpudoctor verify", step=step),
-        say(
-            "gpudoctor verify -- {command}   # runs up to that step again, looks at each of its operations",
-            command=shlex.join(recording.command) if recording and recording.command else "COMMAND",
-        ),
-        "with torch.autograd.detect_anomaly():   # by hand: its error names the forward operation",
-        effort=Effort.COMMAND,
-        references=(_ANOMALY,),
-    )
-
-
-_AMPERE = (8, 0)
+_AMPERE = 8.0
 """Compute capability from which cards have bf16."""
 
 
 @answers("NUM006")
 def fp16_unsafe(finding: Finding, patient: Patient) -> Iterator[Remedy]:
     """bf16 needs no scaling; before Ampere only fp16 with a GradScaler is fast."""
-    missing = _has_bf16(patient) is False
-    cure = finding.detail_of(Facts).cure
+    card, cure = lowest_capability(patient), finding.detail_of(Facts).cure
+    missing = card is not None and card < _AMPERE
     if cure == "autocast" and missing:
         return
     yield remedy(
@@ -120,14 +118,6 @@ def fp16_unsafe(finding: Finding, patient: Patient) -> Iterator[Remedy]:
         effort=Effort.SETTING,
         edits=_bf16_edits(finding, patient) if cure == "bf16" and not missing else (),
     )
-
-
-def _has_bf16(patient: Patient) -> bool | None:
-    """Whether every card has bf16; None without a card to ask."""
-    cards = optional(lambda: patient.gpus)
-    found = [card.compute_capability for card in cards or ()]
-    known = [item for item in found if isinstance(item, tuple)]
-    return all(item >= _AMPERE for item in known) if known else None
 
 
 def _bf16_edits(finding: Finding, patient: Patient) -> tuple[Edit, ...]:

@@ -103,7 +103,10 @@ def _autocast(finding: Finding, program: Program | None, bf16: bool) -> tuple[st
     threads = program is not None and "torch.nn.DataParallel" in program.called
     if threads:  # autocast is a state of the thread, and DataParallel computes in threads of its own
         steps = [say("Above the model's forward: @{context}", context=context), *steps[1:]]
-    edits = tuple(_wrapped(finding, program, context)) if bf16 and program is not None and not threads else ()
+    edits: tuple[Edit, ...] = ()
+    if bf16 and program is not None and not threads:
+        here = [_wrap(script, loop, context) for script, loop in program.loops if loop.span.line == detail.line]
+        edits = tuple(edit for edit in here[:1] if edit is not None)
     where = (
         say("@{context} on the model's forward", context=context)
         if threads
@@ -120,18 +123,8 @@ def _program(finding: Finding, patient: Patient) -> Program | None:
     return next((item for item in programs if item.entry.path == finding.subject), None)
 
 
-def _wrapped(finding: Finding, program: Program, context: str) -> Iterator[TextEdit]:
-    """The statements from the forward to the loss, put under autocast, where they stand in one block."""
-    detail = finding.detail_of(MixedPrecisionOffDetail)
-    for script, loop in program.loops:
-        if loop.span.line == detail.line:
-            edit = _wrap(script, loop, context)
-            if edit is not None:
-                yield edit
-            return
-
-
 def _wrap(script: Script, loop: Loop, context: str) -> TextEdit | None:
+    """The statements from the forward to the loss, put under autocast, where they stand in one block."""
     backwards = [
         event
         for event in loop.events
@@ -264,27 +257,18 @@ def compile_off(finding: Finding, patient: Patient) -> Iterator[Remedy]:
 
 
 def _compiled(finding: Finding, patient: Patient) -> tuple[str, tuple[Edit, ...]]:
-    detail = finding.detail_of(CompileOffDetail)
-    try:
-        programs = training_programs(scripts_given(patient))
-    except Unavailable:
-        return "model.compile()", ()
-    program = next((item for item in programs if item.entry.path == finding.subject), None)
+    detail, program = finding.detail_of(CompileOffDetail), _program(finding, patient)
     if program is None:
         return "model.compile()", ()
     if detail.engine.startswith(("transformers.", "trl.")):
-        return "torch_compile=True", tuple(_arguments(program))
+        calls = [call for _, call in program.calls if TRAINING_ARGUMENTS.search(call.name)]
+        settable = len(calls) == 1 and not calls[0].open_ended
+        edits = (keyword_edit(calls[0].span, set=(("torch_compile", "True"),)),) if settable else ()
+        return "torch_compile=True", edits
     for script, loop in program.loops:
         if script.path == detail.script and loop.span.line == detail.line:
             return _after_the_model(script, loop)
     return "model.compile()", ()
-
-
-def _arguments(program: Program) -> Iterator[Edit]:
-    calls = [call for _, call in program.calls if TRAINING_ARGUMENTS.search(call.name)]
-    if len(calls) == 1 and not calls[0].open_ended:
-        span = calls[0].span
-        yield keyword_edit(span, set=(("torch_compile", "True"),))
 
 
 def _after_the_model(script: Script, loop: Loop) -> tuple[str, tuple[Edit, ...]]:

@@ -12,7 +12,6 @@ import re
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import suppress
-from dataclasses import fields
 from functools import cache, partial
 from itertools import product
 from pathlib import Path
@@ -153,7 +152,7 @@ def _found(
     counted = Counter(item.severity.value for item in found)
     said = " + ".join(f"{count} {severity}" for severity, count in sorted(counted.items())) or "nothing"
     details = [item.detail for item in found if item.detail is not None]
-    values = {str(getattr(item, field.name)) for item in details for field in fields(item)}  # type: ignore[arg-type]
+    values = {str(value) for item in details for value in item.placeholders().values()}
     words = sorted(word for word in values if re.fullmatch(r"[A-Za-z_-]{1,20}", word))
     return f"{said} ({' '.join(words)})" if deep else said
 

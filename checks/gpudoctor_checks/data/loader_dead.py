@@ -37,11 +37,11 @@ class LoaderDead(Check):
     log_messages_file = "log_messages.toml"
     thresholds = (
         Threshold(
-            name="wait_seconds",
-            default=60.0,
-            unit="s",
-            source="convention: gpudoctor's own choice, no published figure is known",
-            meaning="A longer wait for one batch is a hang.",
+            "wait_seconds",
+            60.0,
+            "s",
+            "convention: gpudoctor's own choice, no published figure is known",
+            "A longer wait for one batch is a hang.",
         ),
     )
 

@@ -35,18 +35,18 @@ class NotShuffled(Check):
     reads = frozenset({Reads.RECORDING})
     thresholds = (
         Threshold(
-            name="losses",
-            default=24,
-            unit="{steps}",
-            source="convention: as many graphs of losses as LOOP006 examines",
-            meaning="Fewer examined batches are not judged.",
+            "losses",
+            24,
+            "{steps}",
+            "convention: as many graphs of losses as LOOP006 examines",
+            "Fewer examined batches are not judged.",
         ),
         Threshold(
-            name="one_class_share",
-            default=0.8,
-            unit="1",
-            source="a set in class order mixes classes only where one begins, within a batch",
-            meaning="If at least this share of batches has one class, the set is in class order.",
+            "one_class_share",
+            0.8,
+            "1",
+            "a set in class order mixes classes only where one begins, within a batch",
+            "If at least this share of batches has one class, the set is in class order.",
         ),
     )
 

@@ -52,11 +52,11 @@ class PaddingWaste(RunCheck):
     severity = Severity.NOTE
     thresholds = (
         Threshold(
-            name="max_length",
-            default=256,
-            unit="{tokens}",
-            source="twice the 128 tokens of the sentence-classification examples",
-            meaning="Padding to at least this many tokens is a finding.",
+            "max_length",
+            256,
+            "{tokens}",
+            "twice the 128 tokens of the sentence-classification examples",
+            "Padding to at least this many tokens is a finding.",
         ),
         *Threshold.note_and_warning(
             "This share of padded tokens in a recorded run is",

@@ -104,11 +104,11 @@ class SamplerMisuse(RunCheck):
     reads = frozenset({Reads.SOURCE, Reads.RECORDING})
     thresholds = (
         Threshold(
-            name="steps",
-            default=20,
-            unit="{steps}",
-            source="convention: correctness counts in events",
-            meaning="Equal losses of all ranks in fewer steps of a recording are not judged.",
+            "steps",
+            20,
+            "{steps}",
+            "convention: correctness counts in events",
+            "Equal losses of all ranks in fewer steps of a recording are not judged.",
         ),
     )
 

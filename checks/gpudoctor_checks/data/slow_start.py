@@ -58,26 +58,20 @@ class SlowStart(Check):
     reads = frozenset({Reads.SOURCE, Reads.RECORDING})
     severity = Severity.NOTE
     thresholds = (
+        Threshold("start_noted", 300.0, "s", "convention: 5 min", "A first step that ends later is a note."),
         Threshold(
-            name="start_noted",
-            default=300.0,
-            unit="s",
-            source="convention: 5 min",
-            meaning="A first step that ends later is a note.",
+            "start_warned",
+            1200.0,
+            "s",
+            "SageMaker's MaxInitializationTime: 20 min",
+            "A first step that ends later is a warning.",
         ),
         Threshold(
-            name="start_warned",
-            default=1200.0,
-            unit="s",
-            source="SageMaker's MaxInitializationTime: 20 min",
-            meaning="A first step that ends later is a warning.",
-        ),
-        Threshold(
-            name="run_share",
-            default=0.10,
-            unit="1",
-            source="convention: a tenth of a short run",
-            meaning="A start that takes this share of the whole run is a note.",
+            "run_share",
+            0.10,
+            "1",
+            "convention: a tenth of a short run",
+            "A start that takes this share of the whole run is a note.",
         ),
     )
 

@@ -35,25 +35,25 @@ class StorageBound(Check):
     reads = frozenset({Reads.RECORDING, Reads.PROCESS})
     thresholds = (
         Threshold(
-            name="wait_share",
-            default=0.10,
-            unit="1",
-            source="DATA001's threshold",
-            meaning="If the training waits less than this for its data, storage does no harm.",
+            "wait_share",
+            0.10,
+            "1",
+            "DATA001's threshold",
+            "If the training waits less than this for its data, storage does no harm.",
         ),
         Threshold(
-            name="disk_share",
-            default=0.5,
-            unit="1",
-            source="SageMaker IOBottleneck: more than half of the time",
-            meaning="Workers in disk sleep for this share of their time are a finding.",
+            "disk_share",
+            0.5,
+            "1",
+            "SageMaker IOBottleneck: more than half of the time",
+            "Workers in disk sleep for this share of their time are a finding.",
         ),
         Threshold(
-            name="io_wait",
-            default=0.3,
-            unit="1",
-            source="half of SageMaker's limit for one CPU of two",
-            meaning="CPUs in I/O wait for this share of their time are a finding.",
+            "io_wait",
+            0.3,
+            "1",
+            "half of SageMaker's limit for one CPU of two",
+            "CPUs in I/O wait for this share of their time are a finding.",
         ),
     )
 

@@ -63,11 +63,11 @@ class WorkersMisfit(RunCheck):
     reads = frozenset({Reads.SOURCE, Reads.ENVIRONMENT, Reads.RECORDING})
     thresholds = (
         Threshold(
-            name="workers_per_cpu",
-            default=1.0,
-            unit="1",
-            source="torch.utils.data warns above the CPUs of the affinity mask",
-            meaning="More workers than this many times the CPUs of one rank are too many.",
+            "workers_per_cpu",
+            1.0,
+            "1",
+            "torch.utils.data warns above the CPUs of the affinity mask",
+            "More workers than this many times the CPUs of one rank are too many.",
         ),
         *Threshold.note_and_warning(
             "Waits at the start of epochs that take this share of a recorded run are",
@@ -78,11 +78,11 @@ class WorkersMisfit(RunCheck):
             name="gap",
         ),
         Threshold(
-            name="starts",
-            default=3,
-            unit="{epochs}",
-            source="convention: a median needs three",
-            meaning="Fewer starts of epochs in a recording are not judged.",
+            "starts",
+            3,
+            "{epochs}",
+            "convention: a median needs three",
+            "Fewer starts of epochs in a recording are not judged.",
         ),
     )
 

@@ -51,11 +51,11 @@ class RedundantCollectives(RunCheck):
     thresholds = (
         *Threshold.note_and_warning("Collectives that take this share of a recorded run are", noted=0.03, warned=0.08),
         Threshold(
-            name="period",
-            default=10,
-            unit="{step}",
-            source="convention: collectives every few steps are known to cost 5 % and more",
-            meaning="Collectives less often than once in this many steps are not findings.",
+            "period",
+            10,
+            "{step}",
+            "convention: collectives every few steps are known to cost 5 % and more",
+            "Collectives less often than once in this many steps are not findings.",
         ),
         MEASUREMENT_STEPS,
     )

@@ -39,11 +39,11 @@ class DoubleSoftmax(Check):
     severity = Severity.ERROR
     thresholds = (
         Threshold(
-            name="losses",
-            default=8,
-            unit="{steps}",
-            source="convention: correctness counts in events",
-            meaning="The inputs of fewer recorded losses are not judged.",
+            "losses",
+            8,
+            "{steps}",
+            "convention: correctness counts in events",
+            "The inputs of fewer recorded losses are not judged.",
         ),
     )
 

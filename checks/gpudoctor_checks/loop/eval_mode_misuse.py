@@ -97,18 +97,18 @@ class EvalModeMisuse(RunCheck):
     thresholds = (
         FORWARDS,
         Threshold(
-            name="batches",
-            default=10,
-            unit="{batches}",
-            source="convention: a graph costs at most half of a forward pass, so ten cost five",
-            meaning="A graph is a note in an evaluation that the source limits to fewer batches.",
+            "batches",
+            10,
+            "{batches}",
+            "convention: a graph costs at most half of a forward pass, so ten cost five",
+            "A graph is a note in an evaluation that the source limits to fewer batches.",
         ),
         Threshold(
-            name="evaluation",
-            default=0.1,
-            unit="1",
-            source="convention: a graph costs a part of an evaluation, and a part of a tenth is a few percent",
-            meaning="If evaluation takes a smaller share of a recorded run, a graph that it builds is a note.",
+            "evaluation",
+            0.1,
+            "1",
+            "convention: a graph costs a part of an evaluation, and a part of a tenth is a few percent",
+            "If evaluation takes a smaller share of a recorded run, a graph that it builds is a note.",
         ),
     )
 

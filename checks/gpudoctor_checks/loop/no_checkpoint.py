@@ -44,11 +44,11 @@ class NoCheckpoint(Check):
     severity = Severity.NOTE
     thresholds = (
         Threshold(
-            name="time_limit",
-            default=3600,
-            unit="s",
-            source="the optimisation summary saves at least once an hour",
-            meaning="gpudoctor ignores jobs with a shorter time limit.",
+            "time_limit",
+            3600,
+            "s",
+            "the optimisation summary saves at least once an hour",
+            "gpudoctor ignores jobs with a shorter time limit.",
         ),
     )
 

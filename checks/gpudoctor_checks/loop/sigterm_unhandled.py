@@ -50,11 +50,11 @@ class SigtermUnhandled(Check):
     severity = Severity.NOTE
     thresholds = (
         Threshold(
-            name="time_limit",
-            default=3600,
-            unit="s",
-            source="the most that is lost without a handler: an hour",
-            meaning="gpudoctor ignores jobs with a shorter time limit, unless the scheduler may preempt them.",
+            "time_limit",
+            3600,
+            "s",
+            "the most that is lost without a handler: an hour",
+            "gpudoctor ignores jobs with a shorter time limit, unless the scheduler may preempt them.",
         ),
     )
 

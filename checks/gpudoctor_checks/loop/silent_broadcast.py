@@ -37,11 +37,11 @@ class SilentBroadcast(Check):
     severity = Severity.ERROR
     thresholds = (
         Threshold(
-            name="losses",
-            default=2,
-            unit="{steps}",
-            source="convention: correctness counts in events; one batch may be a trial of shapes",
-            meaning="Fewer such losses in a recording are not findings.",
+            "losses",
+            2,
+            "{steps}",
+            "convention: correctness counts in events; one batch may be a trial of shapes",
+            "Fewer such losses in a recording are not findings.",
         ),
     )
 

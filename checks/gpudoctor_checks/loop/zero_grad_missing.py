@@ -34,18 +34,18 @@ class ZeroGradMissing(Check):
     severity = Severity.ERROR
     thresholds = (
         Threshold(
-            name="cycles",
-            default=20,
-            unit="{steps}",
-            source="convention: correctness counts in events; two accumulations of eight and a rest",
-            meaning="Fewer examined optimizer steps in a recording are not judged.",
+            "cycles",
+            20,
+            "{steps}",
+            "convention: correctness counts in events; two accumulations of eight and a rest",
+            "Fewer examined optimizer steps in a recording are not judged.",
         ),
         Threshold(
-            name="uncleared_share",
-            default=0.8,
-            unit="1",
-            source="convention: a loop that clears now and then accumulates on purpose",
-            meaning="This share of the cycles must begin with used gradients.",
+            "uncleared_share",
+            0.8,
+            "1",
+            "convention: a loop that clears now and then accumulates on purpose",
+            "This share of the cycles must begin with used gradients.",
         ),
     )
 

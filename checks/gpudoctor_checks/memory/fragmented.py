@@ -34,26 +34,14 @@ class Fragmented(Check):
     code = "MEM006"
     reads = frozenset({Reads.RECORDING})
     thresholds = (
+        Threshold("ratio", 2.0, "1", "TraceML", "Reserved memory of this many times the peak in use is a finding."),
+        Threshold("reserved_share", 0.3, "1", "TraceML", "If less of the device is reserved, it is not a finding."),
         Threshold(
-            name="ratio",
-            default=2.0,
-            unit="1",
-            source="TraceML",
-            meaning="Reserved memory of this many times the peak in use is a finding.",
-        ),
-        Threshold(
-            name="reserved_share",
-            default=0.3,
-            unit="1",
-            source="TraceML",
-            meaning="If less of the device is reserved, it is not a finding.",
-        ),
-        Threshold(
-            name="retries",
-            default=3,
-            unit="{times}",
-            source="convention: a first long batch causes one or two",
-            meaning="This many retries are a finding.",
+            "retries",
+            3,
+            "{times}",
+            "convention: a first long batch causes one or two",
+            "This many retries are a finding.",
         ),
     )
 

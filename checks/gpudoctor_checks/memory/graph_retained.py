@@ -61,25 +61,25 @@ class GraphRetained(Check):
     reads = frozenset({Reads.SOURCE, Reads.RECORDING})
     thresholds = (
         Threshold(
-            name="grown",
-            default=64 * 2**20,
-            unit="B",
-            source="fragmentation makes a healthy process grow by tens of MiB",
-            meaning="Growth by this much over a recorded run turns the source's suspicion into an error.",
+            "grown",
+            64 * 2**20,
+            "B",
+            "fragmentation makes a healthy process grow by tens of MiB",
+            "Growth by this much over a recorded run turns the source's suspicion into an error.",
         ),
         Threshold(
-            name="per_step",
-            default=1024,
-            unit="B",
-            source="a graph of two nodes; sums and lists of numbers grow by 8 to 32 bytes a step",
-            meaning="Less growth per step in a recorded run refutes the source's suspicion.",
+            "per_step",
+            1024,
+            "B",
+            "a graph of two nodes; sums and lists of numbers grow by 8 to 32 bytes a step",
+            "Less growth per step in a recorded run refutes the source's suspicion.",
         ),
         Threshold(
-            name="gained",
-            default=0.9,
-            unit="1",
-            source="lists emptied at episode ends gain half an element a step where episodes grow (measured)",
-            meaning="A container that grows by fewer elements per step is not a finding by itself.",
+            "gained",
+            0.9,
+            "1",
+            "lists emptied at episode ends gain half an element a step where episodes grow (measured)",
+            "A container that grows by fewer elements per step is not a finding by itself.",
         ),
     )
 

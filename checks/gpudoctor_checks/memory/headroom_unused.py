@@ -50,9 +50,9 @@ class HeadroomUnused(Check):
     severity = Severity.NOTE
     thresholds = (
         Threshold(
-            name="used_share", default=0.5, unit="1",
-            source="catalogue MEM007: a peak under half of the device",
-            meaning="Estimated peak as a share of the GPU's memory; below this the rest counts as unused.",
+            "used_share", 0.5, "1",
+            "catalogue MEM007: a peak under half of the device",
+            "Estimated peak as a share of the GPU's memory; below this the rest counts as unused."
         ),
     )  # fmt: skip
 

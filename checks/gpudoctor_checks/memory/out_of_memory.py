@@ -43,25 +43,25 @@ class OutOfMemory(Check):
     log_messages_file = "log_messages.toml"
     thresholds = (
         Threshold(
-            name="others",
-            default=0.1,
-            unit="1",
-            source="the context of a CUDA process takes 0.3 to 0.6 GiB: a tenth of a small card",
-            meaning="If other processes hold more than this share of the GPU, they are the cause in a log.",
+            "others",
+            0.1,
+            "1",
+            "the context of a CUDA process takes 0.3 to 0.6 GiB: a tenth of a small card",
+            "If other processes hold more than this share of the GPU, they are the cause in a log.",
         ),
         Threshold(
-            name="fragmented",
-            default=0.3,
-            unit="1",
-            source="TraceML: reserved and not allocated 30 % of the device",
-            meaning="This share of the device reserved but not in use indicates fragmentation.",
+            "fragmented",
+            0.3,
+            "1",
+            "TraceML: reserved and not allocated 30 % of the device",
+            "This share of the device reserved but not in use indicates fragmentation.",
         ),
         Threshold(
-            name="early",
-            default=3,
-            unit="{steps}",
-            source="convention: the optimizer allocates its state in the first step",
-            meaning="A death within this many steps means that the job does not fit.",
+            "early",
+            3,
+            "{steps}",
+            "convention: the optimizer allocates its state in the first step",
+            "A death within this many steps means that the job does not fit.",
         ),
     )
 

@@ -40,11 +40,11 @@ class ConstantOutput(Check):
     severity = Severity.ERROR
     thresholds = (
         Threshold(
-            name="losses",
-            default=30,
-            unit="{steps}",
-            source="convention: longer than a warm-up in which a head that starts at zero has not moved yet",
-            meaning="Consecutive losses, and steps between the first and the last of them, that show it.",
+            "losses",
+            30,
+            "{steps}",
+            "convention: longer than a warm-up in which a head that starts at zero has not moved yet",
+            "Consecutive losses, and steps between the first and the last of them, that show it.",
         ),
     )
 

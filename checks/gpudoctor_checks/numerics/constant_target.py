@@ -35,18 +35,18 @@ class ConstantTarget(Check):
     reads = frozenset({Reads.RECORDING})
     thresholds = (
         Threshold(
-            name="labels",
-            default=1000,
-            unit="{labels}",
-            source="convention: 1,000 draws miss a class with one sample in 200 with a probability of 0.7 %",
-            meaning="Fewer labels are not judged.",
+            "labels",
+            1000,
+            "{labels}",
+            "convention: 1,000 draws miss a class with one sample in 200 with a probability of 0.7 %",
+            "Fewer labels are not judged.",
         ),
         Threshold(
-            name="losses",
-            default=30,
-            unit="{steps}",
-            source="the least number of steps by which shares are judged",
-            meaning="Fewer examined batches are not judged.",
+            "losses",
+            30,
+            "{steps}",
+            "the least number of steps by which shares are judged",
+            "Fewer examined batches are not judged.",
         ),
     )
 

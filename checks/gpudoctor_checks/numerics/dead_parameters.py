@@ -40,18 +40,14 @@ class DeadParameters(Check):
     severity = Severity.NOTE
     thresholds = (
         Threshold(
-            name="steps",
-            default=20,
-            unit="{steps}",
-            source="convention: a dead parameter is 20 steps",
-            meaning="Fewer examined steps are not judged.",
+            "steps", 20, "{steps}", "convention: a dead parameter is 20 steps", "Fewer examined steps are not judged."
         ),
         Threshold(
-            name="share_error",
-            default=0.2,
-            unit="1",
-            source="convention: gpudoctor's own choice, no published figure is known",
-            meaning="This share of the trainable elements or more is an error.",
+            "share_error",
+            0.2,
+            "1",
+            "convention: gpudoctor's own choice, no published figure is known",
+            "This share of the trainable elements or more is an error.",
         ),
     )
 

@@ -42,25 +42,25 @@ class ExplodingGradients(Check):
     reads = frozenset({Reads.RECORDING})
     thresholds = (
         Threshold(
-            name="growth_warned",
-            default=10.0,
-            unit="1",
-            source="convention: gpudoctor's own choice, no published figure is known",
-            meaning="Growth of the norm by this factor is a warning.",
+            "growth_warned",
+            10.0,
+            "1",
+            "convention: gpudoctor's own choice, no published figure is known",
+            "Growth of the norm by this factor is a warning.",
         ),
         Threshold(
-            name="growth_error",
-            default=100.0,
-            unit="1",
-            source="convention: gpudoctor's own choice, no published figure is known",
-            meaning="Growth by this factor is an error.",
+            "growth_error",
+            100.0,
+            "1",
+            "convention: gpudoctor's own choice, no published figure is known",
+            "Growth by this factor is an error.",
         ),
         Threshold(
-            name="norm_error",
-            default=1e6,
-            unit="1",
-            source="TheDeepChecker: above 1e6",
-            meaning="A late norm above this, grown tenfold, is an error; a median above it is a warning.",
+            "norm_error",
+            1e6,
+            "1",
+            "TheDeepChecker: above 1e6",
+            "A late norm above this, grown tenfold, is an error; a median above it is a warning.",
         ),
     )
 

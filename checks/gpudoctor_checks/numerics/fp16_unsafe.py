@@ -60,18 +60,18 @@ class Fp16Unsafe(RunCheck):
     log_messages_file = "log_messages.toml"
     thresholds = (
         Threshold(
-            name="scale_collapsed",
-            default=1.0,
-            unit="1",
-            source="NVIDIA/apex#318: a scale below 1 no longer protects the gradients",
-            meaning="A loss scale that ends below this in a recorded run has collapsed.",
+            "scale_collapsed",
+            1.0,
+            "1",
+            "NVIDIA/apex#318: a scale below 1 no longer protects the gradients",
+            "A loss scale that ends below this in a recorded run has collapsed.",
         ),
         Threshold(
-            name="skipped_share",
-            default=0.1,
-            unit="1",
-            source="GradScaler doubles its scale every 2,000 steps, and skips one step each time",
-            meaning="A scaler that skipped this share of a recorded run's steps is in trouble.",
+            "skipped_share",
+            0.1,
+            "1",
+            "GradScaler doubles its scale every 2,000 steps, and skips one step each time",
+            "A scaler that skipped this share of a recorded run's steps is in trouble.",
         ),
     )
 

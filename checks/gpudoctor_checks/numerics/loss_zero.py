@@ -40,18 +40,18 @@ class LossZero(Check):
     reads = frozenset({Reads.RECORDING})
     thresholds = (
         Threshold(
-            name="share",
-            default=0.2,
-            unit="1",
-            source="convention: NUM005's share of the elements for an error, here of the steps",
-            meaning="This share of steps with a loss of exactly zero is a finding.",
+            "share",
+            0.2,
+            "1",
+            "convention: NUM005's share of the elements for an error, here of the steps",
+            "This share of steps with a loss of exactly zero is a finding.",
         ),
         Threshold(
-            name="steps",
-            default=30,
-            unit="{steps}",
-            source="the least number of steps by which shares are judged",
-            meaning="Fewer steps with a known loss are not judged.",
+            "steps",
+            30,
+            "{steps}",
+            "the least number of steps by which shares are judged",
+            "Fewer steps with a known loss are not judged.",
         ),
     )
 

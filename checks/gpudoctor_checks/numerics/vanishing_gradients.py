@@ -36,27 +36,15 @@ class VanishingGradients(Check):
     silent_on_synthetic = "its weights are random"
     reads = frozenset({Reads.RECORDING})
     thresholds = (
+        Threshold("ratio", 1e-3, "1", "AutoTrainer", "A ratio of the first to the last layer below this is a finding."),
         Threshold(
-            name="ratio",
-            default=1e-3,
-            unit="1",
-            source="AutoTrainer",
-            meaning="A ratio of the first to the last layer below this is a finding.",
+            "first_norm",
+            1e-5,
+            "1",
+            "convention: a mean of 1e-7 in a layer of 10,000 elements; AutoTrainer 1e-4",
+            "The norm of the first layer's gradient must be below this too.",
         ),
-        Threshold(
-            name="first_norm",
-            default=1e-5,
-            unit="1",
-            source="convention: a mean of 1e-7 in a layer of 10,000 elements; AutoTrainer 1e-4",
-            meaning="The norm of the first layer's gradient must be below this too.",
-        ),
-        Threshold(
-            name="readings",
-            default=3,
-            unit="{readings}",
-            source="convention: a median needs three",
-            meaning="Fewer readings are not judged.",
-        ),
+        Threshold("readings", 3, "{readings}", "convention: a median needs three", "Fewer readings are not judged."),
     )
 
     def examine(self, patient: Patient) -> Iterator[Finding]:

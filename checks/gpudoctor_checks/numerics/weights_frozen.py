@@ -45,25 +45,25 @@ class WeightsFrozen(Check):
     severity = Severity.ERROR
     thresholds = (
         Threshold(
-            name="steps",
-            default=20,
-            unit="{steps}",
-            source="convention: a dead parameter counts from 20 steps; a warm-up from rate 0 is over by then",
-            meaning="Fewer examined steps in a recording are not judged.",
+            "steps",
+            20,
+            "{steps}",
+            "convention: a dead parameter counts from 20 steps; a warm-up from rate 0 is over by then",
+            "Fewer examined steps in a recording are not judged.",
         ),
         Threshold(
-            name="frozen_share",
-            default=0.2,
-            unit="1",
-            source="NUM005's share for an error",
-            meaning="This share of unchanged trainable elements or more is an error, below it a note.",
+            "frozen_share",
+            0.2,
+            "1",
+            "NUM005's share for an error",
+            "This share of unchanged trainable elements or more is an error, below it a note.",
         ),
         Threshold(
-            name="cleared_share",
-            default=0.9,
-            unit="1",
-            source="convention: a clearing at a wrong place happens in each step",
-            meaning="If at least this share of steps lost their gradients, that is the cause.",
+            "cleared_share",
+            0.9,
+            "1",
+            "convention: a clearing at a wrong place happens in each step",
+            "If at least this share of steps lost their gradients, that is the cause.",
         ),
     )
 

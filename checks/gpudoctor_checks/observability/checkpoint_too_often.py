@@ -62,11 +62,11 @@ class CheckpointTooOften(Check):
     reads = frozenset({Reads.SOURCE, Reads.RECORDING, Reads.PROCESS})
     thresholds = (
         Threshold(
-            name="save_period",
-            default=50,
-            unit="{steps}",
-            source="a tenth of transformers' default of 500 steps",
-            meaning="Saving more often than once in this many steps is a finding.",
+            "save_period",
+            50,
+            "{steps}",
+            "a tenth of transformers' default of 500 steps",
+            "Saving more often than once in this many steps is a finding.",
         ),
         *Threshold.note_and_warning(
             "Saves that take this share of a recorded run are",

@@ -90,19 +90,19 @@ class DebugModeOn(RunCheck):
     reads = frozenset({Reads.SOURCE, Reads.RECORDING})
     thresholds = (
         Threshold(
-            name="debug_period",
-            default=500,
-            unit="{step}",
-            source="the period that the catalogue's S4 allows for profiling, the closest case",
-            meaning="A debugging call in the loop that repeats within this many steps is a finding.",
+            "debug_period",
+            500,
+            "{step}",
+            "the period that the catalogue's S4 allows for profiling, the closest case",
+            "A debugging call in the loop that repeats within this many steps is a finding.",
         ),
         PROFILED_STEPS,
         Threshold(
-            name="steps_covered",
-            default=0.1,
-            unit="1",
-            source="convention: a tool that is on in fewer steps was used for a short test",
-            meaning="What is on in this share of a recorded run's steps is a finding.",
+            "steps_covered",
+            0.1,
+            "1",
+            "convention: a tool that is on in fewer steps was used for a short test",
+            "What is on in this share of a recorded run's steps is a finding.",
         ),
     )
 

@@ -60,11 +60,11 @@ class EvaluationTooOften(Check):
     reads = frozenset({Reads.SOURCE, Reads.RECORDING, Reads.PROCESS})
     thresholds = (
         Threshold(
-            name="eval_period",
-            default=50,
-            unit="{steps}",
-            source="a tenth of transformers' default of 500 steps",
-            meaning="Evaluating more often than once in this many steps is a finding.",
+            "eval_period",
+            50,
+            "{steps}",
+            "a tenth of transformers' default of 500 steps",
+            "Evaluating more often than once in this many steps is a finding.",
         ),
         *Threshold.note_and_warning("Evaluation that takes this share of a recorded run is", noted=0.15, warned=0.30),
         EVENTS,

@@ -47,11 +47,11 @@ class LogFlush(RunCheck):
     severity = Severity.NOTE
     thresholds = (
         Threshold(
-            name="flush_period",
-            default=10,
-            unit="{steps}",
-            source="the catalogue's S4 (training-step fix): log every 10 to 50 steps",
-            meaning="Flushing more often than once in this many steps is a finding.",
+            "flush_period",
+            10,
+            "{steps}",
+            "the catalogue's S4 (training-step fix): log every 10 to 50 steps",
+            "Flushing more often than once in this many steps is a finding.",
         ),
         *Threshold.note_and_warning(
             "Flushes that take this share of a recorded run are",
@@ -60,11 +60,11 @@ class LogFlush(RunCheck):
             source="OBS002's threshold, of which it is a part",
         ),
         Threshold(
-            name="share_crowded",
-            default=0.10,
-            unit="1",
-            source="OBS002's share_rare: on a busy machine a write causes a context switch",
-            meaning="Below this share it is a note if other processes keep all CPUs busy.",
+            "share_crowded",
+            0.10,
+            "1",
+            "OBS002's share_rare: on a busy machine a write causes a context switch",
+            "Below this share it is a note if other processes keep all CPUs busy.",
         ),
     )
 

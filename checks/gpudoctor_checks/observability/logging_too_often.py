@@ -80,11 +80,11 @@ class LoggingTooOften(RunCheck):
     severity = Severity.NOTE
     thresholds = (
         Threshold(
-            name="log_period",
-            default=10,
-            unit="{step}",
-            source="the training-step fix that the catalogue cites (S4): log every 10 to 50 steps",
-            meaning="Writing more often than once in this many steps is a finding.",
+            "log_period",
+            10,
+            "{step}",
+            "the training-step fix that the catalogue cites (S4): log every 10 to 50 steps",
+            "Writing more often than once in this many steps is a finding.",
         ),
         *Threshold.note_and_warning(
             "Logging that takes this share of a recorded run is",
@@ -94,11 +94,11 @@ class LoggingTooOften(RunCheck):
             source_warned="XProf's DebugPrint rule: 5 % of a step",
         ),
         Threshold(
-            name="share_rare",
-            default=0.10,
-            unit="1",
-            source="convention: on a busy machine a line causes a context switch",
-            meaning="Below this share it is a note if the period is usual already. It is also a note if other "
+            "share_rare",
+            0.10,
+            "1",
+            "convention: on a busy machine a line causes a context switch",
+            "Below this share it is a note if the period is usual already. It is also a note if other "
             "processes keep all CPUs busy.",
         ),
     )

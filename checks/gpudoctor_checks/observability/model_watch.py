@@ -47,18 +47,18 @@ class ModelWatch(RunCheck):
     reads = frozenset({Reads.SOURCE, Reads.RECORDING})
     thresholds = (
         Threshold(
-            name="watch_period",
-            default=100,
-            unit="{steps}",
-            source="Lightning's WandbLogger.watch and transformers use at least 100; wandb itself 1,000",
-            meaning="Histograms of all weights more often than once in this many steps are a finding.",
+            "watch_period",
+            100,
+            "{steps}",
+            "Lightning's WandbLogger.watch and transformers use at least 100; wandb itself 1,000",
+            "Histograms of all weights more often than once in this many steps are a finding.",
         ),
         Threshold(
-            name="occasions",
-            default=20,
-            unit="{times}",
-            source="as for saves and evaluations: 20 times in a whole run costs little",
-            meaning="What is recorded at most this often in the whole run is not a finding.",
+            "occasions",
+            20,
+            "{times}",
+            "as for saves and evaluations: 20 times in a whole run costs little",
+            "What is recorded at most this often in the whole run is not a finding.",
         ),
         *Threshold.note_and_warning(
             "Histograms that take this share of a recorded run are",

@@ -66,22 +66,22 @@ class ProfilerInLoop(Check):
     reads = frozenset({Reads.SOURCE, Reads.CONFIG, Reads.RECORDING, Reads.PROCESS})
     thresholds = (
         Threshold(
-            name="profile_period",
-            default=500,
-            unit="{step}",
-            source="the catalogue's S4 (training-step fix): profile and count FLOPs every 500 steps",
-            meaning="A profiler or counter that repeats within this many steps is active in steady state.",
+            "profile_period",
+            500,
+            "{step}",
+            "the catalogue's S4 (training-step fix): profile and count FLOPs every 500 steps",
+            "A profiler or counter that repeats within this many steps is active in steady state.",
         ),
         PROFILED_STEPS,
         *Threshold.note_and_warning(
             "A profiler whose own work takes this share of a recorded run is", noted=0.02, warned=0.05
         ),
         Threshold(
-            name="steps_covered",
-            default=0.25,
-            unit="1",
-            source="convention: a schedule that ends does not affect most of a run",
-            meaning="A profiler that is on in this share of a recorded run's steps is a warning.",
+            "steps_covered",
+            0.25,
+            "1",
+            "convention: a schedule that ends does not affect most of a run",
+            "A profiler that is on in this share of a recorded run's steps is a warning.",
         ),
     )
 

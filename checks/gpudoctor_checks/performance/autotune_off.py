@@ -44,11 +44,11 @@ class AutotuneOff(RunCheck):
     severity = Severity.NOTE
     thresholds = (
         Threshold(
-            name="weights",
-            default=1e6,
-            unit="{weights}",
-            source="convention: below it a step is launch-bound",
-            meaning="gpudoctor ignores the program's own networks with fewer weights.",
+            "weights",
+            1e6,
+            "{weights}",
+            "convention: below it a step is launch-bound",
+            "gpudoctor ignores the program's own networks with fewer weights.",
         ),
     )
 

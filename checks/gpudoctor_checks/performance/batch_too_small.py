@@ -40,9 +40,9 @@ class BatchTooSmall(Check):
     severity = Severity.NOTE
     thresholds = (
         Threshold(
-            name="few_tokens", default=FEW_TOKENS, unit="{token}",
-            source="roofline: 156 (A100) to 295 (H100) operations a byte; near the peak from a few times that",
-            meaning="Tokens in a micro batch on one GPU; with fewer it waits for weights.",
+            "few_tokens", FEW_TOKENS, "{token}",
+            "roofline: 156 (A100) to 295 (H100) operations a byte; near the peak from a few times that",
+            "Tokens in a micro batch on one GPU; with fewer it waits for weights."
         ),
     )  # fmt: skip
 

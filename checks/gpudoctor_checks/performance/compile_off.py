@@ -75,11 +75,11 @@ class CompileOff(RunCheck):
     thresholds = (
         COMPUTE_SHARE,
         Threshold(
-            name="weights",
-            default=5e6,
-            unit="{weights}",
-            source="convention: ResNet-18 has 11 million, networks for 28 x 28 digits one million",
-            meaning="gpudoctor ignores the program's own networks with fewer weights.",
+            "weights",
+            5e6,
+            "{weights}",
+            "convention: ResNet-18 has 11 million, networks for 28 x 28 digits one million",
+            "gpudoctor ignores the program's own networks with fewer weights.",
         ),
     )
 

@@ -47,11 +47,11 @@ class GpuUnused(Check):
     reads = frozenset({Reads.ENVIRONMENT, Reads.SOURCE, Reads.RECORDING})
     thresholds = (
         Threshold(
-            name="used",
-            default=0.05,
-            unit="1",
-            source="an idle card shows 0 to 2 % now and then",
-            meaning="A card that was busier than this was in use.",
+            "used",
+            0.05,
+            "1",
+            "an idle card shows 0 to 2 % now and then",
+            "A card that was busier than this was in use.",
         ),
     )
 

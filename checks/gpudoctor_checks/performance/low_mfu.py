@@ -37,18 +37,18 @@ class LowMfu(Check):
     severity = Severity.NOTE
     thresholds = (
         Threshold(
-            name="mfu",
-            default=0.20,
-            unit="1",
-            source="convention: gpudoctor's own choice, no published figure is known",
-            meaning="A utilisation below this is a note.",
+            "mfu",
+            0.20,
+            "1",
+            "convention: gpudoctor's own choice, no published figure is known",
+            "A utilisation below this is a note.",
         ),
         Threshold(
-            name="elsewhere",
-            default=0.10,
-            unit="1",
-            source="a tenth of the time is a separate cause",
-            meaning="If more of the time goes elsewhere, that is the cause.",
+            "elsewhere",
+            0.10,
+            "1",
+            "a tenth of the time is a separate cause",
+            "If more of the time goes elsewhere, that is the cause.",
         ),
     )
 

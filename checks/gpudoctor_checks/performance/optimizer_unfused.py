@@ -36,18 +36,18 @@ class OptimizerUnfused(Check):
     severity = Severity.NOTE
     thresholds = (
         Threshold(
-            name="share_noted",
-            default=0.05,
-            unit="1",
-            source="convention: a twentieth of a step is worth a note",
-            meaning="An optimizer that takes less of a recorded run is fast enough.",
+            "share_noted",
+            0.05,
+            "1",
+            "convention: a twentieth of a step is worth a note",
+            "An optimizer that takes less of a recorded run is fast enough.",
         ),
         Threshold(
-            name="share_warned",
-            default=0.15,
-            unit="1",
-            source="a fused step takes 2 to 5 % of a common one",
-            meaning="An optimizer that takes this share is a warning.",
+            "share_warned",
+            0.15,
+            "1",
+            "a fused step takes 2 to 5 % of a common one",
+            "An optimizer that takes this share is a warning.",
         ),
     )
 

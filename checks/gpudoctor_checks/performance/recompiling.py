@@ -40,18 +40,18 @@ class Recompiling(Check):
     reads = frozenset({Reads.RECORDING})
     thresholds = (
         Threshold(
-            name="recompiles",
-            default=3,
-            unit="{times}",
-            source="convention: a first evaluation and a last batch make two",
-            meaning="This many recompilations in steady state are a finding.",
+            "recompiles",
+            3,
+            "{times}",
+            "convention: a first evaluation and a last batch make two",
+            "This many recompilations in steady state are a finding.",
         ),
         Threshold(
-            name="share_warned",
-            default=0.02,
-            unit="1",
-            source="train-doctor: 2 % for avoidable work",
-            meaning="Compiling that takes this share of steady time is a warning, less is a note.",
+            "share_warned",
+            0.02,
+            "1",
+            "train-doctor: 2 % for avoidable work",
+            "Compiling that takes this share of steady time is a warning, less is a note.",
         ),
     )
 

@@ -77,18 +77,18 @@ class StepTimeDrift(Check):
             "A rise by this share over the run, or in an hour of it, is", noted=0.05, warned=0.15
         ),
         Threshold(
-            name="least_steps",
-            default=100,
-            unit="{steps}",
-            source="convention: a leak counts from 50 steps; times vary more than bytes",
-            meaning="Fewer steady steps are not judged.",
+            "least_steps",
+            100,
+            "{steps}",
+            "convention: a leak counts from 50 steps; times vary more than bytes",
+            "Fewer steady steps are not judged.",
         ),
         Threshold(
-            name="hour_seconds",
-            default=600,
-            unit="s",
-            source="convention: a rise is extrapolated to an hour from ten minutes on",
-            meaning="A shorter run is judged only by its own rise.",
+            "hour_seconds",
+            600,
+            "s",
+            "convention: a rise is extrapolated to an hour from ten minutes on",
+            "A shorter run is judged only by its own rise.",
         ),
     )
 

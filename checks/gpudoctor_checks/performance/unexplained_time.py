@@ -68,11 +68,11 @@ class UnexplainedTime(Check):
             source_warned=OWN_CHOICE,
         ),
         Threshold(
-            name="seconds_noted",
-            default=0.0005,
-            unit="s",
-            source="convention: a few lines of Python, and the recorder itself, take some 0.1 ms a step",
-            meaning="Less per step is not a note; only its share decides about a warning.",
+            "seconds_noted",
+            0.0005,
+            "s",
+            "convention: a few lines of Python, and the recorder itself, take some 0.1 ms a step",
+            "Less per step is not a note; only its share decides about a warning.",
         ),
     )
 

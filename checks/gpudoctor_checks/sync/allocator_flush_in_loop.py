@@ -42,18 +42,18 @@ class AllocatorFlushInLoop(RunCheck):
     reads = frozenset({Reads.SOURCE, Reads.RECORDING})
     thresholds = (
         Threshold(
-            name="period_warned",
-            default=10,
-            unit="{steps}",
-            source="a flush costs about one to ten short steps",
-            meaning="A flush at least this often is a warning.",
+            "period_warned",
+            10,
+            "{steps}",
+            "a flush costs about one to ten short steps",
+            "A flush at least this often is a warning.",
         ),
         Threshold(
-            name="period_noted",
-            default=100,
-            unit="{steps}",
-            source="the optimisation summary prices every 100 batches",
-            meaning="A flush at least this often is noted; rarer ones are silent.",
+            "period_noted",
+            100,
+            "{steps}",
+            "the optimisation summary prices every 100 batches",
+            "A flush at least this often is noted; rarer ones are silent.",
         ),
         EVENTS,
         *Threshold.note_and_warning(

@@ -45,18 +45,18 @@ class ExplicitSynchronize(RunCheck):
     severity = Severity.NOTE
     thresholds = (
         Threshold(
-            name="period",
-            default=10,
-            unit="{steps}",
-            source="S1; a drained queue costs about the launches of one short step, and a tenth of that is under 5 %",
-            meaning="A synchronize more often than once in this many steps is a finding.",
+            "period",
+            10,
+            "{steps}",
+            "S1; a drained queue costs about the launches of one short step, and a tenth of that is under 5 %",
+            "A synchronize more often than once in this many steps is a finding.",
         ),
         Threshold(
-            name="waits_per_step",
-            default=3,
-            unit="{waits}",
-            source="SYNC001's limit for reads, which wait in the same way",
-            meaning="This many synchronizes per step are a warning.",
+            "waits_per_step",
+            3,
+            "{waits}",
+            "SYNC001's limit for reads, which wait in the same way",
+            "This many synchronizes per step are a warning.",
         ),
         *Threshold.note_and_warning(
             "Explicit waits that take this share of a recorded run are",

@@ -79,18 +79,18 @@ class HostSyncInLoop(RunCheck):
     reads = frozenset({Reads.SOURCE, Reads.RECORDING, Reads.PROCESS})
     thresholds = (
         Threshold(
-            name="reads_per_step",
-            default=3,
-            unit="{reads}",
-            source="PyTorch tuning guide",
-            meaning="In a recorded run, this many reads per step are a note.",
+            "reads_per_step",
+            3,
+            "{reads}",
+            "PyTorch tuning guide",
+            "In a recorded run, this many reads per step are a note.",
         ),
         Threshold(
-            name="reads_noted",
-            default=1,
-            unit="{reads}",
-            source="convention: one read a step costs something only a run can price",
-            meaning="From this many reads per step on it is a note.",
+            "reads_noted",
+            1,
+            "{reads}",
+            "convention: one read a step costs something only a run can price",
+            "From this many reads per step on it is a note.",
         ),
         MEASUREMENT_STEPS,
         *Threshold.note_and_warning(

@@ -43,11 +43,11 @@ class PerSampleMetrics(Check):
     reads = frozenset({Reads.SOURCE, Reads.RECORDING, Reads.PROCESS})
     thresholds = (
         Threshold(
-            name="metric_period",
-            default=10,
-            unit="{steps}",
-            source="the catalogue's S4 (training-step fix): metrics every 10 steps",
-            meaning="Metrics more often than once in this many steps are a finding.",
+            "metric_period",
+            10,
+            "{steps}",
+            "the catalogue's S4 (training-step fix): metrics every 10 steps",
+            "Metrics more often than once in this many steps are a finding.",
         ),
         *Threshold.note_and_warning("Metrics that take this share of a recorded run are", noted=0.05, warned=0.1),
     )

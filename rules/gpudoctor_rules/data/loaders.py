@@ -200,14 +200,15 @@ def workers_misfit(finding: Finding, patient: Patient) -> Iterator[Remedy]:
 def _fewer(finding: Finding, patient: Patient) -> Remedy:
     cpus, origin = cpus_per_rank(patient)
     workers = max(1, min(_MOST, int(cpus) - 1))
-    keyword = _loader_keyword(finding, "num_workers")
-    option = finding.detail_of(WorkersMisfitDetail).origin or ""
+    detail = finding.detail_of(WorkersMisfitDetail)
+    keyword, option = "dataloader_num_workers" if detail.engine else "num_workers", detail.origin or ""
     flag = option.removeprefix("default of ") if option.startswith("default of --") else ""
-    step = (
-        say("Launch with {flag} {workers}", flag=flag, workers=workers)
-        if flag
-        else _set_workers(finding, keyword, workers)
-    )
+    if flag:
+        step = say("Launch with {flag} {workers}", flag=flag, workers=workers)
+    elif detail.chosen:
+        step = say("Set {chosen}, which the loader gets, to {value}", chosen=detail.chosen, value=workers)
+    else:
+        step = say("Pass {keyword}={value}", keyword=keyword, value=workers)
     passed = bool(flag) or option in ("command line", of_run.RUN)
     return remedy(
         "DATA003-fewer",
@@ -234,20 +235,6 @@ def _persistent(finding: Finding) -> Remedy:
         edits=_loader_edits(finding, (("persistent_workers", "True"),)),
         override=(("DataLoader.persistent_workers", "True"),),
     )
-
-
-def _set_workers(finding: Finding, keyword: str, value: int) -> str:
-    """Where to set a loader's number of workers: in the call, or where the program chooses it."""
-    chosen = finding.detail_of(WorkersMisfitDetail).chosen or ""
-    return (
-        say("Set {chosen}, which the loader gets, to {value}", chosen=chosen, value=value)
-        if chosen
-        else say("Pass {keyword}={value}", keyword=keyword, value=value)
-    )
-
-
-def _loader_keyword(finding: Finding, name: str) -> str:
-    return f"dataloader_{name}" if finding.detail_of(WorkersMisfitDetail).engine else name
 
 
 def _loader_edits(finding: Finding, settings: tuple[tuple[str, str], ...]) -> tuple[KeywordEdit, ...]:
