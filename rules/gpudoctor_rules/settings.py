@@ -6,7 +6,7 @@ from gpudoctor.analysis.source.declared_settings import Setup, Tool, Written, fr
 from gpudoctor.analysis.source.training_arguments import deepspeed_configs, training_arguments
 from gpudoctor.analysis.workload import optional
 from gpudoctor.lang import say
-from gpudoctor.model import Applicability, Edit, Effort, Finding, Patient, Remedy, Setting, SourceSpan, Unavailable
+from gpudoctor.model import Applicability, Edit, Effort, Finding, Patient, Remedy, Setting, SourceSpan
 from gpudoctor.model.signs.configs import ConfigKind
 from gpudoctor.model.signs.memory import Choice, JobMemory
 from gpudoctor_rules.remedies import remedy
@@ -93,10 +93,7 @@ def job_of(finding: Finding, patient: Patient) -> JobMemory:
 
 def known_job(finding: Finding, patient: Patient) -> JobMemory | None:
     """The job that a finding speaks of; None where a recording alone told it."""
-    try:
-        return next((job for job in patient.memory if job.title == finding.subject), None)
-    except Unavailable:
-        return None
+    return next((job for job in optional(lambda: patient.memory) or () if job.title == finding.subject), None)
 
 
 def written(job: JobMemory, name: str, patient: Patient) -> Written | None:

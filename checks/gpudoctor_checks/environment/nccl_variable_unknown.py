@@ -10,7 +10,6 @@ from typing import NamedTuple
 from gpudoctor.analysis.source.environment_assignments import assignments
 from gpudoctor.lang import say
 from gpudoctor.model import Check, Confidence, Evidence, Facts, Finding, Patient, Reads, Severity
-from gpudoctor.model.records import frozen
 from gpudoctor.model.unavailable import optional
 from gpudoctor_checks.config.known_keys import meant
 from gpudoctor_checks.environment.variables import environment_and_source
@@ -27,64 +26,34 @@ _PLACES = ("_HOME", "_ROOT", "_LOCATION", "_PREFIX", "_BIN")
 """Names that end so say to a build script where NCCL or its tests are (NCCL_TEST_HOME)."""
 
 
-@frozen
-class VariableTable:
+class _Known(NamedTuple):
     """What is known of all of them."""
 
-    since: frozenset[str]
-    """What the newest NCCL reads."""
+    read: frozenset[str]
+    """What the newest NCCL or torch reads."""
     numbers: frozenset[str]
-    torch_names: frozenset[str]
     elsewhere: frozenset[str]
     prefixes: tuple[str, ...]
     """Names that begin so belong to plugins and programs beside NCCL."""
     newest: str
 
-    def read(self, name: str) -> bool:
-        """Whether the newest NCCL or torch reads it."""
-        return name in self.since or name in self.torch_names
-
-    def foreign(self, name: str) -> bool:
-        """Whether something other than NCCL and torch is known to read it, or may."""
-        return name in self.elsewhere or name.startswith(self.prefixes) or name.endswith(_PLACES)
-
-    def near(self, name: str) -> str:
-        """The one variable that a name is a slip of, else ""."""
-        return meant(name, [*self.since, *self.torch_names]) or ""
-
-    def misread(self, name: str, value: str) -> str:
-        """How a value that makes no sense is read, as the end of a sentence; "" for one that makes sense."""
-        if not value.strip() or any(mark in value for mark in "$`*%{"):
-            return ""  # unset, filled in elsewhere, or masked
-        if name in self.numbers and not _NUMBER.match(value):
-            found = _LEADING.match(value)
-            return say("NCCL reads a number, and takes this for {read}", read=found[1] if found else 0)
-        return ""
-
 
 @cache
-def table() -> VariableTable:
+def _table() -> _Known:
     """The data file, read once."""
     raw = json.loads(files(__package__).joinpath("nccl_variables.json").read_text("utf-8"))
-    since = frozenset(f"NCCL_{name}" for names in raw["since"].values() for name in names.split())
-    text = {f"NCCL_{name}" for name in raw["text"].split()}
-    torch = {kind: frozenset(names.split()) for kind, names in raw["torch"].items()}
-    return VariableTable(
-        since=since,
-        numbers=since - text | {f"NCCL_{name}" for name in raw["also_numbers"].split()},
-        torch_names=frozenset().union(*torch.values()),
-        elsewhere=frozenset(f"NCCL_{name}" for name in raw["elsewhere"]["names"].split()),
-        prefixes=tuple(f"NCCL_{name}" for name in raw["elsewhere"]["prefixes"].split()),
+
+    def named(words: str) -> frozenset[str]:
+        return frozenset(f"NCCL_{name}" for name in words.split())
+
+    since, other = named(" ".join(raw["since"].values())), raw["elsewhere"]
+    return _Known(
+        read=since.union(*(names.split() for names in raw["torch"].values())),
+        numbers=since - named(raw["text"]) | named(raw["also_numbers"]),
+        elsewhere=named(other["names"]),
+        prefixes=tuple(named(other["prefixes"])),
         newest=raw["newest"],
     )
-
-
-class _Fault(NamedTuple):
-    kind: str
-    text: str
-    """The message after `NAME=value`."""
-    severity: Severity
-    instead: str = ""
 
 
 class NcclVariableUnknown(Check):
@@ -136,31 +105,37 @@ class NcclVariableUnknown(Check):
             ]
         own = {name for script in (source.scripts if source is not None else ()) for name in _READ.findall(script.text)}
         for name, value, where, sure, subject in rows:
-            fault = _fault(table(), name, value or "") if OURS.match(name) and name not in own else None
+            fault = _fault(name, value or "") if OURS.match(name) and name not in own else None
             if fault is not None:
+                kind, text, severity, instead = fault
                 shown = name if value is None else f"{name}={value}"
                 yield self.finding(
-                    say("{shown}: {fault}.", shown=shown, fault=fault.text),
+                    say("{shown}: {fault}.", shown=shown, fault=text),
                     evidence=(where,),
                     confidence=sure,
-                    severity=fault.severity,
+                    severity=severity,
                     subject=subject,
-                    detail=Facts(kind=fault.kind, variable=name, instead=fault.instead),
+                    detail=Facts(kind=kind, variable=name, instead=instead),
                 )
 
 
-def _fault(known: VariableTable, name: str, value: str) -> _Fault | None:
-    """What is wrong with a variable; None where nothing is, or nobody can tell."""
-    if known.foreign(name) and not known.read(name):
+def _fault(name: str, value: str) -> tuple[str, str, Severity, str] | None:
+    """The kind of a wrong variable, the message after `NAME=value`, and the variable that is meant or replaced it.
+
+    None where nothing is wrong, or nobody can tell.
+    """
+    known = _table()
+    if name in known.read:
+        unclear = not value.strip() or any(mark in value for mark in "$`*%{")  # unset, filled in elsewhere, or masked
+        if unclear or name not in known.numbers or _NUMBER.match(value):
+            return None
+        found = _LEADING.match(value)
+        misread = say("NCCL reads a number, and takes this for {read}", read=found[1] if found else 0)
+        return "value", say("the value makes no sense; {misread}", misread=misread), Severity.WARNING, ""
+    if name in known.elsewhere or name.startswith(known.prefixes) or name.endswith(_PLACES):
         return None
-    if not known.read(name):
-        near = known.near(name)
-        if near:
-            text = say("neither NCCL nor torch reads this variable; it looks like {near}", near=near)
-            return _Fault("slip", text, Severity.WARNING, near)
-        text = say("NCCL {newest} does not read this variable, nor does torch", newest=known.newest)
-        return _Fault("unknown", text, Severity.NOTE)
-    misread = known.misread(name, value)
-    if misread:
-        return _Fault("value", say("the value makes no sense; {misread}", misread=misread), Severity.WARNING)
-    return None
+    if near := meant(name, known.read):
+        text = say("neither NCCL nor torch reads this variable; it looks like {near}", near=near)
+        return "slip", text, Severity.WARNING, near
+    text = say("NCCL {newest} does not read this variable, nor does torch", newest=known.newest)
+    return "unknown", text, Severity.NOTE, ""
