@@ -193,7 +193,7 @@ def details_of(code: str) -> list[type[Detail]]:
 
 SHARED_DETAILS = {"node": (NodesDetail,), "memory": (LeakDetail,), "numerics": (BadStepDetail,), "training": (How,)}
 """Details that a topic's checks share."""
-MADE = re.compile(r"Facts|CardsDetail|on_(recorded_)?cards")
+MADE = re.compile(r"Facts|CardsDetail|on_cards")
 
 
 def facts_of(code: str) -> set[str]:

@@ -9,7 +9,7 @@ from gpudoctor.lang import say
 from gpudoctor.lang.message import concatenated
 from gpudoctor.model import Check, Confidence, Finding, Resource, Severity
 from gpudoctor.model.job_devices import CardsDetail, each_card
-from gpudoctor.model.signs.gpu import Gpu, LostGpu, list_gpus, name_gpus
+from gpudoctor.model.signs.gpu import Gpu, list_gpus, name_gpus
 
 Value = float | int | str | bool
 
@@ -17,53 +17,37 @@ Value = float | int | str | bool
 def on_cards(
     check: Check,
     message: str,
-    rows: Sequence[tuple[Gpu | LostGpu, Value]],
+    rows: Sequence[tuple[Any, Value]],
     reading: str,
     unit: str,
-    command: str,
+    shown: "str | of_run.Recording",
     *,
     severity: Severity | None = None,
     breaks: str = "",
     scarce: Resource | None = None,
     **facts: Any,
 ) -> Finding:
-    """A check's finding about cards here, each with its reading; `{}` in the command is the card's number.
+    """A check's finding about cards here, or about those that a run sampled, each with its reading.
 
+    `shown` is the command that shows it again, with `{}` for the card's number, or the recording that has it.
     `facts` are what the rule reads beside the cards.
     """
     cards = [card for card, _ in rows]
+    if isinstance(shown, str):
+        evidence, subject, gpus = each_card(reading, rows, unit, shown), name_gpus(cards), list_gpus(cards)
+    else:
+        evidence = tuple(measured(f"gpu{card.number}_{reading}", value, unit, shown) for card, value in rows)
+        subject = ", ".join(card.label for card in cards)
+        gpus = ",".join(str(card.number) for card in cards if card.here)
     return check.finding(
         message,
-        evidence=each_card(reading, rows, unit, command),
+        evidence=evidence,
         confidence=Confidence.CONFIRMED,
         severity=severity,
         breaks=breaks,
-        subject=name_gpus(cards),
+        subject=subject,
         scarce=scarce,
-        detail=CardsDetail(gpus=list_gpus(cards), **facts),
-    )
-
-
-def on_recorded_cards(
-    check: Check,
-    message: str,
-    rows: "Sequence[tuple[of_run.SampledGpu, float | str]]",
-    reading: str,
-    unit: str,
-    recording: "of_run.Recording",
-    *,
-    severity: Severity | None = None,
-    **facts: Any,
-) -> Finding:
-    """The same about cards that were sampled in a run."""
-    cards = [card for card, _ in rows]
-    return check.finding(
-        message,
-        evidence=tuple(measured(f"gpu{card.number}_{reading}", value, unit, recording) for card, value in rows),
-        confidence=Confidence.CONFIRMED,
-        severity=severity,
-        subject=", ".join(card.label for card in cards),
-        detail=CardsDetail(gpus=",".join(str(card.number) for card in cards if card.here), **facts),
+        detail=CardsDetail(gpus=gpus, **facts),
     )
 
 

@@ -10,7 +10,7 @@ from gpudoctor.model.job_devices import job_gpus
 from gpudoctor.model.signs.gpu import Gpu
 from gpudoctor.model.unavailable import known
 from gpudoctor.text import percent
-from gpudoctor_checks.hardware.card_findings import listed, on_cards, on_recorded_cards
+from gpudoctor_checks.hardware.card_findings import listed, on_cards
 
 
 class Hot(Check):
@@ -58,7 +58,7 @@ class Hot(Check):
                     for card, _ in warm
                 ]
                 message = say("While the training ran: {cards}.", cards=listed(warm))
-                yield on_recorded_cards(self, message, highest, "temperature", "Cel", recording)
+                yield on_cards(self, message, highest, "temperature", "Cel", recording)
             return
         gpus = job_gpus(patient)
         told = {gpu.index: known(gpu.temperature) or known(gpu.temperature_memory) for gpu in gpus}

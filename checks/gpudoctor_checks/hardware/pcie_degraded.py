@@ -1,19 +1,26 @@
 """GPU005 pcie-degraded."""
 
 from collections.abc import Iterator, Sequence
+from typing import TypeAlias
 
 from gpudoctor.analysis import of_run
 from gpudoctor.analysis.run.steady_run import recorded
-from gpudoctor.lang import say
+from gpudoctor.lang import say, template
 from gpudoctor.lang.message import concatenated
 from gpudoctor.model import Check, Finding, Patient, Reads, Severity, Threshold, Unavailable
 from gpudoctor.model.job_devices import job_gpus
 from gpudoctor.model.signs.gpu import Gpu, answering, is_grace, is_server_card
 from gpudoctor.model.unavailable import known
-from gpudoctor_checks.hardware.card_findings import on_cards, on_recorded_cards
+from gpudoctor_checks.hardware.card_findings import on_cards
 
 _LEAST_MINUTES = 1.0
 """Minutes below which a rate of replays says nothing."""
+_WIDTH = template("{card} at x{now} of x{most}")
+_GENERATION = template("{card} at generation {now} of {most}")
+_NARROW = template("The PCIe link is narrower than card and slot support: {words}.")
+_SLOW = template("The PCIe link is slower than card and slot support while the GPU works: {words}.")
+Links: TypeAlias = "Sequence[tuple[Gpu | of_run.SampledGpu, int, int]]"
+"""Cards with their width or generation, and the highest one."""
 _QUERIES = {"width": "pcie.link.width", "generation": "pcie.link.gen"}
 
 
@@ -70,19 +77,8 @@ class PcieDegraded(Check):
         busy = [gpu for gpu in gpus if (known(gpu.utilization) or 0.0) >= self.limit("load")]
         generations = [(gpu, known(gpu.pcie_generation) or 0, known(gpu.pcie_generation_max) or 0) for gpu in busy]
         for what, links in (("width", widths), ("generation", generations)):
-            slow = [(gpu, now, most) for gpu, now, most in links if 0 < now < most]
-            if slow:
-                yield on_cards(
-                    self,
-                    _message(what, slow),
-                    [(gpu, f"{now} of {most}") for gpu, now, most in slow],
-                    f"pcie_{what}",
-                    "",
-                    f"nvidia-smi -i {{}} --query-gpu={_QUERIES[what]}.current,{_QUERIES[what]}.max --format=csv",
-                    severity=_severity(what, slow),
-                    quantity=what,
-                    ratio=_ratio(what, slow),
-                )
+            command = f"nvidia-smi -i {{}} --query-gpu={_QUERIES[what]}.current,{_QUERIES[what]}.max --format=csv"
+            yield from self._slow(what, [(gpu, now, most) for gpu, now, most in links if 0 < now < most], command)
 
     def _recorded(self, recording: "of_run.Recording", cards: "list[of_run.SampledGpu]") -> Iterator[Finding]:
         """Links as they were while the steps were steady."""
@@ -97,23 +93,12 @@ class PcieDegraded(Check):
                 low = [value for value in values if value < most]
                 if low and len(low) >= self.limit("time_share") * len(values):
                     slow.append((card, max(set(low), key=low.count), most))
-            if slow:
-                yield on_recorded_cards(
-                    self,
-                    _message(what, slow),
-                    [(card, f"{now} of {most}") for card, now, most in slow],
-                    f"pcie_{what}",
-                    "",
-                    recording,
-                    severity=_severity(what, slow),
-                    quantity=what,
-                    ratio=_ratio(what, slow),
-                )
+            yield from self._slow(what, slow, recording)
         rates = [(card, _replays_per_minute(recording, card)) for card in cards]
         bad = [(card, rate) for card, rate in rates if rate > self.limit("replays_per_minute")]
         if bad:
             words = [say("{card}: {rate:.0f} a minute", card=card.label, rate=rate) for card, rate in bad]
-            yield on_recorded_cards(
+            yield on_cards(
                 self,
                 say(
                     "The PCIe link retransmits packets (replays) while the training runs. {words}.",
@@ -127,33 +112,27 @@ class PcieDegraded(Check):
                 ratio=None,
             )
 
-
-def _message(what: str, links: "Sequence[tuple[Gpu | of_run.SampledGpu, int, int]]") -> str:
-    words = []
-    for card, now, most in links:
-        here = {"card": card.label, "now": now, "most": most}
-        words.append(
-            say("{card} at x{now} of x{most}", **here)
-            if what == "width"
-            else say("{card} at generation {now} of {most}", **here)
+    def _slow(self, what: str, links: Links, shown: "str | of_run.Recording") -> Iterator[Finding]:
+        if not links:
+            return
+        width, words, ratios = what == "width", [], []
+        for card, now, most in links:
+            text = _WIDTH if width else _GENERATION
+            words.append(say(text, card=card.label, now=now, most=most))
+            ratios.append(most / now if width else 2.0 ** (most - now))  # a generation doubles the bandwidth
+        # Boards of desktops split the lanes between two slots by design.
+        halved = all(not is_server_card(card.name) and now * 2 >= most for card, now, most in links)
+        yield on_cards(
+            self,
+            say(_NARROW if width else _SLOW, words=concatenated("; ", words)),
+            [(card, f"{now} of {most}") for card, now, most in links],
+            f"pcie_{what}",
+            "",
+            shown,
+            severity=Severity.NOTE if width and halved else Severity.WARNING,
+            quantity=what,
+            ratio=max(ratios),
         )
-    if what == "width":
-        return say("The PCIe link is narrower than card and slot support: {words}.", words=concatenated("; ", words))
-    return say(
-        "The PCIe link is slower than card and slot support while the GPU works: {words}.",
-        words=concatenated("; ", words),
-    )
-
-
-def _severity(what: str, links: "Sequence[tuple[Gpu | of_run.SampledGpu, int, int]]") -> Severity:
-    """A note for desktop cards with half of their lanes: boards split them by design."""
-    halved = all(not is_server_card(card.name) and now * 2 >= most for card, now, most in links)
-    return Severity.NOTE if what == "width" and halved else Severity.WARNING
-
-
-def _ratio(what: str, links: "Sequence[tuple[Gpu | of_run.SampledGpu, int, int]]") -> float:
-    """How many times the bandwidth the worst link could have: a generation doubles it."""
-    return max(most / now if what == "width" else 2.0 ** (most - now) for _, now, most in links)
 
 
 def _replays_per_minute(recording: "of_run.Recording", card: "of_run.SampledGpu") -> float:

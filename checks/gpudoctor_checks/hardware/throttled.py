@@ -13,7 +13,7 @@ from gpudoctor.model import Check, Finding, Measurement, Patient, Reads, Thresho
 from gpudoctor.model.job_devices import CardsDetail, job_gpus
 from gpudoctor.model.signs.gpu import Gpu, answering
 from gpudoctor.text import percent
-from gpudoctor_checks.hardware.card_findings import listed, on_cards, on_recorded_cards
+from gpudoctor_checks.hardware.card_findings import listed, on_cards
 
 _COMMAND = "nvidia-smi -q -d PERFORMANCE,CLOCK,TEMPERATURE -i {}"
 _IDLE = 0x1
@@ -98,7 +98,7 @@ class Throttled(Check):
             if busy and len(bad) >= self.limit("share") * len(busy):
                 sick.append((sampled[index], max(set(bad), key=bad.count), len(bad) / len(busy)))
         if sick:
-            yield on_recorded_cards(
+            yield on_cards(
                 self,
                 _message((card.label, bits, share) for card, bits, share in sick),
                 [(card, share) for card, _, share in sick],
