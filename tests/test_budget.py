@@ -22,7 +22,7 @@ BUDGETS = {
         ["gpudoctor/probe/training", "gpudoctor/analysis/run/training", "checks/gpudoctor_checks/training"],
     ),
     "model, text, lang, errors, testing": (
-        7023,
+        7046,
         [
             "gpudoctor/model",
             "gpudoctor/text.py",
@@ -54,10 +54,10 @@ BUDGETS = {
         12209,
         ["gpudoctor/report", "gpudoctor/ui", "gpudoctor/cli", "gpudoctor/watch", "gpudoctor/agents"],
     ),
-    "checks": (20719, ["checks"]),
-    "rules": (3947, ["rules"]),
+    "checks": (19716, ["checks"]),
+    "rules": (3791, ["rules"]),
     "the rest of vitals and analysis": (11209, ["gpudoctor"]),
-    "tests": (47355, ["tests"]),
+    "tests": (47361, ["tests"]),
     "benchmarks": (7022, ["benchmarks"]),
 }
 """Group: lines, folders or files. A file belongs to the first group that names it or a folder above it."""
