@@ -59,6 +59,8 @@ class _Kept:
 class _Call:
     """A call on its way."""
 
+    tool: str
+    """Its name, which is that of the command, too."""
     given: dict[str, Any]
     label: str
     note: Note
@@ -66,6 +68,11 @@ class _Call:
     target: TargetEnvironment
     recording: str = ""
     """Where a command of the user's is recorded."""
+
+    @property
+    def python(self) -> str:
+        """The flag that names the target's interpreter."""
+        return f"--python={self.target.interpreter.prefix}"
 
 
 @dataclass(slots=True)
@@ -126,51 +133,40 @@ class Toolbox:
                 raise UsageError(f"environment: {variable!r} is not a name of a variable")
         variables = {**self.variables, **given.get("environment", {})}
         target = target_environment(given.get("python"), folder, variables)
-        method = {"report": "_report_again"}.get(name, f"_{name}")
-        answered: Document = await getattr(self, method)(
-            _Call(given=given, label=label, note=note, folder=folder, target=target)
-        )
+        call = _Call(tool=name, given=given, label=label, note=note, folder=folder, target=target)
+        answered: Document = await getattr(self, f"_{name}")(call)
         return answered
 
     # -- one method a tool
 
     async def _check(self, call: _Call) -> Document:
-        given = call.given
-        targets = plain_names(given.get("targets", []), "check", "targets")
-        words = ["check", *targets, f"--python={call.target.interpreter.prefix}"]
-        rest = given.get("script_arguments", [])
-        end, report = await self._written(
-            call, [*words, *_flags(given, f"gpu gpus ranks {_CHECKS}")], ["--", *rest] if rest else []
-        )
-        return self._report(call, end, report, python=True)
+        rest = call.given.get("script_arguments", [])
+        words = [*_names(call, "targets"), call.python, *_flags(call.given, f"gpu gpus ranks {_CHECKS}")]
+        return await self._examined(call, words, ["--", *rest] if rest else [])
 
     async def _estimate(self, call: _Call) -> Document:
-        given = call.given
-        configs = plain_names(given.get("configs", []), "estimate", "configs")
-        if not configs and "model" not in given:
+        configs = _names(call, "configs")
+        if not configs and "model" not in call.given:
             raise UsageError("estimate: name a model (7b, llama-3-8b, a hub id) or configs")
-        flags = _flags(given, "model gpu method sequence:seq batch gpus fit")
-        end, found = await self._written(call, ["estimate", *configs, *flags])
-        return estimate_answer(found, _extra(call, end), call.label, given["max_chars"])
+        flags = _flags(call.given, "model gpu method sequence:seq batch gpus fit")
+        end, found = await self._written(call, [*configs, *flags])
+        return estimate_answer(found, _extra(call, end), call.label, call.given["max_chars"])
 
     async def _run(self, call: _Call) -> Document:
-        words = ["run", f"--grace={_GRACE:g}", *_flags(call.given, f"seconds steps {_CHECKS}")]
-        end, report = await self._measured(call, words, call.given["seconds"])
-        return self._report(call, end, report, python=True)
+        words = [f"--grace={_GRACE:g}", *_flags(call.given, f"seconds steps {_CHECKS}")]
+        return await self._measured(call, words, call.given["seconds"])
 
     async def _verify(self, call: _Call) -> Document:
         flags = f"budget_seconds:budget remedies:remedy top against vary unsafe apply:keep {_CHECKS}"
-        words = ["verify", *_flags(call.given, flags)]
-        end, report = await self._measured(call, words, call.given["budget_seconds"])
-        return self._report(call, end, report, python=True)
+        return await self._measured(call, _flags(call.given, flags), call.given["budget_seconds"])
 
     async def _apply(self, call: _Call) -> Document:
         given = call.given
         kept = self._answers.get(given["answer"])
         if kept is None and not given["answer"].endswith(".json"):
             raise UsageError(f"apply: {self._unknown(given['answer'])}")
-        (source,) = [str(kept.file)] if kept else plain_names([given["answer"]], "apply", "answer")
-        end = await self._child(call, ["apply", source, *_flags(given, "remedies:remedy dry_run:diff")])
+        (source,) = [str(kept.file)] if kept else _names(call, "answer")
+        end = await self._child(call, [source, *_flags(given, "remedies:remedy dry_run:diff")])
         if end.code not in (0, _UNEXAMINED) or (end.code and not (end.out or "applied" in end.errors)):
             raise UsageError(end.errors_or(f"apply ended with exit code {end.code}"))
         done = [line.removeprefix("gpudoctor: ") for line in end.errors.splitlines()]
@@ -179,43 +175,37 @@ class Toolbox:
     async def _watch(self, call: _Call) -> Document:
         given = call.given
         if not given.get("pids"):
-            end = await self._child(call, ["watch", "--find", "--json"])
+            end = await self._child(call, ["--find", "--json"])
             jobs = _json_of(end.out, end)
             verdict = f"{len(jobs)} training processes on this machine" if jobs else "no process trains on this machine"
             return {"verdict": verdict, "jobs": jobs}
-        words = ["watch", *(str(int(pid)) for pid in given["pids"]), *_flags(given, "seconds:duration")]
-        end, report = await self._written(call, words, expected=given["seconds"])
-        return self._report(call, end, report)
+        words = [*(str(int(pid)) for pid in given["pids"]), *_flags(given, "seconds:duration")]
+        return await self._examined(call, words, expected=given["seconds"], python=False)
 
     async def _autopsy(self, call: _Call) -> Document:
-        files = plain_names(call.given["files"], "autopsy", "files")
+        files = _names(call, "files")
         if not files:
             raise UsageError("autopsy: no log was named; name the job's output: slurm-4711.out")
-        end, report = await self._written(call, ["autopsy", *files, *_flags(call.given, _CHECKS)])
-        return self._report(call, end, report)
+        return await self._examined(call, [*files, *_flags(call.given, _CHECKS)], python=False)
 
     async def _preflight(self, call: _Call) -> Document:
         # Rank 0 of 1: inside an allocation it would wait for the other nodes.
-        words = ["preflight", "--quick", "--rank=0", "--world=1", f"--python={call.target.interpreter.prefix}"]
-        end, report = await self._written(call, [*words, *_flags(call.given, "storage")], expected=20.0)
-        return self._report(call, end, report, python=True)
+        words = ["--quick", "--rank=0", "--world=1", call.python, *_flags(call.given, "storage")]
+        return await self._examined(call, words, expected=20.0)
 
-    async def _report_again(self, call: _Call) -> Document:
-        recordings = plain_names(call.given["recordings"], "report", "recordings")
+    async def _report(self, call: _Call) -> Document:
+        recordings = _names(call, "recordings")
         if not recordings:
             raise UsageError("report: no recording was named; an answer of run names one")
-        words = ["report", *recordings, *_flags(call.given, _CHECKS)]
-        end, report = await self._written(call, words)
-        return self._report(call, end, report)
+        return await self._examined(call, [*recordings, *_flags(call.given, _CHECKS)], python=False)
 
     async def _compare(self, call: _Call) -> Document:
         pair = plain_names([call.given["before"], call.given["after"]], "compare", "recording")
-        end, found = await self._written(call, ["compare", *pair])
+        end, found = await self._written(call, pair)
         return plain_answer(found, _extra(call, end), call.label, call.given["max_chars"])
 
     async def _explain(self, call: _Call) -> Document:
-        (code,) = plain_names([call.given["code"]], "explain", "code")
-        end = await self._child(call, ["explain", code, "--format=json"])
+        end = await self._child(call, [*_names(call, "code"), "--format=json"])
         if end.code:
             raise UsageError(f"explain: {end.errors_or('no such check')}")
         found = _json_of(end.out, end)
@@ -225,7 +215,7 @@ class Toolbox:
     async def _list(self, call: _Call) -> Document:
         given = call.given
         words = [word for text in given["search"].split() if (word := text.lstrip("-"))]
-        end = await self._child(call, ["list", *words, "--format=json"])
+        end = await self._child(call, [*words, "--format=json"])
         # a search without a result is an answer, too
         checks = [] if words and end.code == UsageError.exit_code else _json_of(end.out, end)["checks"]
         found = [{key: item.get(key) for key in _LISTED} for item in checks]
@@ -262,7 +252,7 @@ class Toolbox:
         if self._watchdog is None:
             self._watchdog = CleanupWatchdog(self._place)
         child = ChildCall(
-            words=words,
+            words=[call.tool, *words],
             folder=call.folder,
             variables=call.target.variables,
             expected=expected or 5.0,
@@ -275,15 +265,32 @@ class Toolbox:
 
         return await run_child(child, self._place / call.label, self._watchdog, call.note, ending)
 
-    async def _measured(self, call: _Call, words: Sequence[str], seconds: float) -> tuple[ChildEnd, dict[str, Any]]:
+    async def _measured(self, call: _Call, words: Sequence[str], seconds: float) -> Document:
         """Run a command of the user's, recorded where `run` would have put it, so that it outlives the session."""
-        command = _command(call.given, words[0])
+        command = _command(call.given, call.tool)
         home = state_folder()
         with suppress(OSError):
             home.mkdir(mode=0o700, parents=True, exist_ok=True)
         call.recording = str(home / f"run-{datetime.now():%Y%m%d-%H%M%S}-{os.getpid()}-{call.label}")
-        words = [*words, f"--recording={call.recording}"]
-        return await self._written(call, words, ["--", *command], expected=seconds)
+        return await self._examined(call, [*words, f"--recording={call.recording}"], ["--", *command], expected=seconds)
+
+    async def _examined(
+        self,
+        call: _Call,
+        words: Sequence[str],
+        after: Sequence[str] = (),
+        *,
+        expected: float = 0.0,
+        python: bool = True,
+    ) -> Document:
+        """Run a command that reports, and cut its report; `python` says which interpreter it took."""
+        end, report = await self._written(call, words, after, expected=expected)
+        extra = _extra(call, end)
+        if python:
+            extra["python"] = f"{call.target.interpreter.executable} ({call.target.why})"
+        if call.recording:
+            extra |= {"recording": call.recording, "output": end.out}
+        return report_answer(report, extra, call.label, call.given["max_chars"])
 
     async def _written(
         self, call: _Call, words: Sequence[str], after: Sequence[str] = (), *, expected: float = 0.0
@@ -296,22 +303,14 @@ class Toolbox:
         try:
             found = load_json(read_text(file, REPORT))
         except (OSError, ValueError):
-            sentence = end.errors_or(f"{words[0]} ended with exit code {end.code} and wrote no report")
-            raise _Refused(f"{words[0]}: {sentence}", output) from None
+            sentence = end.errors_or(f"{call.tool} ended with exit code {end.code} and wrote no report")
+            raise _Refused(f"{call.tool}: {sentence}", output) from None
         self._keep(call, found, output)
         return end, found
 
     def _keep(self, call: _Call, whole: Mapping[str, Any], output: str) -> None:
         file = self._place / f"{call.label}.json"
         self._answers[call.label] = _Kept(whole=whole, file=file, folder=call.folder, output=output)
-
-    def _report(self, call: _Call, end: ChildEnd, report: Mapping[str, Any], *, python: bool = False) -> Document:
-        extra = _extra(call, end)
-        if python:
-            extra["python"] = f"{call.target.interpreter.executable} ({call.target.why})"
-        if call.recording:
-            extra |= {"recording": call.recording, "output": end.out}
-        return report_answer(report, extra, call.label, call.given["max_chars"])
 
     def _unknown(self, name: str) -> str:
         listed = ", ".join(self._answers) or "none yet"
@@ -336,6 +335,12 @@ def error_answer(error: DoctorError) -> Document:
 
 def _extra(call: _Call, end: ChildEnd) -> Document:
     return {"answer": call.label, "exit_code": end.code}
+
+
+def _names(call: _Call, argument: str) -> list[str]:
+    """File names of an argument, one or a list. Raises `UsageError` for what a command would take for a flag."""
+    given = call.given.get(argument, [])
+    return plain_names([given] if isinstance(given, str) else given, call.tool, argument)
 
 
 def _flags(given: Mapping[str, Any], names: str) -> list[str]:

@@ -4,6 +4,7 @@ import argparse
 import difflib
 import json
 import re
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from gpudoctor.cli.output import add_color_flag, add_format_flags
@@ -72,44 +73,24 @@ def found_checks(registry: "Registry", query: str) -> "list[type[Check]]":
 
     Raises `UsageError`.
     """
-    exact = _by_name(registry, query)
-    if exact is not None:
-        return [exact]
+    known = {str(code).lower(): check for code, check in registry.checks.items()}
+    known |= {check.name.lower(): check for check in registry.checks.values()}
     word = query.strip()
-    if " " not in word and ("-" in word or word[-1:].isdigit()) and (near := _near(registry, word, _TYPO)):
+    if exact := known.get(word.lower().replace("_", "-")):
+        return [exact]
+    if " " not in word and ("-" in word or word[-1:].isdigit()) and (near := _near(known, word, _TYPO)):
         raise _unknown(word, near)
     from gpudoctor.engine.manual_search import search
 
     hits = search(registry, query)
     if not hits:
-        raise _unknown(word, _near(registry, word, 0.5))
+        raise _unknown(word, _near(known, word, 0.5))
     # The first one alone is meant where there is no other, or where it is the only one whose message it is.
     clear = len(hits) == 1 or (hits[0].message and hits[0].score > _CLEAR * hits[1].score)
     return [hits[0].check] if clear else [hit.check for hit in hits]
 
 
-def find_check(registry: "Registry", word: str) -> "type[Check]":
-    """The check of a code or a name, whatever the case; raises `UsageError` that names the nearest."""
-    found = _by_name(registry, word)
-    if found is None:
-        raise _unknown(word, _near(registry, word, 0.5))
-    return found
-
-
-def _known(registry: "Registry") -> "dict[str, type[Check]]":
-    known: dict[str, type[Check]] = {}
-    for code, check in registry.checks.items():
-        known[str(code).lower()] = check
-        known[check.name.lower()] = check
-    return known
-
-
-def _by_name(registry: "Registry", word: str) -> "type[Check] | None":
-    return _known(registry).get(word.strip().lower().replace("_", "-"))
-
-
-def _near(registry: "Registry", word: str, cutoff: float) -> "type[Check] | None":
-    known = _known(registry)
+def _near(known: "Mapping[str, type[Check]]", word: str, cutoff: float) -> "type[Check] | None":
     if code := re.fullmatch(r"([a-z]+)[-_ ]?0*(\d+)", word.strip().lower()):
         same = f"{code[1]}{int(code[2]):03}"  # data1, DATA-01
         if same in known:

@@ -11,7 +11,6 @@ from gpudoctor.cli.output import add_color_flag, add_format_flags, answers_yes, 
 from gpudoctor.errors import IncompleteError, UsageError
 from gpudoctor.lang import rendered, template, tr
 from gpudoctor.lang.message import concatenated
-from gpudoctor.lang.wrapping import cells, padded
 from gpudoctor.text import count as counted
 from gpudoctor.text import size
 
@@ -139,12 +138,11 @@ def _listed(recordings: "list[KeptRecording]", width: int, colour: bool, *, tota
         )
         for item in recordings
     ]
-    widths = [max(cells(row[column]) for row in rows) for column in range(4)]
-    for row, item in zip(rows, recordings, strict=True):
-        aligned = [padded(cell, wide) for cell, wide in zip(row[:4], widths, strict=True)]
-        canvas.clipped("  ".join([*aligned, row[4]]))
-        folder = item.folder.replace(os.path.expanduser("~"), "~", 1)
-        canvas.clipped(" ".join((f"{folder}:", *rendered(item.outcome).split())), indent=4)
+    home = os.path.expanduser("~")
+    canvas.clipped_columns(
+        rows,
+        [" ".join((f"{item.folder.replace(home, '~', 1)}:", *rendered(item.outcome).split())) for item in recordings],
+    )
     if total:
         canvas.blank()
         canvas.literal(

@@ -25,7 +25,6 @@ from gpudoctor.cli.time_limited import ASKED, Expired, Fault, limited
 from gpudoctor.errors import DoctorError
 from gpudoctor.lang import say, template, term
 from gpudoctor.lang.message import concatenated
-from gpudoctor.model.records import frozen
 from gpudoctor.text import duration, ranks
 
 if TYPE_CHECKING:
@@ -163,8 +162,8 @@ def _reported(
     try:
         with interrupts.allowed():
             made = limited(lambda: _made(command, folder, request, arguments, output), REPORT_SECONDS)
-            found = send(made.out, arguments, sys.stderr)
-            keep_shown(folder, made.verdict, made.steps)
+            found = send(made[0], arguments, sys.stderr)
+            keep_shown(folder, *made[1:])
     except Expired as error:
         write_line("gpudoctor: {error}; make it with: gpudoctor report {folder}", error=error, folder=folder)
         found = error.exit_code
@@ -189,24 +188,13 @@ def _reported(
     return found
 
 
-@frozen
-class _Made:
-    """All that is asked for after a run, ready to be written."""
-
-    out: Rendered
-    verdict: str
-    steps: int
-
-
 def _made(
     command: tuple[str, ...], folder: Path, request: "Request", arguments: argparse.Namespace, output: "OutputFiles"
-) -> _Made:
-    """Examine and render; nothing is written, so that this can be ended at any time."""
+) -> tuple[Rendered, str, int]:
+    """What goes out, the verdict and the steps; nothing is written, so that this can be ended at any time."""
     report = examine_recorded(command, folder, request, quiet=arguments.quiet, output=output)
-    fail_on = arguments.fail_on or request.settings.fail_on
-    out = rendered(report, arguments, fail_on, stream=sys.stderr)
-    steps = report.run.steps if report.run is not None else 0
-    return _Made(out=out, verdict=report.summary.verdict, steps=steps)
+    out = rendered(report, arguments, arguments.fail_on or request.settings.fail_on, stream=sys.stderr)
+    return out, report.summary.verdict, report.run.steps if report.run is not None else 0
 
 
 def _record(

@@ -7,7 +7,7 @@ import sys
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from gpudoctor.engine.examination import Request
     from gpudoctor.estimate.synthetic.feasibility import Synthetic
     from gpudoctor.estimate.synthetic.write_program import WrittenProgram
-    from gpudoctor.model import Report
     from gpudoctor.trial.processes import CleanupWatchdog
     from gpudoctor.trial.protection import RunProtection
     from gpudoctor.trial.trial_runner import Arm
@@ -31,36 +30,16 @@ _SILENT_TOPIC, _RANDOM_DATA = "DATA", say("its data are random tokens")
 """The topic that says nothing of a synthetic job, and why; other checks say so themselves."""
 
 
-@dataclass(slots=True)
-class SyntheticRun:
-    """One synthetic job on its way from flags to a report."""
+def _variant(
+    arguments: argparse.Namespace, plan: "Synthetic", fields: Mapping[str, Any], folder: Path, number: int
+) -> "tuple[str, Arm]":
+    """Title and arm of the same job with other fields. Raises `DoctorError` where that cannot run here."""
+    from gpudoctor.report.estimate_words import flags_text
+    from gpudoctor.trial.trial_runner import Arm
 
-    arguments: argparse.Namespace
-    plan: "Synthetic"
-    facts: dict[str, Any]
-    written: "WrittenProgram | None" = None
-
-    def report(self, report: "Report") -> "Report":
-        """The report with the job's own section, and its utilisation in the run's numbers."""
-        from gpudoctor.cli.synthetic_summary import summary_of
-
-        assert self.written is not None
-        summary = summary_of(self.plan, self.written.path, report.run)
-        run = report.run
-        if run is not None and summary.mfu is not None:
-            run = replace(run, throughput=replace(run.throughput, mfu=summary.mfu))
-        return replace(report, synthetic=summary, run=run)
-
-    def variant(self, fields: Mapping[str, Any], folder: Path, number: int) -> "tuple[str, Arm]":
-        """Title and arm of the same job with other fields. Raises `DoctorError` where that cannot run here."""
-        from gpudoctor.estimate.synthetic.write_program import ask
-        from gpudoctor.report.estimate_words import flags_text
-        from gpudoctor.trial.trial_runner import Arm
-
-        plan = plan_of(self.arguments, self.plan.place, fields)
-        made = _written(plan, ask(plan), folder, name=f"variant-{number}")
-        title = flags_text(fields)
-        return title, Arm(name=title, command=made.command)
+    made = _written(plan_of(arguments, plan.place, fields), folder, name=f"variant-{number}")
+    title = flags_text(fields)
+    return title, Arm(name=title, command=made.command)
 
 
 def examine_synthetic(
@@ -71,6 +50,7 @@ def examine_synthetic(
     arguments: argparse.Namespace,
 ) -> "VerifyResult":
     """Write the job, measure it, try it. What can be refused is, before anything runs."""
+    from gpudoctor.cli.synthetic_summary import summary_of
     from gpudoctor.estimate.synthetic.write_program import ask
     from gpudoctor.recorder.folder import new_folder
     from gpudoctor.ui.status_line import StatusLine
@@ -84,30 +64,35 @@ def examine_synthetic(
         line.show("gpudoctor · the job: what it is, and whether it fits")
         plan = plan_of(arguments, here())
         line.show("gpudoctor · the job: how the installed transformers builds it")
-        job = SyntheticRun(arguments=arguments, plan=plan, facts=ask(plan))
+        facts = ask(plan)
         arms = [
-            change if isinstance(change, tuple) else job.variant(change, scratch, number)
+            change if isinstance(change, tuple) else _variant(arguments, plan, change, scratch, number)
             for number, change in enumerate(changes, 1)
         ]
     finally:
         line.close()
     folder, remark = new_folder(arguments.recording)
     write_line(remark)
-    job.written = _written(plan, job.facts, folder)
+    written = _written(plan, folder, facts)
     with _surrounded():
         silenced = _silenced(request)
         result = examine_and_try(
-            job.written.command, folder, scratch, watchdog, guard, silenced, arguments, arms=arms, began=began
+            written.command, folder, scratch, watchdog, guard, silenced, arguments, arms=arms, began=began
         )
-    return replace(result, report=job.report(result.report))
+    # The report with the job's own section, and its utilisation in the run's numbers.
+    run = result.report.run
+    summary = summary_of(plan, written.path, run)
+    if run is not None and summary.mfu is not None:
+        run = replace(run, throughput=replace(run.throughput, mfu=summary.mfu))
+    return replace(result, report=replace(result.report, synthetic=summary, run=run))
 
 
-def _written(plan: "Synthetic", facts: dict[str, Any], folder: Path, name: str = "") -> "WrittenProgram":
+def _written(plan: "Synthetic", folder: Path, facts: dict[str, Any] | None = None, name: str = "") -> "WrittenProgram":
     from gpudoctor.cli.synthetic_summary import title_of
-    from gpudoctor.estimate.synthetic.write_program import write
+    from gpudoctor.estimate.synthetic.write_program import ask, write
 
     origin = shlex.join(["gpudoctor", *sys.argv[1:]]) if sys.argv[1:2] == ["verify"] else "gpudoctor verify --model"
-    return write(plan, facts, folder, title=title_of(plan), origin=origin, name=name)
+    return write(plan, facts or ask(plan), folder, title=title_of(plan), origin=origin, name=name)
 
 
 def _silenced(request: "Request") -> "Request":

@@ -60,14 +60,13 @@ def _actions(lazy: LazySession, arguments: argparse.Namespace) -> "Actions":
     from gpudoctor.ui.watch.app import Actions
 
     def manual(code: str, width: int) -> str:
-        from gpudoctor.cli.explain import find_check
         from gpudoctor.engine.manual import read_page
+        from gpudoctor.model import Code
         from gpudoctor.ui.console.manual_page import render_manual_page
 
         if lazy.registry is None:
             return ""
-        check = find_check(lazy.registry, code)
-        return render_manual_page(read_page(check), width=width)
+        return render_manual_page(read_page(lazy.registry.checks[Code(code)]), width=width)
 
     def save(tick: "Tick") -> str:
         endings = {"text": "txt", "markdown": "md", "github": "txt", "nagios": "txt", "junit": "xml"}

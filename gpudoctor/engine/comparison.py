@@ -25,35 +25,25 @@ FEWEST_COMPARED = 8
 # Whether two recordings are of one job: what differs between them beside their speed.
 
 
-def other_job(before: Recording, after: Recording) -> tuple[str, ...]:
-    """What makes them two jobs, a clause each: another script, model, number of ranks."""
-    first, second = _lead_process(before), _lead_process(after)
-    pairs = [("scripts", _script(before.command), _script(after.command))]
-    if first is not None and second is not None:
-        pairs.append(("models", _model(first), _model(second)))
-        pairs.append((say("numbers of ranks"), count(len(before.ranks), "rank"), count(len(after.ranks), "rank")))
-    return tuple(_differ(*pair) for pair in pairs if all(pair) and pair[1] != pair[2])
+def differences(before: Recording, after: Recording) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """What makes them two jobs (another script, model, number of ranks), and what else differs, a clause each."""
+    jobs = [("scripts", _script(before.command), _script(after.command))]
+    settings = [("machines", before.node, after.node)]
+    if (first := run_of(before)) is not None and (second := run_of(after)) is not None:
+        one, two = first.lead.process, second.lead.process
+        jobs.append(("models", _model(one), _model(two)))
+        jobs.append((say("numbers of ranks"), count(len(before.ranks), "rank"), count(len(after.ranks), "rank")))
+        settings.append(("devices", _device(one), _device(two)))
+        settings.append((say("versions of torch"), _text(one, "version"), _text(two, "version")))
+    return _differing(jobs), _differing(settings)
 
 
-def other_setting(before: Recording, after: Recording) -> tuple[str, ...]:
-    """What else differs, a clause each: device, torch, machine."""
-    first, second = _lead_process(before), _lead_process(after)
-    pairs = [("machines", before.node, after.node)]
-    if first is not None and second is not None:
-        pairs += [
-            ("devices", _device(first), _device(second)),
-            (say("versions of torch"), _text(first, "version"), _text(second, "version")),
-        ]
-    return tuple(_differ(*pair) for pair in pairs if all(pair) and pair[1] != pair[2])
-
-
-def _differ(what: str, before: str, after: str) -> str:
-    return say("the {what} differ ({before}, then {after})", what=what, before=before, after=after)
-
-
-def _lead_process(recording: Recording) -> Process | None:
-    run = run_of(recording)
-    return run.lead.process if run is not None else None
+def _differing(pairs: Sequence[tuple[str, str, str]]) -> tuple[str, ...]:
+    return tuple(
+        say("the {what} differ ({before}, then {after})", what=what, before=one, after=two)
+        for what, one, two in pairs
+        if all((what, one, two)) and one != two
+    )
 
 
 def _script(command: Sequence[str]) -> str:
@@ -106,7 +96,7 @@ def compare(before: Recording, after: Recording, reports: tuple[Report, Report])
     measure = _measure(states)
     ratio = _ratio(states, measure)
     change = _change(ratio)
-    jobs = other_job(before, after)
+    jobs, settings = differences(before, after)
     doubts = _doubts(jobs, _crowds(before, after))
     codes = [{f"{item.finding.code} {item.finding.name}" for item in report.findings} for report in reports]
     return Comparison(
@@ -124,7 +114,7 @@ def compare(before: Recording, after: Recording, reports: tuple[Report, Report])
         new=tuple(sorted(_judged(codes[1] - codes[0], reports[0]))),
         verdict=_verdict(ratio, change, doubts, measure, runs),
         other_job=jobs,
-        other_setting=other_setting(before, after),
+        other_setting=settings,
     )
 
 

@@ -20,7 +20,7 @@ from gpudoctor.engine.verdict import promised, pronounce
 from gpudoctor.lang import say, term
 from gpudoctor.model.check import Crashed, Found, Outcome, Passed, Skipped
 from gpudoctor.model.finding import Code, Confidence, Finding, Severity
-from gpudoctor.model.log_message import LibraryDetail, LogDetail, LogSummary
+from gpudoctor.model.log_message import LibraryDetail, LogDetail
 from gpudoctor.model.patient import Patient, PatientKind
 from gpudoctor.model.records import field, frozen, replace
 from gpudoctor.model.remedy import Applicability, Effect, EffectOrigin, Effort, Remedy
@@ -30,6 +30,7 @@ from gpudoctor.model.unavailable import Absent, ReaderCrashed, Unavailable, Unre
 
 if TYPE_CHECKING:
     from gpudoctor.model.run import RunSummary
+    from gpudoctor.model.signs.process import ProcessWindow
 
 T = TypeVar("T")
 
@@ -67,7 +68,9 @@ def examine(patient: Patient, request: Request, problems: Iterable[str] = ()) ->
     outcomes.sort(key=lambda item: item.code)
     recording = _or_none(patient.signs.recording.take)
     run = _run(patient, recording, ranked, outcomes) if recording else None
-    job = _or_none(patient.signs.job.take)
+    job, log = _or_none(patient.signs.job.take), _or_none(patient.signs.job_log.take)
+    if log is not None:  # loaded only where a log was named
+        from gpudoctor.engine.log_verdict import summarise_log
     return Report(
         version=__version__,
         subject=describe(patient),
@@ -80,19 +83,9 @@ def examine(patient: Patient, request: Request, problems: Iterable[str] = ()) ->
         remarks=tuple(_remarks(patient)),
         launch=tuple(item for item in job.launches if item.path) if job else (),
         run=run,
-        log=_log(patient),
+        log=summarise_log(log) if log else None,
         preflight=_or_none(patient.signs.preflight.take),
     )
-
-
-def _log(patient: Patient) -> LogSummary | None:
-    """The log's own story; loaded only where a log was named."""
-    log = _or_none(patient.signs.job_log.take)
-    if log is None:
-        return None
-    from gpudoctor.engine.log_verdict import summarise_log
-
-    return summarise_log(log)
 
 
 def _run(
@@ -296,10 +289,17 @@ def _summary(
 ) -> Summary:
     severities = [item.finding.severity for item in ranked]
     saved = patient.kind is PatientKind.RECORDING and (run is None or not run.ranks)
+    case: Examined | Ran | ProcessWindow
+    case = Examined(patient=patient, outcomes=outcomes, notes=len(ranked), incomplete=incomplete)
+    recording = _or_none(patient.signs.recording.take) if run is not None else None
+    if run is not None and recording is not None and recording.ranks:
+        case = Ran(recording=recording, run=run, bound=1.0, outcomes=outcomes)
+    elif patient.kind is PatientKind.PROCESS:
+        case = patient.process
     judged, missed = ((), ()) if saved else areas(patient.kind, outcomes, patient, run.training if run else None)
     return Summary(
         verdict=pronounce(patient, ranked, outcomes, run, incomplete=incomplete),
-        unexamined=_unexamined(patient, ranked, outcomes, run, incomplete=incomplete),
+        unexamined=unexamined(case),
         judged=judged,
         not_judged=missed,
         promise=promised(patient, ranked, outcomes, run),
@@ -311,17 +311,6 @@ def _summary(
         skipped=sum(isinstance(item, Skipped) and not item.deselected for item in outcomes),
         crashed=sum(isinstance(item, Crashed) for item in outcomes),
     )
-
-
-def _unexamined(
-    patient: Patient, ranked: tuple[Ranked, ...], outcomes: list[Outcome], run: "RunSummary | None", *, incomplete: bool
-) -> tuple[str, ...]:
-    recording = _or_none(patient.signs.recording.take) if run is not None else None
-    if run is not None and recording is not None and recording.ranks:
-        return unexamined(Ran(recording=recording, run=run, bound=1.0, outcomes=outcomes))
-    if patient.kind is PatientKind.PROCESS:
-        return unexamined(patient.process)
-    return unexamined(Examined(patient=patient, outcomes=outcomes, notes=len(ranked), incomplete=incomplete))
 
 
 def describe(patient: Patient) -> Subject:

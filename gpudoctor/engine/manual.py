@@ -128,11 +128,9 @@ def named(check: type[Check]) -> Named:
 
 def help_markdown(page: ManualPage) -> str:
     """The sections of a page as Markdown, without the title."""
-    return _sections(page.sections) if page.sections else "\n".join(page.text.splitlines()[1:]).strip()
-
-
-def _sections(sections: Mapping[str, str]) -> str:
-    return "\n\n".join(f"**{word(heading)}**\n\n{text}" for heading, text in sections.items())
+    if not page.sections:
+        return "\n".join(page.text.splitlines()[1:]).strip()
+    return "\n\n".join(f"**{word(heading)}**\n\n{text}" for heading, text in page.sections.items())
 
 
 def topic_order(code: str) -> tuple[int, str]:

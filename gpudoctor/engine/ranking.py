@@ -41,12 +41,6 @@ class Case:
 
 
 @frozen(kw_only=False)
-class _Gain:
-    share: float
-    words: str
-
-
-@frozen(kw_only=False)
 class _Turned:
     """A knob that a better placed remedy turns; `place` is None for a knob of the whole job."""
 
@@ -86,24 +80,18 @@ def expected_share(effect: Effect) -> float:
     return max(0.0, 1.0 - 1.0 / middle)
 
 
-def _gain(case: Case) -> _Gain:
+def _gain(case: Case) -> tuple[float, str]:
     """What the finding can give back, as a share of step time, and how that is known."""
-    finding = case.finding
-    if finding.cost.step_share is not None:
-        return _Gain(
-            finding.cost.step_share, say("costs {step_share} of a step", step_share=percent(finding.cost.step_share))
-        )
-    if finding.cost.host_share is not None:
-        share = finding.cost.host_share
-        return _Gain(
-            share, say("takes {share} of the host's time in a step; its gain is unknown", share=percent(share))
-        )
+    finding, cost = case.finding, case.finding.cost
+    if cost.step_share is not None:
+        return cost.step_share, say("costs {step_share} of a step", step_share=percent(cost.step_share))
+    if cost.host_share is not None:
+        share = percent(cost.host_share)
+        return cost.host_share, say("takes {share} of the host's time in a step; its gain is unknown", share=share)
     best = max((expected_share(remedy.effect) for remedy in case.remedies if remedy.effect), default=0.0)
     if best > 0:
-        return _Gain(best, say("its best remedy may give back {best} of a step", best=percent(best)))
-    return _Gain(
-        UNPRICED_GAIN[finding.severity], say("not priced; a {severity}", severity=term(finding.severity.value))
-    )
+        return best, say("its best remedy may give back {best} of a step", best=percent(best))
+    return UNPRICED_GAIN[finding.severity], say("not priced; a {severity}", severity=term(finding.severity.value))
 
 
 def _place(case: Case) -> tuple[bool, bool, bool, float, int, int, bool, str, str, str, int, str]:
@@ -114,7 +102,7 @@ def _place(case: Case) -> tuple[bool, bool, bool, float, int, int, bool, str, st
         finding.cost.breaks is None,
         finding.severity is Severity.NOTE,
         not _measured(finding),
-        -_gain(case).share * finding.confidence.weight,
+        -_gain(case)[0] * finding.confidence.weight,
         -finding.severity.rank,
         min((remedy.effort.rank for remedy in case.remedies), default=99),
         bool(finding.scarce),
@@ -147,12 +135,11 @@ def _causes_first(ordered: Sequence[Case]) -> list[Case]:
 
 def _reason(case: Case) -> str:
     finding = case.finding
-    gain = _gain(case)
     sure = term(finding.confidence.value)
     if finding.cost.breaks is not None:
         return say("first because it breaks the job: {breaks} ({sure})", breaks=finding.cost.breaks, sure=sure)
     effort = min((remedy.effort for remedy in case.remedies), key=lambda item: item.rank, default=None)
-    return say("{words}, {sure}", words=gain.words, sure=sure) + (
+    return say("{words}, {sure}", words=_gain(case)[1], sure=sure) + (
         say("; {effort}", effort=term(effort.value)) if effort else ""
     )
 
@@ -178,12 +165,12 @@ def _settle(
     """
     span = case.finding.span
     place = (span.path, span.line) if span else None
+    cause = case.finding.effect_of
+    symptom = say("{cause} causes this finding: fix {cause} first", cause=cause) if cause in answered else None
     kept: list[Remedy] = []
     aside: list[SetAside] = []
     for remedy in sorted(case.remedies, key=_worth):
-        clash = (
-            _symptom(case.finding, answered) or _short(case, remedy, scarce) or _turned_already(remedy, place, taken)
-        )
+        clash = symptom or _short(case, remedy, scarce) or _turned_already(remedy, place, taken)
         if clash is None:
             kept.append(remedy)
         else:
@@ -191,12 +178,6 @@ def _settle(
     for knob, value in kept[0].sets if kept else ():
         taken.append(_Turned(knob, value, place, kept[0].id))
     return kept, aside
-
-
-def _symptom(finding: Finding, answered: AbstractSet[Code]) -> str | None:
-    """Why a remedy would treat a symptom only: the finding's cause has a remedy of its own."""
-    cause = finding.effect_of
-    return say("{cause} causes this finding: fix {cause} first", cause=cause) if cause in answered else None
 
 
 def _short(case: Case, remedy: Remedy, scarce: dict[Resource, str]) -> str | None:

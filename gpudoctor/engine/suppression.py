@@ -1,7 +1,7 @@
 """Silencing: comments in the source, per-file ignores, ignored codes. What is silenced is still counted."""
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from fnmatch import fnmatch
 from pathlib import Path, PurePath
@@ -50,37 +50,24 @@ def _comments(patient: Patient) -> dict[str, _Comments]:
 
 def _by_comment(finding: Finding, comments: Mapping[str, _Comments]) -> Silenced | None:
     """A `# gpudoctor: ignore[...]` on any line of the finding's first place in a script or a config."""
-    path, first, last = next(_places(finding), ("", 0, 0))
-    codes, reasons = comments.get(path, ({}, {}))
-    for line in range(first, last + 1):
+    settings = (item for item in finding.evidence if isinstance(item, Setting) and item.path and item.line)
+    place = finding.span or next(settings, None)
+    if place is None or place.line is None:
+        return None
+    codes, reasons = comments.get(place.path or "", ({}, {}))
+    for line in range(place.line, (getattr(place, "end_line", None) or place.line) + 1):
         if {"*", finding.code, finding.name} & {*codes.get(line, ())}:
-            where = say("comment in {path}:{line}", path=path, line=line)
+            where = say("comment in {path}:{line}", path=place.path, line=line)
             return Silenced(finding=finding, where=where, reason=reasons.get(line) or None)
     return None
 
 
-def _places(finding: Finding) -> Iterator[tuple[str, int, int]]:
-    """Path, first and last line of the evidence that stands in a file, the finding's own place first."""
-    span = finding.span
-    if span is not None:
-        yield span.path, span.line, span.end_line or span.line
-    for item in finding.evidence:
-        if isinstance(item, Setting) and item.path and item.line:
-            yield item.path, item.line, item.line
-
-
 def _by_file(finding: Finding, settings: Settings) -> Silenced | None:
-    for path in _paths(finding):
+    for path in (item.path for item in finding.evidence if isinstance(item, SourceSpan | Setting) and item.path):
         for pattern, codes in settings.per_file_ignores:
             if finding.code in codes and _matches(path, pattern, settings):
                 return Silenced(finding=finding, where=f"per-file-ignores {pattern!r}", reason=None)
     return None
-
-
-def _paths(finding: Finding) -> Iterator[str]:
-    for item in finding.evidence:
-        if isinstance(item, SourceSpan | Setting) and item.path:
-            yield item.path
 
 
 def _matches(path: str, pattern: str, settings: Settings) -> bool:

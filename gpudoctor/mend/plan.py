@@ -110,14 +110,10 @@ def _choose(item: Ranked, unsafe: bool, left: list[Left]) -> list[_Choice]:
             continue
         if remedy.applicability in allowed:
             return [_Choice(remedy, span.line if span else 0)]
-        left.append(Left(remedy=remedy.id, path=remedy.edits[0].path, reason=_why_not(remedy)))
+        unsafe_only = remedy.applicability is Applicability.UNSAFE
+        why = say("may change results; --unsafe applies it") if unsafe_only else say("a person must decide")
+        left.append(Left(remedy=remedy.id, path=remedy.edits[0].path, reason=why))
     return []
-
-
-def _why_not(remedy: Remedy) -> str:
-    if remedy.applicability is Applicability.UNSAFE:
-        return say("may change results; --unsafe applies it")
-    return say("a person must decide")
 
 
 def _add(choice: _Choice, drafts: "dict[str, _Draft]", left: list[Left]) -> None:

@@ -1,7 +1,7 @@
 """Remedies of a saved JSON report that carry edits, read back."""
 
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from gpudoctor.errors import UsageError
@@ -55,16 +55,13 @@ def _saved(found: Mapping[str, Any]) -> SavedRemedies:
     trial = found.get("trial")
     proven = None
     if trial is not None:
+        # Ids of the rows whose edits belong to the trial's patch.
+        rows = [str(row["name"]) for row in trial["rows"] if trial["patch"] and row["conclusion"] in PROVEN]
         able = {remedy.id for remedy in editable}
-        proven = tuple(dict.fromkeys(name for name in _proven(trial) if name in able))
+        proven = tuple(dict.fromkeys(name for name in rows if name in able))
     return SavedRemedies(
         editable=editable, others=tuple(str(item["id"]) for item in remedies if not item["edits"]), proven=proven
     )
-
-
-def _proven(trial: Mapping[str, Any]) -> Iterator[str]:
-    """Ids of the rows whose edits belong to the trial's patch."""
-    yield from (str(row["name"]) for row in trial["rows"] if trial["patch"] and row["conclusion"] in PROVEN)
 
 
 def _remedy(item: Mapping[str, Any]) -> Remedy:

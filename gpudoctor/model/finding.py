@@ -6,7 +6,7 @@ from types import SimpleNamespace
 from typing import Any, TypeAlias, TypeVar, cast
 
 from gpudoctor.lang import say
-from gpudoctor.model.evidence import Evidence, SourceSpan
+from gpudoctor.model.evidence import Evidence, Setting, SourceSpan
 from gpudoctor.model.records import field, fields, frozen, replace
 
 # How bad a finding is for the job, and how sure we are of it.
@@ -192,6 +192,11 @@ class Finding:
     def span(self) -> SourceSpan | None:
         """The first place in a source file among the evidence."""
         return next((item for item in self.evidence if isinstance(item, SourceSpan)), None)
+
+    @property
+    def place(self) -> SourceSpan | Setting | None:
+        """The first evidence that stands in a file."""
+        return next((item for item in self.evidence if isinstance(item, SourceSpan | Setting) and item.path), None)
 
     def detail_of(self, kind: type[D]) -> D:
         """The detail, of its check's class. Raises `TypeError` where there is none, or another one."""

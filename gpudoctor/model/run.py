@@ -245,8 +245,6 @@ class SyntheticSummary:
     versions: Mapping[str, str] = field(default_factory=dict)
     memory: tuple[MemoryRow, ...] = ()
     """By instant, of the fullest rank; empty where the measurement came to no end."""
-    memory_ended: str = ""
-    """Why it came to none; empty where it did."""
     notes: tuple[str, ...] = ()
     """What the device says beside tensors, and what a CPU does otherwise."""
     assumptions: tuple[str, ...] = ()

@@ -1,6 +1,5 @@
 """A comparison of two runs as JSON and in rows and sentences."""
 
-import dataclasses
 import json
 
 from gpudoctor.lang import Message, say, term
@@ -8,6 +7,7 @@ from gpudoctor.lang.message import concatenated
 from gpudoctor.model import Json
 from gpudoctor.model.comparison import Comparison, Row
 from gpudoctor.report.json import finite, run_object
+from gpudoctor.report.keyed_data import keyed
 from gpudoctor.report.run_words import rate_text
 from gpudoctor.text import duration, percent, size
 
@@ -15,22 +15,19 @@ SCHEMA = "gpudoctor.comparison/1"
 Group = tuple[str, list[tuple[str, str, str, str]]]
 
 
+_KEYS = {
+    "Comparison": "verdict change measure time speed phases memory loss? other_job other_setting",
+    "Row": "name unit before after ratio",
+}
+
+
 def comparison_json(item: Comparison, most: float | None) -> str:
     """The comparison as a JSON document; `beyond` says whether `most`, a share, was exceeded."""
     document: dict[str, Json] = {
         "schema": SCHEMA,
-        "verdict": item.verdict,
-        "change": item.change.value,
-        "measure": item.measure,
-        "time": dict(dataclasses.asdict(item.time)) if item.time else None,
+        **keyed(item, _KEYS),
         "max_regression": most,
         "beyond": item.beyond(most) if most is not None else None,
-        "speed": [_row_object(row) for row in item.speed],
-        "phases": [_row_object(row) for row in item.phases],
-        "memory": [_row_object(row) for row in item.memory],
-        "loss": item.loss or None,
-        "other_job": list(item.other_job),
-        "other_setting": list(item.other_setting),
         "findings": {"gone": list(item.gone), "new": list(item.new)},
         "before": run_object(item.before),
         "after": run_object(item.after),
@@ -66,10 +63,6 @@ def remarks(item: Comparison) -> list[str]:
     if item.time is not None:
         said.append(say("The interval is over the steps of these two runs; a third run may differ from both."))
     return said
-
-
-def _row_object(row: Row) -> Json:
-    return {"name": row.name, "unit": row.unit, "before": row.before, "after": row.after, "ratio": row.ratio}
 
 
 def _cells(row: Row) -> tuple[str, str, str, str]:

@@ -1,6 +1,6 @@
 """Annotations of a GitHub workflow: a command a line, shown beside the code of a pull request."""
 
-from gpudoctor.model import Crashed, Finding, Report, Setting, Severity, SourceSpan
+from gpudoctor.model import Crashed, Finding, Report, Setting, Severity
 from gpudoctor.report.printable import one_line
 from gpudoctor.report.units import facts_line, fix_title
 
@@ -37,17 +37,19 @@ def command(name: str, message: str, properties: dict[str, str]) -> str:
 
 def _place(finding: Finding) -> dict[str, str]:
     """The file and line of the first evidence that has one; GitHub wants forward slashes."""
-    for evidence in finding.evidence:
-        if isinstance(evidence, SourceSpan):
-            place = {"file": evidence.path.replace("\\", "/"), "line": str(evidence.line)}
-            if evidence.end_line is not None and evidence.end_line > evidence.line:
-                # With several lines GitHub refuses columns.
-                return {**place, "endLine": str(evidence.end_line)}
-            return {**place, "col": str(evidence.column)}
-        if isinstance(evidence, Setting) and evidence.path is not None:
-            place = {"file": evidence.path.replace("\\", "/")}
-            return place if evidence.line is None else {**place, "line": str(evidence.line)}
-    return {}
+    found = finding.place
+    if found is None:
+        return {}
+    place = {"file": (found.path or "").replace("\\", "/")}
+    if isinstance(found, Setting):
+        return place if found.line is None else {**place, "line": str(found.line)}
+    if found.end_line is not None and found.end_line > found.line:
+        return {
+            **place,
+            "line": str(found.line),
+            "endLine": str(found.end_line),
+        }  # with several lines it refuses columns
+    return {**place, "line": str(found.line), "col": str(found.column)}
 
 
 def _data(text: str) -> str:

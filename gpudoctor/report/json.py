@@ -10,7 +10,6 @@ from gpudoctor.model import (
     Edit,
     Evidence,
     Finding,
-    Found,
     ImportEdit,
     Json,
     KeywordEdit,
@@ -26,10 +25,9 @@ from gpudoctor.model import (
     SourceSpan,
 )
 from gpudoctor.model.proof import Proof, Replay, TrialRow
-from gpudoctor.model.run import MemoryRow, RunSummary
+from gpudoctor.model.run import RunSummary
 from gpudoctor.model.signs.preflight import Preflight
 from gpudoctor.report import keyed_data
-from gpudoctor.report.units import assert_never
 
 JsonObject = dict[str, Json]
 
@@ -47,7 +45,7 @@ _KEYS: dict[str, str] = {
     "marker warm_up_seconds start_seconds step_seconds throughput phases memory gpus device_idle gain_unknown? samples "
     "lost_samples lines warnings",
     "RunThroughput": "steps_per_second samples_per_second tokens_per_second mfu",
-    "SyntheticSummary": "model method parameters job script kind device device_bytes ranks versions memory_ended? "
+    "SyntheticSummary": "model method parameters job script kind device device_bytes ranks versions "
     "estimated_peak_bytes=estimated_peak run_peak_bytes=run_peak run_resident_bytes=run_resident step_seconds "
     "tokens_per_step tokens_per_second flops_per_step flops_per_second peak_flops mfu assumptions notes",
     "MemoryRow": "instant title estimated_bytes=estimated measured_bytes=measured",
@@ -67,6 +65,7 @@ _UNFILLED: dict[str, JsonObject] = {
         "began": None, "module": None, "module_class": None, "site": None, "turned": None, "items": [],
         "precision": None, "finite": None, "eager": False,
     },
+    "synthetic": {"memory_ended": None},
     "throughput": {"spread": {}},
     "trial": {"changed": [], "compared": None, "leak": None},
 }  # fmt: skip
@@ -115,7 +114,15 @@ def as_object(report: Report) -> JsonObject:
         }
         if report.trial
         else None,
-        "synthetic": {**_keyed(synthetic), "memory": [_memory(row) for row in synthetic.memory]} if synthetic else None,
+        "synthetic": {
+            **_keyed(synthetic),
+            **_UNFILLED["synthetic"],
+            "memory": [
+                {**_keyed(row), "ratio": round(row.ratio, 5) if row.measured else None} for row in synthetic.memory
+            ],
+        }
+        if synthetic
+        else None,
         "estimate": finite(dict(synthetic.estimate)) if synthetic else None,
         "preflight": preflight_object(report.preflight) if report.preflight else None,
     }
@@ -136,10 +143,6 @@ def run_object(run: RunSummary) -> JsonObject:
 def preflight_object(preflight: Preflight) -> JsonObject:
     """Every figure that was measured; keys are the fields of `gpudoctor.model.signs.preflight`."""
     return {key: value for key, value in _keyed(preflight).items() if key != "before"}
-
-
-def _memory(row: MemoryRow) -> JsonObject:
-    return {**_keyed(row), "ratio": round(row.ratio, 5) if row.measured else None}
 
 
 def _row(row: TrialRow) -> JsonObject:
@@ -208,24 +211,12 @@ def _edit(edit: Edit) -> JsonObject:
 
 
 def _outcome(outcome: Outcome, names: dict[str, str]) -> JsonObject:
-    word, reason, deselected, silenced = "passed", None, False, 0
-    match outcome:
-        case Passed():
-            silenced = outcome.silenced
-        case Found():
-            word = "found"
-        case Skipped():
-            word, reason, deselected = "skipped", outcome.reason, outcome.deselected
-        case Crashed():
-            word, reason = "crashed", outcome.error
-        case _:
-            assert_never(outcome)
     code = str(outcome.code)
     return {
         "code": code,
         "name": names.get(code),
-        "outcome": word,
-        "reason": reason,
-        "deselected": deselected,
-        "silenced": silenced,
+        "outcome": type(outcome).__name__.lower(),
+        "reason": outcome.error if isinstance(outcome, Crashed) else getattr(outcome, "reason", None),
+        "deselected": isinstance(outcome, Skipped) and outcome.deselected,
+        "silenced": outcome.silenced if isinstance(outcome, Passed) else 0,
     }

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from gpudoctor.estimate.fit import step_of
 from gpudoctor.lang import rendered, tr
-from gpudoctor.model import Crashed, Finding, Report, Setting, Skipped, SourceSpan
+from gpudoctor.model import Crashed, Report, Skipped
 from gpudoctor.model.comparison import Comparison
 from gpudoctor.report import comparison, estimate_words, preflight_words, run_words, units
 from gpudoctor.report.formula_words import formula_text
@@ -66,7 +66,7 @@ def _parts() -> Any:
     made = environment("gpudoctor.report", escape)
     for module in (comparison, preflight_words, run_words, units, estimate_words):
         made.globals |= {name: value for name, value in vars(module).items() if callable(value)}
-    made.globals |= {"code": code, "shortened": shortened, "in_file": in_file}
+    made.globals |= {"code": code, "shortened": shortened}
     made.globals |= {"crashed": lambda report: [item for item in report.outcomes if isinstance(item, Crashed)]}
     made.tests |= {"skipped": lambda item: isinstance(item, Skipped) and not item.deselected}
     made.globals |= {"formula_text": formula_text, "step_of": step_of}
@@ -92,18 +92,6 @@ def code(text: str) -> "Markup":
     fence = "`" * (max(map(len, re.findall("`+", line)), default=0) + 1)
     pad = " " if line.startswith("`") or line.endswith("`") else ""
     return Markup(f"{fence}{pad}{line}{pad}{fence}" if line else "")
-
-
-def in_file(finding: Finding) -> str:
-    """The first place in a file among the evidence; "" without one."""
-    return next(
-        (
-            units.evidence_place(item)
-            for item in finding.evidence
-            if isinstance(item, SourceSpan) or (isinstance(item, Setting) and item.path is not None)
-        ),
-        "",
-    )
 
 
 def shortened(text: str) -> str:

@@ -225,11 +225,6 @@ def speed_words(job: SyntheticSummary) -> str:
 def small_print(job: SyntheticSummary) -> list[str]:
     """What is to be known of the numbers, a sentence each."""
     said = [tr("assumed: {text}", text=text) for text in job.assumptions]
-    said += (
-        [tr("memory was not measured to the end: {memory_ended}", memory_ended=job.memory_ended)]
-        if job.memory_ended
-        else []
-    )
     if job.run_resident is not None and job.kind == "cpu":
         resident = size(job.run_resident)
         said.append(

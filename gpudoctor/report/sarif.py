@@ -5,23 +5,10 @@ from collections import Counter
 from urllib.parse import quote
 
 from gpudoctor.engine.baseline import fingerprint
-from gpudoctor.model import (
-    Crashed,
-    Finding,
-    LogLine,
-    Measurement,
-    Named,
-    Ranked,
-    Report,
-    Setting,
-    Severity,
-    Silenced,
-    Skipped,
-    SourceSpan,
-)
+from gpudoctor.model import Crashed, Finding, Named, Ranked, Report, Setting, Severity, Silenced, Skipped, SourceSpan
 from gpudoctor.report import keyed_data
 from gpudoctor.report.json import JsonObject, evidence_object
-from gpudoctor.report.units import assert_never, facts_line
+from gpudoctor.report.units import facts_line
 
 _SCHEMA_URI = "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sarif-schema-2.1.0.json"
 _ROOT = "%SRCROOT%"
@@ -117,25 +104,17 @@ def _properties(finding: Finding, ranked: Ranked | None) -> JsonObject:
     return properties
 
 
-def _physical(evidence: SourceSpan | Setting | LogLine | Measurement) -> JsonObject | None:
-    """3.29: the file and region of the evidence, when it stands in a file."""
-    match evidence:
-        case SourceSpan():
-            region: JsonObject = {"startLine": max(1, evidence.line), "startColumn": max(1, evidence.column)}
-            if evidence.end_line is not None and evidence.end_line > evidence.line:
-                region["endLine"] = evidence.end_line
-            if evidence.text:
-                region["snippet"] = {"text": evidence.text}
-            return {"artifactLocation": _artifact(evidence.path), "region": region}
-        case Setting():
-            if evidence.path is None:
-                return None
-            place: JsonObject = {"artifactLocation": _artifact(evidence.path)}
-            return place if evidence.line is None else {**place, "region": {"startLine": max(1, evidence.line)}}
-        case LogLine() | Measurement():
-            return None
-        case _:
-            return assert_never(evidence)
+def _physical(place: SourceSpan | Setting) -> JsonObject:
+    """3.29: the file and region of evidence that stands in a file."""
+    found: JsonObject = {"artifactLocation": _artifact(place.path or "")}
+    region: JsonObject = {} if place.line is None else {"startLine": max(1, place.line)}
+    if isinstance(place, SourceSpan):
+        region["startColumn"] = max(1, place.column)
+        if place.end_line is not None and place.end_line > place.line:
+            region["endLine"] = place.end_line
+        if place.text:
+            region["snippet"] = {"text": place.text}
+    return {**found, "region": region} if region else found
 
 
 def _artifact(path: str) -> JsonObject:
@@ -149,7 +128,7 @@ def _locations(finding: Finding, report: Report) -> list[JsonObject]:
     A service that shows results beside code refuses one without a file, so a finding about the machine that
     a script was examined on points at that script.
     """
-    places = [place for place in map(_physical, finding.evidence) if place is not None]
+    places = [_physical(finding.place)] if finding.place else []
     if not places and report.subject.kind == "script":
         places = [{"artifactLocation": _artifact(target)} for target in report.subject.targets]
     return [{"physicalLocation": place} for place in places[:1]]

@@ -4,7 +4,6 @@ import math
 import re
 import shlex
 from collections import Counter
-from typing import NoReturn
 
 from gpudoctor.lang import ENGLISH, current_language, rendered, template, term, tr, word
 from gpudoctor.lang.message import concatenated, row
@@ -62,14 +61,6 @@ def launch_rows(report: Report) -> list[str]:
     return [tr("launch: {row} ({script})", row=row, script=script) for script, row in named]
 
 
-# Closes a choice: `typing.assert_never` for Python 3.10.
-
-
-def assert_never(value: NoReturn) -> NoReturn:
-    """Never called when all kinds are handled; the type checker proves it."""
-    raise AssertionError(tr("unhandled kind: {value!r}", value=value))
-
-
 def threshold_text(value: float, unit: str) -> str:
     """A threshold as a settings file has it, and as people say it where that differs: "86400 (24 h)"."""
     raw = f"{value:.0f}" if value == round(value) else f"{value:g}"
@@ -125,8 +116,6 @@ def evidence_place(evidence: Evidence) -> str:
             return evidence.origin if evidence.line is None else f"{evidence.origin}:{evidence.line}"
         case Measurement():
             return measurement_title(evidence.name)
-        case _:
-            return assert_never(evidence)
 
 
 def measurement_title(name: str) -> str:
@@ -159,8 +148,6 @@ def evidence_content(evidence: Evidence) -> str:
         case Measurement():
             value = quantity(evidence.value, evidence.unit)
             return tr("{value} ({provenance})", value=value, provenance=term(evidence.provenance.value))
-        case _:
-            return assert_never(evidence)
 
 
 def evidence_command(evidence: Evidence) -> str | None:
@@ -180,8 +167,6 @@ def outcome_words(outcome: Outcome) -> tuple[str, str]:
             return tr("not selected") if outcome.deselected and not outcome.held else word("skipped"), outcome.reason
         case Crashed():
             return word("crashed"), outcome.error
-        case _:
-            return assert_never(outcome)
 
 
 def diff_flags(report: Report) -> str:

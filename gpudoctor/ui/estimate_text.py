@@ -1,6 +1,6 @@
 """The estimate on a terminal: the verdict, each method, the lines at the peak, the trace, what to change."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from gpudoctor.estimate.answer import Answer, label
 from gpudoctor.estimate.fit import step_of
@@ -8,32 +8,18 @@ from gpudoctor.estimate.result import Estimate, Line, Verdict
 from gpudoctor.lang import term, tr, word
 from gpudoctor.lang.message import concatenated
 from gpudoctor.lang.message import row as in_a_row
-from gpudoctor.lang.wrapping import cells, padded
 from gpudoctor.report import estimate_words as words
-from gpudoctor.report.printable import printable
 from gpudoctor.text import joined, percent, size
 from gpudoctor.ui.console.canvas import Canvas
 
 _COLOURS = {Verdict.DOES_NOT_FIT: "red", Verdict.TIGHT: "yellow"}
 """Colour carries severity and nothing else."""
-_BESIDE = 20
-"""Columns that the last cell of a row has, at least; else it goes below."""
-
-
-def _table(page: Canvas, rows: Sequence[Sequence[str]], right: Sequence[int] = ()) -> None:
-    """Aligned cells; `right` are the columns set to the right. The last column wraps under itself."""
-    rows = [[printable(word(cell)) for cell in row] for row in rows]
-    sizes = [max(map(cells, column)) for column in [*zip(*rows, strict=True)][:-1]]
-    for *row, last in rows:
-        head = "  ".join(padded(cell, sizes[at], right=at in right) for at, cell in enumerate(row))
-        if page.width - cells(head) - 4 < _BESIDE:
-            page.paragraph_raw(head, 2)
-            page.paragraph_raw(last, 4)
-        else:
-            page.paragraph_raw(f"{head}  {last}", 2, cells(head) + 2)
-
-
 _FULL = "█"
+
+
+def _said(rows: Iterable[Sequence[str]]) -> list[list[str]]:
+    """Rows in the reader's language: their cells are words of closed lists, too."""
+    return [list(map(word, row)) for row in rows]
 
 
 def render_estimate_text(answer: Answer, *, width: int, colour: bool, explain: bool = False) -> str:
@@ -69,7 +55,7 @@ def render_estimate_text(answer: Answer, *, width: int, colour: bool, explain: b
             (size(cut.gives_back), words.verdict_text(cut.verdict), words.flags_text(cut.changes))
             for cut in answer.cuts
         ]
-        _table(page, rows, right=(0,))
+        page.columns(_said(rows), 2, right=(0,))
     if answer.found is not None:
         _found(page, answer)
     if explain:
@@ -92,9 +78,9 @@ def _methods(page: Canvas, answer: Answer) -> None:
             )
         )
     if answer.device is None:
-        _table(page, [(*row[:3], row[4]) for row in rows], right=(1, 2))
+        page.columns(_said((*row[:3], row[4]) for row in rows), 2, right=(1, 2))
     else:
-        _table(page, rows, right=(1, 2))
+        page.columns(_said(rows), 2, right=(1, 2))
 
 
 def _common(page: Canvas, answer: Answer) -> None:
@@ -103,7 +89,7 @@ def _common(page: Canvas, answer: Answer) -> None:
     rows = [("card", "memory", *map(label, answer.estimates))]
     for card, verdicts in answer.common:
         rows.append((card.name, size(card.bytes), *map(words.verdict_text, verdicts)))
-    _table(page, rows, right=(1,))
+    page.columns(_said(rows), 2, right=(1,))
 
 
 def _breakdown(page: Canvas, answer: Answer) -> None:
@@ -118,7 +104,7 @@ def _breakdown(page: Canvas, answer: Answer) -> None:
         share = line.bytes / max(shown.peak.bytes, 1)
         rows.append((line.kind, size(line.bytes), percent(share), _FULL * round(width * line.bytes / most)))
     rows.append(("allocated", size(shown.peak.bytes), "", ""))
-    _table(page, rows, right=(1, 2))
+    page.columns(_said(rows), 2, right=(1, 2))
     beside = joined([term(line.kind) for line in shown.card.lines if line.bytes])
     of = tr(" of {bytes}", bytes=size(answer.device.bytes)) if answer.device is not None else ""
     page.paragraph(
@@ -147,7 +133,7 @@ def _found(page: Canvas, answer: Answer) -> None:
         for fit in answer.found.best:
             peak, back = size(fit.estimate.total_bytes), size(fit.gives_back)
             rows.append((f"{step_of(fit.speed):.2f}", peak, back, words.flags_text(fit.changes)))
-        _table(page, rows, right=(0, 1, 2))
+        page.columns(_said(rows), 2, right=(0, 1, 2))
     page.blank()
     card = answer.device.name if answer.device is not None else ""
     table = [
@@ -157,7 +143,7 @@ def _found(page: Canvas, answer: Answer) -> None:
         batch = f"{room.batch:,}" if room.batch is not None else tr("none fits")
         seq = f"{room.seq:,}" if room.seq is not None else tr("none fits")
         table.append((method, batch, seq, f"{cards:,}" if cards is not None else tr("more than 256")))
-    _table(page, table, right=(1, 2))
+    page.columns(_said(table), 2, right=(1, 2))
 
 
 def _explained(page: Canvas, shown: Estimate) -> None:

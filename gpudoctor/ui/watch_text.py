@@ -19,10 +19,7 @@ def render_jobs(jobs: Sequence[FoundJob], *, width: int, colour: bool) -> str:
         (str(job.pid), str(len(job.ranks)), _gpus(job.gpus), job.user, duration(float(round(job.seconds))), job.command)
         for job in jobs
     ]
-    widths = [max(len(row[column]) for row in rows) for column in range(5)]
-    for row in rows:
-        cells = [cell.ljust(size) for cell, size in zip(row[:5], widths, strict=True)]
-        canvas.clipped("  ".join([*cells, row[5]]))
+    canvas.clipped_columns(rows)
     canvas.blank()
     canvas.literal(tr("watch one: gpudoctor watch {pid}", pid=jobs[0].pid))
     return canvas.text()

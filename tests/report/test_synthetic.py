@@ -51,15 +51,6 @@ def test_of_a_cpu_no_peak_is_invented():
     assert "gpudoctor does not know the peak FLOP/s of Some Card" in speed_words(unknown)
 
 
-def test_what_came_to_no_end_says_why():
-    failed = replace(
-        JOB, memory=(), run_peak=None, memory_ended="out of memory: refused", step_seconds=None,
-        tokens_per_second=None, flops_per_second=None, mfu=None,
-    )  # fmt: skip
-    text = " ".join(render_text(replace(REPORT, synthetic=failed), width=80, colour=False).split())
-    assert "memory was not measured to the end: out of memory: refused" in text and "speed:" not in text
-
-
 @pytest.mark.parametrize("kind", FORMATS)
 def test_every_format_takes_it(kind):
     text = render(REPORT, kind)

@@ -68,7 +68,7 @@ class Quantity(Enum):
     @property
     def unit(self) -> str:
         """The unit of its figures, as in `Measurement.unit`."""
-        return _UNITS[self]
+        return _UNITS.get(self, "B/s")
 
 
 _UNITS = {
@@ -78,19 +78,8 @@ _UNITS = {
     Quantity.CLOCK: "Hz",
     Quantity.POWER: "W",
     Quantity.TEMPERATURE: "Cel",
-} | dict.fromkeys(
-    (
-        Quantity.MEMORY_BANDWIDTH,
-        Quantity.HOST_TO_DEVICE,
-        Quantity.DEVICE_TO_HOST,
-        Quantity.PEER_BANDWIDTH,
-        Quantity.BUS_BANDWIDTH,
-        Quantity.ONE_WAY_BANDWIDTH,
-        Quantity.WRITE_BANDWIDTH,
-        Quantity.READ_BANDWIDTH,
-    ),
-    "B/s",
-)
+}
+"""Units of what is no rate of bytes."""
 
 
 @frozen

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from urllib.parse import quote
 
-from gpudoctor.model import Evidence, Finding, Measurement, Remedy, Report, SourceSpan
+from gpudoctor.model import Finding, Remedy, Report, SourceSpan
 from gpudoctor.model.report import Excerpt
 from gpudoctor.report.excerpts import excerpt_of
 from gpudoctor.report.printable import one_line
@@ -48,16 +48,6 @@ def _block(group: list[Excerpt]) -> SourceBlock:
         for place, line in enumerate(cited)
     ]
     return "", links, [(number, line, number in cited) for number, line in sorted(numbered.items())]
-
-
-def other_evidence(finding: Finding) -> list[Evidence]:
-    """Evidence that is neither a line of the source nor a number."""
-    return [item for item in finding.evidence if not isinstance(item, SourceSpan | Measurement)]
-
-
-def is_measured(evidence: Evidence) -> bool:
-    """Whether it is a number; the others are lines of the source, of a log, of a config."""
-    return isinstance(evidence, Measurement)
 
 
 def remedy_steps(remedy: Remedy) -> list[str]:

@@ -79,21 +79,29 @@ class Canvas:
         for line in [last + " " * gap + aside] if gap >= 2 else wrap(aside, self.width, hang):
             self.styled(line, marks)
 
-    def columns(self, rows: Iterable[tuple[str, ...]], indent: int = 0) -> None:
-        """Rows of cells with aligned columns; the last column wraps under itself."""
+    def columns(self, rows: Iterable[Sequence[str]], indent: int = 0, right: Sequence[int] = ()) -> None:
+        """Rows of cells with aligned columns, `right` those set to the right; the last one wraps under itself."""
         table = [tuple(map(_flat, row)) for row in rows]
         widths = [max(map(cells, column)) for column in [*zip(*table, strict=True)][:-1]]
         offset = sum(width + 2 for width in widths)
         # A narrow terminal has no room for a column beside others: the last one goes below, indented.
         beside = self.width - indent - offset >= NARROWEST
-        for row in table:
+        for *row, last in table:
             if beside:
-                aligned = [padded(cell, width) for cell, width in zip(row, widths, strict=False)]
-                self.paragraph_raw("  ".join([*aligned, row[-1]]), indent, offset)
+                aligned = [padded(cell, widths[at], right=at in right) for at, cell in enumerate(row)]
+                self.paragraph_raw("  ".join([*aligned, last]), indent, offset)
             else:
-                self.paragraph("  ".join(row[:-1]), indent, 2)
-                if row[-1]:
-                    self.paragraph(row[-1], indent + 2)
+                self.paragraph("  ".join(row), indent, 2)
+                if last:
+                    self.paragraph(last, indent + 2)
+
+    def clipped_columns(self, rows: Sequence[Sequence[str]], below: Sequence[str] = ()) -> None:
+        """Aligned rows, each on one line and cut where it does not fit; a text below each, indented."""
+        widths = [max(map(cells, column)) for column in [*zip(*rows, strict=True)][:-1]]
+        for at, (*row, last) in enumerate(rows):
+            self.clipped("  ".join([*map(padded, row, widths), last]))
+            for text in below[at : at + 1]:
+                self.clipped(text, indent=4)
 
     def paragraph_raw(self, text: str, indent: int = 0, hang: int = 0) -> None:
         """Like `paragraph`, with runs of spaces kept."""

@@ -46,6 +46,8 @@ def render_text(report: Report, *, width: int, colour: bool, verbose: bool = Fal
     the reason for each rank.
     """
     shown = for_reader(report if verbose else with_few_notes(report))
+    if shown.run or shown.synthetic or shown.trial or shown.log or shown.preflight:
+        from gpudoctor.ui.console import run_text
     canvas = Canvas(width, colour)
     facts = map(one_line, map(rendered, ["gpudoctor", *subject_facts(shown)]))
     canvas.joined(list(filter(None, facts)), hang=2)
@@ -56,24 +58,16 @@ def render_text(report: Report, *, width: int, colour: bool, verbose: bool = Fal
     canvas.paragraph(shown.summary.verdict, style="bold")
     bars = shown.run is not None and (verbose or not (shown.run.healthy or shown.run.failed))
     if told := shown.run or shown.synthetic or shown.trial:
-        from gpudoctor.ui.console.run_text import before_findings
-
-        before_findings(canvas, shown, verbose, bars)
+        run_text.before_findings(canvas, shown, verbose, bars)
     for item in shown.findings:
         canvas.blank()
         _finding(canvas, item, verbose)
     if shown.run:
-        from gpudoctor.ui.console.run_text import training_part
-
-        training_part(canvas, shown.run)
+        run_text.training_part(canvas, shown.run)
     if shown.log and verbose:
-        from gpudoctor.ui.console.run_text import log_part
-
-        log_part(canvas, shown.log)
+        run_text.log_part(canvas, shown.log)
     if shown.preflight:
-        from gpudoctor.ui.console.run_text import preflight_part
-
-        preflight_part(canvas, shown.preflight, verbose)
+        run_text.preflight_part(canvas, shown.preflight, verbose)
     if shown.findings:
         canvas.blank()
         _next_step(canvas, shown)
@@ -92,9 +86,7 @@ def render_text(report: Report, *, width: int, colour: bool, verbose: bool = Fal
         )
         _all_silenced(canvas, shown)
     if told:
-        from gpudoctor.ui.console.run_text import after_findings
-
-        after_findings(canvas, shown)
+        run_text.after_findings(canvas, shown)
     return canvas.text()
 
 
