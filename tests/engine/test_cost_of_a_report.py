@@ -3,6 +3,8 @@
 import sys
 from collections.abc import Callable
 
+from recordings import lines, make_process, make_recording, make_steps, site, write_recording
+
 from gpudoctor.engine.comparison import compare
 from gpudoctor.engine.examination import Request, examine
 from gpudoctor.engine.registry import load_registry
@@ -12,8 +14,6 @@ from gpudoctor.report import render
 from gpudoctor.ui.console.text_report import render_text
 from gpudoctor.vitals.build_recorded_patient import admit_recording
 from gpudoctor.vitals.recording.reader import read_recording
-from tests.helpers.large_recordings import large_recording
-from tests.helpers.recordings import write_recording
 
 LINEAR = 2.6
 """Of a recording twice as large: the growth doubles where the cost is linear, and is four times it by squares."""
@@ -61,9 +61,12 @@ def growth(tmp_path: object, make: Callable[[int], Recording], sizes: tuple[int,
 
 
 def test_ranks_cost_no_more_than_their_number(tmp_path):
-    everything(str(write_recording(large_recording(100), tmp_path / "first")))()
+    everything(str(write_recording(make_recording(make_process()), tmp_path / "first")))()  # what is made once
 
     def make(ranks: int) -> Recording:
-        return large_recording(30, ranks=ranks, records=4, samples=30)
+        seen = [site("sync", "Tensor.item", 1.0, 30), lines(("forward", "/job/train.py", 7, "train", 30))]
+        return make_recording(
+            *(make_process(make_steps(30), records=seen, rank=rank, world=ranks) for rank in range(ranks))
+        )
 
     assert growth(tmp_path, make, (2, 4, 8)) < LINEAR

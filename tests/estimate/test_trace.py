@@ -70,7 +70,7 @@ def two_blocks(name):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", [name for name in TINY if name != "biogpt"])
+@pytest.mark.parametrize("name", ["llama", "gemma2", "mixtral", "gpt2", "bert", "t5"])
 def test_saved_activations_are_exact_to_the_byte(name):
     config = TINY[name] if name == "llama" else two_blocks(name)
     assert traced_bytes(config, PLAIN) == saved_bytes(config, PLAIN)

@@ -74,7 +74,7 @@ def test_a_list_on_a_model_that_only_a_framework_names(tmp_path):
     assert rows[-1][0].startswith("`Net.seen`, list of cpu tensors") and rows[-1][4] == run.line("grows")
 
 
-@pytest.mark.parametrize("what", ['{"loss": loss, "step": step}', "(step, loss)", "Entry(loss)"])
+@pytest.mark.parametrize("what", ['{"loss": loss, "step": step}', "Entry(loss)"])
 def test_losses_kept_with_their_graphs_inside_something(tmp_path, what):
     before = "class Entry:\n    def __init__(self, loss):\n        self.loss = loss"
     _, rows = growth(tmp_path, "history = []", f"history.append({what})  # grows", before)

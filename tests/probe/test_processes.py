@@ -64,7 +64,7 @@ def test_out_of_host_memory_is_told_as_such(tmp_path):
 
 
 @pytest.mark.skipif(not hasattr(signal, "SIGTERM") or os.name == "nt", reason="POSIX signals")
-@pytest.mark.parametrize("name", ["SIGTERM", "SIGUSR1", "SIGSEGV", "SIGABRT"])
+@pytest.mark.parametrize("name", ["SIGTERM", "SIGSEGV"])
 def test_a_signal_kills_as_without_us_and_leaves_its_stack(tmp_path, name):
     run = run_script(
         tmp_path, f"import os, signal\nos.kill(os.getpid(), signal.{name})  # here", code=-getattr(signal, name)

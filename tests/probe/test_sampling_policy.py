@@ -85,7 +85,7 @@ def test_calls_in_light_steps_are_timed_and_counted(tmp_path):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("step", [201, 202, 203, 333])
+@pytest.mark.parametrize("step", [202, 333])
 def test_the_first_bad_loss_is_found_in_its_own_step(tmp_path, step):
     told = train(tmp_path, STRIDE, before=f"x = x * float('nan') if step == {step} else x").rank
     records = [record for record in told.of("numeric") if record["kind"].startswith("nan")]
