@@ -25,96 +25,48 @@ ROOT = Path(__file__).resolve().parent.parent
 REGISTRY = load_registry()
 CODES = sorted(code for code, check in REGISTRY.checks.items() if check.__module__.startswith("gpudoctor_checks."))
 
-FOLDERS = {
-    "ENV": "environment", "GPU": "hardware", "DATA": "data", "SYNC": "sync", "OBS": "observability", "MEM": "memory",
-    "NUM": "numerics", "LOOP": "loop", "TRAIN": "training",
-    "PERF": "performance", "DIST": "distributed", "CFG": "config", "FAIL": "failure",
-    "NODE": "node",
-}  # fmt: skip
-
+CONTRACT = """
+ENV environment: driver-unreachable torch-cpu-build driver-too-old gpu-arch-unsupported package-conflict
+    shm-too-small cpu-budget limits-too-low host-memory-tight debug-switch-on disk-too-small nccl-hobbled
+    visible-devices-wrong tokenizer-fork native-library-broken nccl-variable-unknown toolchain-broken
+GPU hardware: low-utilization throttled memory-errors xid pcie-degraded nvlink-down occupied recovery-needed
+    underperforms power-limited hot persistence-off
+DATA data: loader-bound slow-preprocessing workers-misfit unpinned-transfer transfer-bound padding-waste
+    eval-loader-misuse sampler-misuse storage-bound loader-dead dataset-reopens slow-start not-shuffled same-seed
+SYNC sync: host-sync-in-loop allocator-flush-in-loop explicit-synchronize per-sample-metrics
+OBS observability: profiler-in-loop logging-too-often checkpoint-too-often evaluation-too-often debug-mode-on
+    model-watch log-flush
+MEM memory: gpu-memory-leak host-memory-leak graph-retained will-not-fit near-limit fragmented headroom-unused
+    checkpointing-unneeded out-of-memory cache-flag-conflict pruning-saves-nothing
+NUM numerics: nan-gradients nan-loss exploding-gradients vanishing-gradients dead-parameters fp16-unsafe
+    loss-trouble weights-frozen learning-rate-out-of-band constant-output constant-target loss-zero
+LOOP loop: zero-grad-missing eval-mode-misuse accumulation-wrong clip-misplaced deprecated-api double-softmax
+    prefetcher-broken seedless no-checkpoint sigterm-unhandled teacher-trained silent-broadcast call-misfit
+TRAIN training: labels-untrained labels-misplaced inputs-unlike evaluation-overlap parameters-untrained updates-lost
+    gradients-misscaled schedule-misfit resume-incomplete ranks-misfit - preference-stuck
+PERF performance: mixed-precision-off tf32-off compile-off recompiling optimizer-unfused attention-eager
+    batch-too-small shapes-misaligned gpu-unused autotune-off launch-bound low-mfu step-time-drift unexplained-time
+DIST distributed: straggler communication-bound no-sync-missing redundant-collectives dataparallel backend-slow
+    find-unused hang rank-memory-skew timeout-too-long
+CFG config: precision-conflict batch-mismatch optimizer-mismatch zero-stage-misfit unknown-key frequencies
+    lora-misfit quantisation-conflict deprecated-key settings-rejected
+FAIL failure: exception killed device-assert collective-timeout bus-error native-crash rendezvous-failed
+    nccl-setup-failed cuda-library-error fork-after-cuda backward-failed reducer-misuse tensor-mismatch
+    checkpoint-misfit hub-unreachable data-file-unreadable compile-failed cause-not-in-log unknown-error
+    start-failed
+NODE node: card-slow wrong-values memory-bandwidth-low host-transfer-slow peer-link-slow network-slow latency-high
+    node-missing rank-lost nodes-disagree clocks-apart storage-unfit group-slow throttles-under-load cpu-slow
+    machine-unfit slower-than-before packets-lost
+"""
+"""The contract with users' settings and scripts: topic, its folder, and the names of its codes from 001 on. Append-only."""
+TOPICS = [
+    (*head.split(), names.split())
+    for head, names in re.findall(r"^(\w+ \w+): ((?:.+\n)(?: +.+\n)*)", CONTRACT, re.MULTILINE)
+]
+FOLDERS = {topic: folder for topic, folder, _ in TOPICS}
 NAMES = {
-    "ENV001": "driver-unreachable", "ENV002": "torch-cpu-build", "ENV003": "driver-too-old",
-    "ENV004": "gpu-arch-unsupported", "ENV005": "package-conflict", "ENV006": "shm-too-small", "ENV007": "cpu-budget",
-    "ENV008": "limits-too-low", "ENV009": "host-memory-tight", "ENV010": "debug-switch-on", "ENV011": "disk-too-small",
-    "ENV012": "nccl-hobbled", "ENV013": "visible-devices-wrong", "ENV014": "tokenizer-fork",
-    "GPU002": "throttled", "GPU003": "memory-errors", "GPU004": "xid", "GPU005": "pcie-degraded",
-    "GPU006": "nvlink-down", "GPU007": "occupied", "GPU008": "recovery-needed", "GPU010": "power-limited",
-    "GPU011": "hot", "GPU012": "persistence-off",
-    "DATA002": "slow-preprocessing", "DATA006": "padding-waste", "DATA007": "eval-loader-misuse",
-    "DATA008": "sampler-misuse", "DATA011": "dataset-reopens", "DATA012": "slow-start", "MEM011": "pruning-saves-nothing",
-    "OBS003": "checkpoint-too-often", "OBS004": "evaluation-too-often", "OBS006": "model-watch", "OBS007": "log-flush",
-    "SYNC003": "explicit-synchronize", "SYNC004": "per-sample-metrics",
-    "DATA001": "loader-bound", "DATA003": "workers-misfit", "DATA004": "unpinned-transfer",
-    "SYNC001": "host-sync-in-loop", "SYNC002": "allocator-flush-in-loop",
-    "OBS001": "profiler-in-loop", "OBS002": "logging-too-often", "OBS005": "debug-mode-on",
-    "MEM003": "graph-retained", "LOOP001": "zero-grad-missing", "LOOP005": "deprecated-api",
-    "PERF001": "mixed-precision-off", "PERF002": "tf32-off", "PERF003": "compile-off", "PERF005": "optimizer-unfused",
-    "PERF006": "attention-eager", "PERF008": "shapes-misaligned", "PERF010": "autotune-off",
-    "DIST003": "no-sync-missing", "DIST004": "redundant-collectives",
-    "DIST005": "dataparallel", "DIST006": "backend-slow",
-    "DIST007": "find-unused", "PERF009": "gpu-unused", "CFG001": "precision-conflict", "CFG002": "batch-mismatch", "CFG003": "optimizer-mismatch",
-    "MEM010": "cache-flag-conflict",
-    "NUM006": "fp16-unsafe",
-    "NUM009": "learning-rate-out-of-band",
-    "CFG006": "frequencies", "CFG009": "deprecated-key", "CFG005": "unknown-key", "CFG008": "quantisation-conflict", "CFG007": "lora-misfit",
-    "LOOP004": "clip-misplaced",
-    "LOOP006": "double-softmax",
-    "LOOP003": "accumulation-wrong",
-    "LOOP002": "eval-mode-misuse",
-    "LOOP011": "teacher-trained",
-    "LOOP007": "prefetcher-broken",
-    "LOOP008": "seedless",
-    "LOOP009": "no-checkpoint",
-    "LOOP010": "sigterm-unhandled",
-    "NUM008": "weights-frozen",
-    "MEM004": "will-not-fit", "MEM007": "headroom-unused", "MEM008": "checkpointing-unneeded",
-    "GPU001": "low-utilization", "GPU009": "underperforms", "DATA005": "transfer-bound", "DATA009": "storage-bound",
-    "DATA010": "loader-dead", "MEM001": "gpu-memory-leak", "MEM002": "host-memory-leak", "MEM005": "near-limit",
-    "MEM006": "fragmented", "MEM009": "out-of-memory", "NUM001": "nan-gradients", "NUM002": "nan-loss",
-    "NUM003": "exploding-gradients", "NUM004": "vanishing-gradients", "NUM005": "dead-parameters",
-    "NUM007": "loss-trouble", "PERF004": "recompiling", "PERF011": "launch-bound", "PERF012": "low-mfu",
-    "PERF013": "step-time-drift", "PERF014": "unexplained-time", "DIST001": "straggler",
-    "DIST002": "communication-bound", "DIST008": "hang", "DIST009": "rank-memory-skew", "FAIL001": "exception",
-    "FAIL002": "killed", "FAIL003": "device-assert", "FAIL004": "collective-timeout", "FAIL005": "bus-error",
-    "FAIL006": "native-crash",
-    "PERF007": "batch-too-small", "CFG004": "zero-stage-misfit",
-    "TRAIN001": "labels-untrained",
-    "TRAIN002": "labels-misplaced",
-    "TRAIN003": "inputs-unlike",
-    "TRAIN004": "evaluation-overlap",
-    "TRAIN012": "preference-stuck",
-    "LOOP012": "silent-broadcast", "NUM010": "constant-output", "NUM011": "constant-target",
-    "DATA013": "not-shuffled", "DATA014": "same-seed",
-    "LOOP013": "call-misfit",
-    "CFG010": "settings-rejected",
-    "ENV015": "native-library-broken",
-    "ENV017": "toolchain-broken",
-    "ENV016": "nccl-variable-unknown",
-    "DIST010": "timeout-too-long",
-    "FAIL007": "rendezvous-failed",
-    "FAIL008": "nccl-setup-failed",
-    "FAIL009": "cuda-library-error",
-    "FAIL010": "fork-after-cuda",
-    "FAIL011": "backward-failed",
-    "FAIL012": "reducer-misuse",
-    "FAIL013": "tensor-mismatch",
-    "FAIL014": "checkpoint-misfit",
-    "FAIL015": "hub-unreachable",
-    "FAIL016": "data-file-unreadable",
-    "FAIL017": "compile-failed",
-    "FAIL018": "cause-not-in-log",
-    "FAIL019": "unknown-error",
-    "FAIL020": "start-failed",
-    "NUM012": "loss-zero",
-    "TRAIN008": "schedule-misfit", "TRAIN009": "resume-incomplete", "TRAIN010": "ranks-misfit",
-    "NODE001": "card-slow", "NODE002": "wrong-values", "NODE003": "memory-bandwidth-low", "NODE004": "host-transfer-slow",
-    "NODE005": "peer-link-slow", "NODE006": "network-slow", "NODE007": "latency-high", "NODE008": "node-missing",
-    "NODE009": "rank-lost", "NODE010": "nodes-disagree", "NODE011": "clocks-apart", "NODE012": "storage-unfit",
-    "NODE013": "group-slow", "NODE014": "throttles-under-load", "NODE015": "cpu-slow", "NODE016": "machine-unfit",
-    "NODE017": "slower-than-before", "NODE018": "packets-lost",
-    "TRAIN005": "parameters-untrained", "TRAIN006": "updates-lost", "TRAIN007": "gradients-misscaled",
-}  # fmt: skip
-"""The contract with users' settings and scripts: append-only. A new check adds its line here."""
+    f"{topic}{number:03}": name for topic, _, names in TOPICS for number, name in enumerate(names, 1) if name != "-"
+}
 
 HEADINGS = ["What it finds", "Why it hurts", "How it knows", "False alarms", "Remedies", "References"]
 

@@ -3,7 +3,7 @@
 import ast
 import re
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from functools import cache
 from graphlib import TopologicalSorter
 from pathlib import Path
@@ -12,53 +12,37 @@ import pytest
 
 ROOT = Path(__file__).resolve().parent.parent
 
+TOOLS = {"gpudoctor.text", "gpudoctor.lang"}
+FACTS = {*TOOLS, "gpudoctor.model", "gpudoctor.analysis"}
+PARTS = {*FACTS, "gpudoctor", "gpudoctor.errors"}
+MOST = {*PARTS, "gpudoctor.engine"}
 ALLOWED = {
     "gpudoctor/lang": {"gpudoctor.lang"},
     # What probe, recorder and readers share stands in the probe's folder: the user's interpreter loads no other.
-    "gpudoctor/model": {"gpudoctor.text", "gpudoctor.lang", "gpudoctor.model", "gpudoctor.probe.wire"},
-    "gpudoctor/analysis": {"gpudoctor.text", "gpudoctor.lang", "gpudoctor.model", "gpudoctor.analysis"},
-    "gpudoctor/engine": {"gpudoctor.text", "gpudoctor.lang", "gpudoctor", "gpudoctor.errors", "gpudoctor.model", "gpudoctor.analysis", "gpudoctor.engine"},
-    "gpudoctor/vitals": {"gpudoctor.text", "gpudoctor.lang", "gpudoctor.errors", "gpudoctor.model", "gpudoctor.analysis", "gpudoctor.estimate", "gpudoctor.probe.wire", "gpudoctor.vitals"},
-    "gpudoctor/recorder": {
-        "gpudoctor.text", "gpudoctor.lang", "gpudoctor", "gpudoctor.errors", "gpudoctor.model", "gpudoctor.analysis", "gpudoctor.probe.wire", "gpudoctor.vitals",
-        "gpudoctor.recorder",
-    },
-    "gpudoctor/preflight": {
-        "gpudoctor.text", "gpudoctor.lang", "gpudoctor", "gpudoctor.errors", "gpudoctor.model", "gpudoctor.analysis", "gpudoctor.vitals", "gpudoctor.recorder",
-        "gpudoctor.preflight",
-    },
-    "gpudoctor/watch": {
-        "gpudoctor.text", "gpudoctor.lang", "gpudoctor", "gpudoctor.errors", "gpudoctor.model", "gpudoctor.analysis", "gpudoctor.engine", "gpudoctor.report", "gpudoctor.vitals",
-        "gpudoctor.watch",
-    },
-    "gpudoctor/estimate": {
-        "gpudoctor.text", "gpudoctor.lang", "gpudoctor", "gpudoctor.errors", "gpudoctor.model", "gpudoctor.estimate",
-        "gpudoctor.vitals.host",  # a measurement asks how much memory is free
-    },
-    "gpudoctor/report": {
-        "gpudoctor.text", "gpudoctor.lang", "gpudoctor", "gpudoctor.errors", "gpudoctor.model", "gpudoctor.analysis", "gpudoctor.engine", "gpudoctor.estimate",
-        "gpudoctor.report",
-    },
-    "gpudoctor/ui": {
-        "gpudoctor.text", "gpudoctor.lang", "gpudoctor", "gpudoctor.errors", "gpudoctor.model", "gpudoctor.analysis", "gpudoctor.engine", "gpudoctor.estimate",
-        "gpudoctor.report", "gpudoctor.ui",
-    },
-    "gpudoctor/trial": {
-        "gpudoctor.text", "gpudoctor.lang", "gpudoctor", "gpudoctor.errors", "gpudoctor.model", "gpudoctor.analysis", "gpudoctor.engine", "gpudoctor.mend", "gpudoctor.recorder",
-        "gpudoctor.vitals", "gpudoctor.trial",
-    },
+    "gpudoctor/model": {*TOOLS, "gpudoctor.model", "gpudoctor.probe.wire"},
+    "gpudoctor/analysis": FACTS,
+    "gpudoctor/engine": MOST,
+    "gpudoctor/vitals": {*FACTS, "gpudoctor.errors", "gpudoctor.estimate", "gpudoctor.probe.wire", "gpudoctor.vitals"},
+    "gpudoctor/recorder": {*PARTS, "gpudoctor.probe.wire", "gpudoctor.vitals", "gpudoctor.recorder"},
+    "gpudoctor/preflight": {*PARTS, "gpudoctor.vitals", "gpudoctor.recorder", "gpudoctor.preflight"},
+    "gpudoctor/watch": {*MOST, "gpudoctor.report", "gpudoctor.vitals", "gpudoctor.watch"},
+    # A measurement asks how much memory is free.
+    "gpudoctor/estimate": {*PARTS - {"gpudoctor.analysis"}, "gpudoctor.estimate", "gpudoctor.vitals.host"},
+    "gpudoctor/report": {*MOST, "gpudoctor.estimate", "gpudoctor.report"},
+    "gpudoctor/ui": {*MOST, "gpudoctor.estimate", "gpudoctor.report", "gpudoctor.ui"},
+    "gpudoctor/trial": {*MOST, "gpudoctor.mend", "gpudoctor.recorder", "gpudoctor.vitals", "gpudoctor.trial"},
     "gpudoctor/hooks": {"gpudoctor.errors", "gpudoctor.model", "gpudoctor.recorder", "gpudoctor.hooks"},
     "gpudoctor/agents": {
         "gpudoctor.text", "gpudoctor", "gpudoctor.errors", "gpudoctor.model", "gpudoctor.recorder", "gpudoctor.trial", "gpudoctor.vitals",
         "gpudoctor.agents",
     },
-    "checks/gpudoctor_checks": {"gpudoctor.text", "gpudoctor.lang", "gpudoctor.model", "gpudoctor.analysis", "gpudoctor_checks"},
-    "rules/gpudoctor_rules": {"gpudoctor.text", "gpudoctor.lang", "gpudoctor.model", "gpudoctor.analysis", "gpudoctor.estimate", "gpudoctor_rules", "gpudoctor_checks"},
+    "checks/gpudoctor_checks": {*FACTS, "gpudoctor_checks"},
+    "rules/gpudoctor_rules": {*FACTS, "gpudoctor.estimate", "gpudoctor_rules", "gpudoctor_checks"},
 }  # fmt: skip
 """Folder to the prefixes of ours that it may import; cli may import everything."""
 
-BASE = {"packaging"}
-"""What checks and rules may use beside the standard library."""
+ALL = ("gpudoctor", "checks", "rules")
+HEAVY = {"torch", "transformers", "pynvml", "textual", "libcst", "scipy", "numpy", "ruamel", "psutil", "rich"}
 
 
 def modules(folder: str) -> Iterator[Path]:
@@ -106,51 +90,83 @@ def _imports(path: Path) -> Iterator[tuple[str, int, bool]]:
 
 
 def ours(name: str) -> bool:
-    return name.split(".")[0] in {"gpudoctor", "gpudoctor_checks", "gpudoctor_rules"}
+    return first(name) in {"gpudoctor", "gpudoctor_checks", "gpudoctor_rules"}
+
+
+def first(name: str) -> str:
+    return name.split(".")[0]
+
+
+def offences(folders: Iterable[str], wrong: Callable[[Path, str, bool], object]) -> list[str]:
+    """Imports for which `wrong` of the module, the imported name and "at module level" is true."""
+    return [
+        f"{path.relative_to(ROOT)}:{line} imports {name}"
+        for folder in folders
+        for path in modules(folder)
+        for name, line, top in imports(path)
+        if wrong(path, name, top)
+    ]
 
 
 @pytest.mark.parametrize("folder", sorted(ALLOWED))
 def test_imports_of_ours_follow_the_arrows(folder):
-    allowed = ALLOWED[folder]
-    wrong = []
-    for path in modules(folder):
-        for name, line, _ in imports(path):
-            name = "gpudoctor" if name == "gpudoctor.__version__" else name
-            if ours(name) and not any(
-                name == ok or (ok != "gpudoctor" and name.startswith(ok + ".")) for ok in allowed
-            ):
-                wrong.append(f"{path.relative_to(ROOT)}:{line} imports {name}")
-    assert not wrong, "\n".join(wrong)
+    def allowed(name: str) -> bool:
+        name = "gpudoctor" if name == "gpudoctor.__version__" else name
+        return any(name == ok or (ok != "gpudoctor" and name.startswith(ok + ".")) for ok in ALLOWED[folder])
+
+    assert not offences([folder], lambda path, name, top: ours(name) and not allowed(name))
+
+
+def names_a_check(name: str) -> bool:
+    target = ROOT / "checks" / (name.replace(".", "/") + ".py")
+    return name.startswith("gpudoctor_checks.") and target.is_file() and "\n    code = " in target.read_text("utf-8")
+
+
+def screen(path: Path) -> set[str]:
+    """What only a screen may import at its head."""
+    return (
+        {"rich", "textual"}
+        if "gpudoctor/ui/watch/" in str(path)
+        else {"rich"}
+        if "gpudoctor/ui/" in str(path)
+        else set()
+    )
+
+
+PURE = ["gpudoctor/model", "gpudoctor/analysis", "checks/gpudoctor_checks", "rules/gpudoctor_rules"]
+PLAIN = sys.stdlib_module_names | {"packaging", "tomli", "typing_extensions"}  # an older tomllib; for type checkers
 
 
 @pytest.mark.parametrize(
-    "folder", ["gpudoctor/model", "gpudoctor/analysis", "checks/gpudoctor_checks", "rules/gpudoctor_rules"]
-)
-def test_model_checks_and_rules_need_the_standard_library_only(folder):
-    base = {"tomli", "typing_extensions"} if folder.startswith("gpudoctor/") else BASE  # now tomllib; for type checkers
-    wrong = [
-        f"{path.relative_to(ROOT)}:{line} imports {name}"
-        for path in modules(folder)
-        for name, line, _ in imports(path)
-        if not ours(name) and name.split(".")[0] not in sys.stdlib_module_names | base | {"tomli"}  # an older tomllib
-    ]
-    assert not wrong, "\n".join(wrong)
+    ("folders", "wrong"),
+    [
+        pytest.param(PURE, lambda path, name, top: not ours(name) and first(name) not in PLAIN, id="standard library"),
+        pytest.param(
+            ["gpudoctor"],
+            lambda path, name, top: name.startswith("gpudoctor.probe") and not name.startswith("gpudoctor.probe.wire"),
+            id="of the probe only the shared part",
+        ),
+        pytest.param([PURE[2]], lambda path, name, top: names_a_check(name), id="no check by another"),
+        pytest.param(
+            ALL, lambda path, name, top: top and first(name) in HEAVY - screen(path), id="heavy packages in functions"
+        ),
+        pytest.param(
+            ALL, lambda path, name, top: first(name) in {"checks", "rules", "tests", "benchmarks"}, id="no development"
+        ),
+    ],
+)  # fmt: skip
+def test_nobody_imports(folders, wrong):
+    assert not offences(folders, wrong)
 
 
 def test_the_probe_imports_the_standard_library_and_its_own_modules_only():
-    wrong = []
     for path in modules("gpudoctor/probe"):
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"), feature_version=(3, 9))):
-            if isinstance(node, ast.Import):
-                names = [alias.name for alias in node.names]
-            elif isinstance(node, ast.ImportFrom) and node.level == 0:
+            names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
+            if isinstance(node, ast.ImportFrom) and node.level == 0:
                 names = [node.module or ""]
-            else:
-                continue
-            for name in names:
-                if name.split(".")[0] not in sys.stdlib_module_names | {"sitecustomize"}:
-                    wrong.append(f"{path.relative_to(ROOT)}:{node.lineno} imports {name}")
-    assert not wrong, "\n".join(wrong)
+            foreign = set(map(first, names)) - sys.stdlib_module_names - {"sitecustomize"}
+            assert not foreign, f"{path.relative_to(ROOT)}:{ast.unparse(node)}"
 
 
 def test_what_the_probe_shares_needs_no_other_part_of_it():
@@ -158,14 +174,6 @@ def test_what_the_probe_shares_needs_no_other_part_of_it():
         depth = len(path.relative_to(ROOT / "gpudoctor/probe/wire").parts)
         levels = [node.level for node in nodes(path) if isinstance(node, ast.ImportFrom)]
         assert max(levels, default=0) <= depth, path
-
-
-def test_of_the_probe_only_the_shared_part_is_imported():
-    wrong = [
-        f"{path.relative_to(ROOT)}:{line} imports {name}" for path in modules("gpudoctor") for name, line, _ in imports(path)
-        if name.startswith("gpudoctor.probe") and not name.startswith("gpudoctor.probe.wire")
-    ]  # fmt: skip
-    assert not wrong, "\n".join(wrong)
 
 
 def test_the_file_format_the_phases_and_the_columns_have_one_definition():
@@ -186,35 +194,16 @@ def test_the_file_format_the_phases_and_the_columns_have_one_definition():
     assert homes == {"magic": frames, "head": frames, "phases": steps, "columns": steps}
 
 
-def test_no_check_imports_another_check():
-    wrong = []
-    for path in modules("checks/gpudoctor_checks"):
-        for name, line, _ in imports(path):
-            if not name.startswith("gpudoctor_checks."):
-                continue
-            target = ROOT / "checks" / (name.replace(".", "/") + ".py")
-            if target.is_file() and "\n    code = " in target.read_text(encoding="utf-8"):
-                wrong.append(f"{path.relative_to(ROOT)}:{line} imports {name}")
-    assert not wrong, "\n".join(wrong)
-
-
 def test_rules_take_nothing_but_details_from_checks():
     taken = [
-        (f"{path.relative_to(ROOT)}:{node.lineno}", node.module or "", alias.name)
+        (f"{path.relative_to(ROOT)}:{node.lineno}", alias.name, _details(getattr(node, "module", None) or ""))
         for path in modules("rules/gpudoctor_rules")
         for node in nodes(path)
-        if isinstance(node, ast.ImportFrom) and str(node.module).startswith("gpudoctor_checks")
+        if isinstance(node, ast.Import | ast.ImportFrom) and "gpudoctor_checks" in ast.unparse(node)
         for alias in node.names
     ]
-    wrong = [f"{place} takes {name}" for place, module, name in taken if name not in _details(module)]
+    wrong = [f"{place} takes {name}" for place, name, details in taken if name not in details]
     assert taken and not wrong, "\n".join(wrong)
-    plain = [
-        f"{path.relative_to(ROOT)}:{node.lineno}"
-        for path in modules("rules/gpudoctor_rules")
-        for node in nodes(path)
-        if isinstance(node, ast.Import) and any(alias.name.startswith("gpudoctor_checks") for alias in node.names)
-    ]
-    assert not plain, "\n".join(plain)
 
 
 def _details(module: str) -> set[str]:
@@ -225,32 +214,6 @@ def _details(module: str) -> set[str]:
         for node in parsed(path).body
         if isinstance(node, ast.ClassDef) and any(ast.unparse(base).endswith("Detail") for base in node.bases)
     }
-
-
-def test_heavy_packages_are_never_imported_at_module_level():
-    heavy = {"torch", "transformers", "pynvml", "textual", "libcst", "scipy", "numpy", "ruamel", "psutil", "rich"}
-    wrong = [
-        f"{path.relative_to(ROOT)}:{line} imports {name}"
-        for folder in ("gpudoctor", "checks", "rules")
-        for path in modules(folder)
-        for name, line, top in imports(path)
-        if top
-        and name.split(".")[0] in heavy
-        and not (name.split(".")[0] == "rich" and "gpudoctor/ui/" in str(path))
-        and not (name.split(".")[0] == "textual" and "gpudoctor/ui/watch/" in str(path))
-    ]
-    assert not wrong, "\n".join(wrong)
-
-
-def test_development_folders_are_not_imported():
-    wrong = [
-        f"{path.relative_to(ROOT)}:{line} imports {name}"
-        for folder in ("gpudoctor", "checks", "rules")
-        for path in modules(folder)
-        for name, line, _ in imports(path)
-        if name.split(".")[0] in {"checks", "rules", "tests", "benchmarks"}
-    ]
-    assert not wrong, "\n".join(wrong)
 
 
 CIRCLES = {

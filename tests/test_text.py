@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpudoctor.text import count, cut, duration, figure, forecast, interval, percent, quantity, size
+from gpudoctor.text import count, cut, duration, forecast, interval, percent, quantity, size
 
 
 @pytest.mark.parametrize(
@@ -86,10 +86,3 @@ def test_an_interval_and_a_count():
 def test_a_cut_text_ends_between_words(text, longest, said):
     assert cut(text, longest) == said
     assert len(said) <= longest
-
-
-@pytest.mark.parametrize(
-    ("value", "text"), [(6034748853.0, "6.03e+09"), (1240.0, "1,240"), (0.25, "0.25"), (1e-9, "1e-09"), (0.0, "0")]
-)
-def test_a_figure_has_three_digits(value, text):
-    assert figure(value) == text

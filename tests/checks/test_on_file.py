@@ -4,11 +4,13 @@ import pytest
 import said
 from cures import after, files_of
 from jobs import PATIENTS, job_files, job_patient
+from scripts import script_patient, scripts_on_file
 
 from gpudoctor.engine.registry import load_registry
+from gpudoctor.model import Unavailable
 from gpudoctor.model.signs.job import Job, Profile
 from gpudoctor.model.signs.packages import TorchBuild
-from gpudoctor.testing import examine, make_gpu, make_host
+from gpudoctor.testing import examine, make_gpu, make_host, make_torch
 
 TEXT = "#!/bin/bash\n#SBATCH --time=04:00:00\nsrun python train.py\n"
 LIMITED = Job(profile=Profile.SLURM, time_limit=4 * 3600.0, script_path="job.sbatch", script_text=TEXT)
@@ -50,3 +52,67 @@ def test_sick_and_healthy_patients_on_file(code, name, paths):
     found = examine(load_registry().checks[code], patient)
     assert bool(found) is ("sick_" in name)
     said.compare_whole(code, name, {line_of(finding, patient) for finding in found})
+
+
+PREEMPTED = Job(profile=Profile.SLURM, preemptible=True, script_path="job.sbatch", script_text="#SBATCH --requeue\n")
+TORCH_1 = make_torch("1.13.1+cu117")
+
+
+def card(*capability):
+    return {"gpus": [make_gpu(compute_capability=capability)]}
+
+
+@pytest.mark.parametrize(
+    ("code", "name", "found", "words", "signs"),
+    [
+        ("DATA001", "healthy_command_line", 1, "", {}),
+        ("DATA001", "healthy_command_line", 0, "--workers 6", {}),
+        ("DATA003", "sick_too_many", 0, "", {"host": make_host(cpus_affinity=64)}),
+        ("DATA006", "sick_collate", 0, "--max_length 128", {}),
+        ("DIST003", "sick_inner_loop", 0, "--micro-batches 1", {}),
+        ("DIST005", "healthy_switch_off", 1, "--data-parallel", {}),
+        ("LOOP005", "sick_amp", 0, "", {"torch": make_torch("2.3.1")}),
+        ("LOOP009", "sick_nothing", 1, "", {"job": PREEMPTED}),
+        ("LOOP009", "sick_weights_only", 1, "", {"job": PREEMPTED}),
+        ("LOOP009", "sick_trainer_off", 1, "", {"job": PREEMPTED}),
+        ("PERF001", "sick_resnet", 0, "", card(6, 1)),
+        ("PERF001", "sick_switch_off", 0, "--amp", {}),
+        ("PERF002", "sick_matmul", 0, "", card(7, 0)),
+        ("PERF003", "sick_resnet", 0, "", {"torch": TORCH_1}),
+        ("PERF003", "sick_resnet", 0, "", card(6, 1)),
+        ("PERF009", "sick_option_default_cpu", 0, "--device cuda", card(9, 0)),
+        ("PERF009", "sick_no_device", None, "", {"gpus": []}),
+    ],
+)
+def test_the_command_line_and_the_machine_change_what_is_found(code, name, found, words, signs):
+    patient, check = script_patient(scripts_on_file(code)[name], words.split(), **signs), load_registry().checks[code]
+    if found is None:
+        with pytest.raises(Unavailable):
+            examine(check, patient)
+    else:
+        assert len(examine(check, patient)) == found
+
+
+@pytest.mark.parametrize(
+    ("code", "name", "more"),
+    [
+        ("LOOP007", "sick_no_wait", "def use(p):\n    torch.cuda.current_stream().wait_stream(p.stream)\n"),
+        ("MEM011", "sick_global", "model = torch.nn.Linear(8, 8).weight.to_sparse_csr()\n"),
+        ("PERF006", "sick_from_pretrained", "print(model.config.output_attentions)\n"),
+    ],
+)
+def test_healthy_where_the_program_does_one_thing_more(code, name, more):
+    text = scripts_on_file(code)[name].read_text("utf-8") + "\n" + more
+    assert examine(load_registry().checks[code], script_patient(text)) == []
+
+
+@pytest.mark.parametrize(
+    ("code", "name", "limit"),
+    [
+        ("OBS003", "healthy_epochs", {"save_period": 2000}),
+        ("SYNC003", "healthy_period", {"period": 200}),
+        ("SYNC004", "healthy_seldom", {"metric_period": 100}),
+    ],
+)
+def test_sick_at_the_users_threshold(code, name, limit):
+    assert examine(load_registry().checks[code], script_patient(scripts_on_file(code)[name]), **limit)

@@ -8,7 +8,6 @@ from gpudoctor.testing import examine, make_packages, make_patient
 from gpudoctor.vitals.configs.reading import read_configs
 from gpudoctor_checks.config.deprecated_key import DeprecatedKey
 from gpudoctor_checks.config.unknown_key import UnknownKey
-from gpudoctor_checks.data.slow_start import SlowStart
 from gpudoctor_checks.distributed.dataparallel import Dataparallel
 
 
@@ -66,43 +65,14 @@ output_dir: x
             "from transformers import TrainingArguments\nclass ModelArguments:\n    warmup_step: int = 3\n",
             "warmup_step",
         ),
-        (
-            "import argparse, transformers\np = argparse.ArgumentParser()\np.add_argument('--warmup_step')\n",
-            "warmup_step",
-        ),
         ("import yaml, transformers\ncfg = yaml.safe_load(open('c.yaml'))\nx = cfg['warmup_step']\n", "warmup_step"),
         ("import torch, yaml\ncfg = yaml.safe_load(open('c.yaml'))\nmodel = torch.nn.Linear(3, 3)\n", "warmup_step"),
     ],
-    ids=["own", "argument-class", "argparse", "read-by-name", "no-such-reader"],
+    ids=["own", "argument-class", "read-by-name", "no-such-reader"],
 )
 def test_healthy_config_keys_that_the_job_itself_declares(job, script, key):
     files = {"c.yaml": HF.format(key=key)} | ({"train.py": script} if script else {})
     assert examine(UnknownKey, job(files, ["c.yaml"])) == []
-
-
-def test_healthy_a_config_of_which_most_keys_are_strange_to_the_reader(job):
-    text = "trainer:\n  max_epochs: 3\n  gpus: 1\n  benchmark: true\n  precison: 16\n" + "".join(
-        f"  thing_{number}: 1\n" for number in range(4)
-    )
-    assert examine(UnknownKey, job({"c.yaml": text}, ["c.yaml"])) == []
-
-
-MAPPED = """from transformers import AutoTokenizer
-{imports}
-tokenizer = AutoTokenizer.from_pretrained("x")
-def encode(row):
-    return tokenizer(row["text"])
-{body}
-"""
-
-
-def test_healthy_a_local_module_called_datasets(job):
-    body = "d = load('x')\nd = d.map(encode)"
-    files = {
-        "train.py": MAPPED.format(imports="from datasets import load", body=body),
-        "datasets.py": "class Rows:\n    def map(self, f): ...\ndef load(x):\n    return Rows()\n",
-    }
-    assert examine(SlowStart, job(files)) == []
 
 
 PARALLEL = """import torch

@@ -63,13 +63,6 @@ def test_batches_of_different_size_are_compared_by_sample():
     assert "samples in the same time" in found.verdict
 
 
-def test_too_few_steps_are_not_compared():
-    found = compared(run(), run(n=6))
-    assert found.time is None
-    assert found.change is Change.UNKNOWN
-    assert "second run made fewer than" in found.verdict
-
-
 def test_json_markdown_and_text_say_the_same():
     before = run(peak=2e9)
     after = make_recording(make_process(make_steps(300, seed=3, data_wait=0.02)), end=RunEnd(exit_code=1, seconds=3.0))

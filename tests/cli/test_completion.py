@@ -75,8 +75,3 @@ def test_a_plugin_cannot_put_a_command_into_the_script(tmp_path):
     path.write_text(script_for("bash", ["EVIL001"], ['$(touch pwned)"', "`touch pwned`"]))
     assert _complete(path, "gpudoctor", "explain", "") == ["EVIL001"]
     assert not (tmp_path / "pwned").exists()
-
-
-def test_an_unknown_shell_is_wrong_usage(capsys):
-    assert main(["completion", "csh"]) == 2
-    assert "csh" in capsys.readouterr().err

@@ -1,7 +1,6 @@
 """`gpudoctor estimate`: what it prints, in which width, with which exit code, and how fast."""
 
 import json
-import re
 
 import pytest
 from some import some
@@ -87,12 +86,6 @@ def test_the_own_card_is_read_from_the_drivers_files(tmp_path, monkeypatch):
     assert READ_CARD() == (None, "")
 
 
-def test_colour_says_the_verdict_only(ask):
-    _, out, _ = ask("--model", "7b", "--gpu", "24GiB", "--color", "always")
-    assert "\x1b[31mdoes not fit\x1b[0m" in out
-    assert set(re.findall("\x1b\\[[0-9]+m", out)) == {"\x1b[31m", "\x1b[0m"}
-
-
 JOB_FLAGS = {
     "--method lora": ("method", "lora"), "--dtype fp32 --set mixed_precision=bf16": ("mixed_precision", "bf16"),
     "--optimizer adamw-8bit": ("optimizer", "adamw-8bit"), "--seq 4k": ("seq", 4096), "--batch 3": ("batch", 3),
@@ -115,17 +108,6 @@ def test_every_flag_reaches_the_job(data):
         assert got["job"][name] == value, flags
         assert got["total_bytes"] == max(instant["bytes"] for instant in got["instants"])
         assert got["total_bytes"] == sum(line["bytes"] for line in got["lines"])
-
-
-def test_flags_have_the_names_of_the_function(data):
-    from gpudoctor.estimate.job import FIELDS
-    from gpudoctor.report.estimate_words import FLAGS
-
-    assert set(FLAGS) < FIELDS
-    got = data("--model", "7b", "--method", "qlora", "--batch", "2", "--gpu", "24GiB")
-    same = api.estimate("7b", method="qlora", batch=2, gpu="24GiB")
-    assert got["total_bytes"] == same.total_bytes
-    assert tuple(got["card"]["used_bytes"]) == same.card.used
 
 
 def test_numbers_instead_of_a_name(data):
@@ -164,12 +146,6 @@ def test_fit(ask, data):
     code, out, _ = ask("--model", "70b", "--method", "full", "--gpu", "T4", "--fit")
     assert code == 1
     assert "Nothing that was tried fits" in out
-
-
-def test_a_folder_that_is_called_like_a_model(data, tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / "7b").mkdir()
-    assert data("--model", "7b")["model"]["name"] == "llama-2-7b"
 
 
 @pytest.mark.parametrize("gpu", ["2x24GiB", "2 x 24GiB", "2X24GiB"])

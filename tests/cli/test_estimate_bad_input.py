@@ -36,17 +36,14 @@ def refused(capsys):
         ("--model lama-3-8b", "nearest known are llama-3-8b"),
         ("--model 7b --batch 0", "batch is 0; it must be a whole number from 1"),
         ("--model 7b --seq nan", "'nan' is not a whole number"),
-        ("--model 7b --set lora_dropout=nan --method lora", "lora_dropout is nan"),
         ("--model 7b --gpus 8 --parallel none", "--parallel none leaves 8 of 8 GPUs without a part"),
         ("--model bert --seq 4096 --method full", "at most 512"),
         ("--model 7b --gpu 12parsec", "--gpu '12parsec' is not known"),
         ("--model 7b --set hidden=4096", "--model and hidden are both given"),
         ("--set hidden=4096", "layers is missing"),
-        ("--set hidden=4096 --set layers=32 --set heads=7", "heads 7 must divide"),
         ("--set hidden=10000000 --set layers=100000", "is taken for a mistake"),
         ("--model 7b --fit", "--fit needs a card"),
         ("--model 7b --mode inference --gpu H100 --fit", "--fit searches training jobs"),
-        ("--model meta/unheard-of", "HF_HUB_OFFLINE"),
         ("nowhere.yaml", "no such file"),
         ("train.py", "is a script; give a config"),
     ],
@@ -59,8 +56,6 @@ def test_sentences(refused, words, said):
     ("raw", "said"),
     [
         (b"", "not valid JSON"),
-        (b"[]", "an object was expected"),
-        (b"\xff\xfe\x00", "not valid JSON"),
         (b"[" * 100_000, "config.json"),
         (b"{}", "model_type is missing"),
         (b'{"model_type": "mamba9"}', "model_type 'mamba9' is an architecture that estimate does not know"),
@@ -71,10 +66,6 @@ def test_a_broken_config_json(refused, tmp_path, raw, said):
     (tmp_path / "config.json").write_bytes(raw)
     assert said in refused("--model", str(tmp_path / "config.json"))
     assert said in refused("--model", str(tmp_path))
-
-
-def test_folders_that_hold_no_model(refused, tmp_path):
-    assert "no config.json in this folder" in refused("--model", str(tmp_path))
 
 
 def test_a_config_that_trains_nothing(refused, tmp_path):

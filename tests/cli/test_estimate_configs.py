@@ -116,34 +116,6 @@ datasets: [{path: x, type: alpaca}]
     assert any("strange_proj" in said for said in got["assumptions"])
 
 
-def test_torchtune(data):
-    got = data(
-        {
-            "tune.yaml": """
-model:
-  _component_: torchtune.models.llama3.lora_llama3_8b
-  lora_attn_modules: [q_proj, v_proj]
-  lora_rank: 8
-  lora_alpha: 16
-tokenizer:
-  _component_: torchtune.models.llama3.llama3_tokenizer
-  max_seq_len: 2048
-optimizer:
-  _component_: torch.optim.AdamW
-  fused: true
-loss:
-  _component_: torchtune.modules.loss.CEWithChunkedOutputLoss
-batch_size: 2
-dtype: bf16
-enable_activation_checkpointing: true
-"""
-        }
-    )
-    assert got["model"]["name"] == "llama-3-8b"
-    assert job(got, "method", "lora_rank", "batch", "stack") == ("lora", 8, 2, "torchtune")
-    assert job(got, "loss", "dtype", "mixed_precision", "checkpointing") == ("chunked", "bf16", "no", "layer")
-
-
 ZERO = {
     "train_micro_batch_size_per_gpu": 2,
     "gradient_accumulation_steps": 4,

@@ -91,11 +91,6 @@ def test_what_is_meant_is_named(things, words, sentence):
     assert sentence in str(refusal.value)
 
 
-def test_the_language_may_stand_before_a_command(capsys):
-    assert main(["--lang", "zh", "list", "data"]) == main(["--lang=zh", "list", "data"]) == 0
-    assert capsys.readouterr().out.count("数据加载") == 2
-
-
 def test_a_thing_is_examined(things, capsys):
     assert main(["job.out", "-q"]) == 1
     assert "RuntimeError: boom" in capsys.readouterr().out

@@ -30,12 +30,10 @@ def folder(tmp_path, monkeypatch):
     ("command", "check"),
     [
         ("torchrun --nproc-per-node 2 ddp.py", "gpudoctor check ddp.py"),
-        ("torchrun ddp.py", "gpudoctor check ddp.py"),
         ("torchrun --nproc_per_node=2 ddp.py --lr 3", "gpudoctor check ddp.py -- --lr 3"),
         ("accelerate launch --num_processes 2 ddp.py", "gpudoctor check ddp.py"),
         ("deepspeed --num_gpus 2 ddp.py", "gpudoctor check ddp.py"),
         ("python ddp.py", "gpudoctor check ddp.py"),
-        ("python3 -u ddp.py --lr 3", "gpudoctor check ddp.py -- --lr 3"),
         ("python -m torch.distributed.run --nproc_per_node 2 ddp.py", "gpudoctor check ddp.py"),
         ("srun -n 2 python ddp.py", "gpudoctor check ddp.py"),
     ],

@@ -12,7 +12,6 @@ from gpudoctor.cli.output import wants_colour
         ("auto", False, {}, False),
         ("auto", True, {"NO_COLOR": "1"}, False),
         ("auto", False, {"FORCE_COLOR": "1"}, True),
-        ("auto", True, {"FORCE_COLOR": "0"}, False),
         ("auto", True, {"NO_COLOR": "1", "FORCE_COLOR": "1"}, False),
         ("auto", True, {"TERM": "dumb"}, False),
         ("always", False, {"NO_COLOR": "1"}, True),

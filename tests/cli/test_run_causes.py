@@ -97,7 +97,6 @@ SQUARES = {"settings": "outputs = 1", "labels": "rows.sum(1)", "shuffle": "True"
            "loss": "nn.functional.mse_loss(net(x).squeeze(1), y)"}  # fmt: skip
 SICK_LOSSES = {
     "LOOP012": [{**SQUARES, "loss": "(y - net(x)).square().mean()"}],
-    "NUM010": [{**CROSS, "loss": "nn.functional.cross_entropy(net[2](net[1](net[0](x) - 90)), y)"}],
     "NUM011": [{**CROSS, "labels": "rows[:, :4].argmax(1).clamp(max=0)"}],
     "DATA013": [{**CROSS, "labels": "torch.arange(4).repeat_interleave(400)", "shuffle": "False"}],
 }  # fmt: skip

@@ -114,10 +114,3 @@ def test_the_output_of_a_command_that_ends_well_is_not_read(tmp_path):
     code, report = run(tmp_path, "{} > job.out 2>&1", "print('ValueError: handled')\n")
     assert (code, codes(report), report.get("log")) == (0, [], None)
     assert "No rank reported" in verdict(report) and "job.out" not in verdict(report)
-
-
-def test_the_output_of_a_command_that_was_stopped_is_not_read(tmp_path):
-    script = "import time\nprint('waits', flush=True)\ntime.sleep(60)\n"
-    _, report = run(tmp_path, "{} > job.out 2>&1", script, flags="--seconds 0.5")
-    assert "KeyboardInterrupt" in (tmp_path / "job.out").read_text()
-    assert (codes(report), report.get("log")) == ([], None)

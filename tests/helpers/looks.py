@@ -3,27 +3,26 @@
 from recordings import make_process, make_recording, make_steps, record
 
 from gpudoctor import testing
+from gpudoctor.engine.registry import load_registry
 from gpudoctor.model.signs.recording import RunEnd
 from gpudoctor.testing import make_patient, prescribe
 
+RULES = load_registry().rules
 FRAMES = [["/job/train.py", 41, "train", "out = model(x)"], ["/env/lib/python3.11/site-packages/t.py", 9, "f", ""]]
 FAILED = RunEnd(exit_code=1, seconds=9.0)
 
 
-def look_of(check):
-    """A function that gives a check's findings on a recording of some ranks."""
-    return lambda *ranks, **changes: testing.examine(check, make_patient(recording=make_recording(*ranks, **changes)))
+def look(check, *ranks, **changes):
+    """A check's findings on a recording of some ranks."""
+    return testing.examine(check, make_patient(recording=make_recording(*ranks, **changes)))
 
 
-def remedies_of(rules):
-    """A function that gives titles and steps of the remedies for a finding, in one text."""
-
-    def remedies(finding):
-        found = prescribe(rules, finding, make_patient(recording=make_recording()))
-        assert found
-        return " ".join([item.title for item in found] + [step for item in found for step in item.steps])
-
-    return remedies
+def remedies(finding):
+    """Titles and steps of the remedies for a finding, in one text."""
+    patient = make_patient(recording=make_recording())
+    found = [item for rule in RULES[finding.code] for item in prescribe(rule, finding, patient)]
+    assert found
+    return " ".join([item.title for item in found] + [step for item in found for step in item.steps])
 
 
 def died(kind, message, t=5.0, user=0, rank=0, world=1, **fields):

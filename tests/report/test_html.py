@@ -16,7 +16,7 @@ from gpudoctor.model.run import CardLine, RunSeries
 from gpudoctor.report import render
 from gpudoctor.report.excerpts import with_excerpts
 from gpudoctor.report.html.axes import RunAxis
-from gpudoctor.report.html.charts import DrawnSeries, LineOptions, line_chart, stack_chart
+from gpudoctor.report.html.charts import DrawnSeries, line_chart, stack_chart
 from gpudoctor.report.html.page import SCRIPT
 from gpudoctor.ui.console.text_report import render_text
 
@@ -150,14 +150,6 @@ def test_a_curve_is_drawn_where_it_is_known():
     assert "GiB" in chart
     assert line_chart("x", [], STEPS) == "" and stack_chart("x", [], STEPS) == ""
     assert line_chart("x", drawn(range(5), [NAN] * 5), STEPS) == ""
-
-
-def test_the_loss_has_a_mark_at_the_first_step_that_is_not_finite():
-    axis = RunAxis(high=100.0)
-    curves = drawn(range(0, 100, 10), [10.0 / (1 + i) for i in range(10)], unit="")
-    curves = [replace(curves[0], series=replace(curves[0].series, steps=curves[0].series.t))]
-    assert "step 70: not finite" in line_chart("loss", curves, axis, LineOptions(unit_title="loss", bad_step=70))
-    assert "not finite" not in line_chart("loss", curves, axis, LineOptions(bad_step=700))
 
 
 def test_bands_have_no_seams_and_long_steps_are_named():

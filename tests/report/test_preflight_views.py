@@ -13,7 +13,6 @@ from gpudoctor.model.signs.preflight import Quantity
 from gpudoctor.report import FORMATS, render
 from gpudoctor.report.preflight_words import figure_rows
 from gpudoctor.testing import make_patient
-from gpudoctor.ui.console.text_report import render_text
 
 REGISTRY = load_registry()
 REQUEST = Request(registry=REGISTRY, selection=make_selection(REGISTRY, [("NODE", "--select")], []))
@@ -54,8 +53,3 @@ def test_every_format_renders_it(name, found):
     assert text.strip()
     if name == "json":
         assert json.loads(text)["preflight"]["mode"] == "standard"
-
-
-def test_text_and_html_show_the_table():
-    assert "bf16 matrix product" in render_text(report(SICK), width=100, colour=False)
-    assert "bf16 matrix product" in render(report(SICK), "html")

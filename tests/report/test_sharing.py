@@ -20,7 +20,6 @@ TEXTS = (
     "in '/home/alice/my folder/a b.py' and \"/srv/secretproj/x y/z.txt\"",
     "C:\\Users\\bob\\secretproj\\train.py, \\\\trainbox\\secretproj\\x.bin, C:/Users/bob/secretproj/z",
     "Nov 20 23:17:01 gpu-17 kernel: NVRM: Xid (PCI:0000:1b:00): 79, pid=4711",
-    "2025-05-04T03:02:01+0200 gpu-17 kernel[1]: oom",
     "GPU-8f2c1d3e-1111-2222-3333-444455556666, MIG-8f2c1d3e-1111-2222-3333-444455556666, GPU-8f2c1d3e",
     "serial number 1654922012345; Serial: 1654922012345; S/N=1654922012345",
     "carol@corp.example pushed; ssh alice@trainbox",
@@ -30,7 +29,6 @@ TEXTS = (
     "src/secretproj/deep/train.py line 3, ../secretproj/conf.yaml, --config=/opt/secretproj/c.json",
     "Alice's TRAINBOX, path=/home/frank/x;/home/frank/y",
     "https://alice:pw@git.trainbox.corp.example/x",
-    "open(b'/home/alice/secretproj/w.pt')(/home/alice/secretproj/v)[/home/alice/secretproj/q]",
 )
 
 

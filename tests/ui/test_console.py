@@ -1,7 +1,5 @@
 """Whole texts against snapshots. GPUDOCTOR_UPDATE_SNAPSHOTS=1 writes them anew: read the diff before committing it."""
 
-import dataclasses
-import io
 import os
 import re
 from dataclasses import replace
@@ -13,10 +11,9 @@ from sample_reports import full_report, healthy_report
 from gpudoctor.engine.manual import read_page
 from gpudoctor.model import Applicability, Check, Code, LogLine, Maturity, Reads, Severity, Threshold
 from gpudoctor.model.proof import Proof
-from gpudoctor.model.run import RunSummary
 from gpudoctor.ui.console.manual_page import render_listing, render_manual_page
 from gpudoctor.ui.console.text_report import render_preflight, render_text
-from gpudoctor.ui.encoding import fit_encoding, write_text
+from gpudoctor.ui.encoding import fit_encoding
 
 SNAPSHOTS = Path(__file__).parent / "__snapshots__"
 
@@ -62,10 +59,8 @@ PAGE = read_page(LeakyBucket)
 TEXTS = {
     "full-80": lambda: render_text(full_report(), width=80, colour=False),
     "full-120": lambda: render_text(full_report(), width=120, colour=False),
-    "full-40": lambda: render_text(full_report(), width=40, colour=False),
     "verbose-80": lambda: render_text(full_report(), width=80, colour=False, verbose=True),
     "healthy-80": lambda: render_text(healthy_report(), width=80, colour=False),
-    "healthy-120": lambda: render_text(healthy_report(), width=120, colour=False),
     "preflight-80": lambda: render_preflight(full_report(), width=80),
     "preflight-healthy-80": lambda: render_preflight(healthy_report(), width=80),
     "manual-80": lambda: render_manual_page(PAGE, width=80),
@@ -133,27 +128,8 @@ def test_colour_repeats_the_severity_and_nothing_else():
     assert set(painted) == severities | first | next_steps and next_steps
 
 
-def test_phase_bars_have_the_colours_of_the_palette():
-    phases = {"data_wait": 0.5, "forward": 0.5}
-    run = RunSummary(recording="r", steps=50, step_seconds=None, samples=10, phases=phases)
-    text = render_text(dataclasses.replace(full_report(), run=run), width=80, colour=True)
-    styles = {
-        line.split("\x1b[")[1].split("m")[0]
-        for line in text.splitlines()
-        if "data wait  " in line or "forward  " in line
-    }
-    assert len(styles) == 2 and all(style.startswith("38;5;") for style in styles)
-
-
 @pytest.mark.parametrize("encoding", ["ascii", "latin-1", "cp1252", "ANSI_X3.4-1968", "no-such-codec", None])
 def test_a_poor_encoding_gets_other_characters_and_no_crash(encoding):
     text = fit_encoding("gpudoctor · 3 µs · 日本 \udce9 …\n", encoding)
     text.encode("ascii" if encoding in (None, "no-such-codec") else encoding)
     assert text.startswith("gpudoctor ")
-
-
-def test_text_is_written_in_the_encoding_of_the_stream():
-    raw = io.BytesIO()
-    stream = io.TextIOWrapper(raw, encoding="ascii")
-    write_text(render_text(full_report(), width=80, colour=False), stream)
-    assert b"gpudoctor - train.py" in raw.getvalue()

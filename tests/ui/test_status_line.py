@@ -46,8 +46,3 @@ def test_quiet_writes_nothing_to_a_terminal(monkeypatch):
         with pytest.raises(BlockingIOError):
             os.read(ours, 10)
     os.close(ours)
-
-
-def test_the_largest_phases_are_named_and_none_below_two_percent():
-    shown = status_text(9.0, step=7, ranks=1, step_seconds=0.5, phases={"data_wait": 0.1, "logging": 0.01})
-    assert "data wait 10 %" in shown and "logging" not in shown and "2 steps/s" in shown

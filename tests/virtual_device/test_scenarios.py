@@ -106,9 +106,3 @@ def test_a_slow_loader_counts_where_the_device_waits_for_it(tmp_path, work, shap
     report, truth = run_alike(tmp_path, program(work=work, batch=SLOW, steps=50), shape)
     assert ("DATA001" in codes(report)) is found
     assert within(report, truth), (claims(report), report["run"]["device_idle"], truth)
-
-
-@pytest.mark.slow
-def test_a_host_that_launches_too_slowly(tmp_path):
-    report, _ = run_until(tmp_path, program(steps=400), starves)
-    assert "PERF011" in codes(report)

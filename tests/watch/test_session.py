@@ -15,7 +15,6 @@ from gpudoctor.watch import session
     ("command", "heading"),
     [
         ("python train.py --lr 3e-4", "train.py"),
-        ("python -u /job/train.py", "train.py"),
         ("python -W ignore -X dev train.py --lr 3e-4", "train.py"),
         ("python -m pkg.train --lr 3e-4", "pkg.train"),
         ("python -W ignore -m pkg.train", "pkg.train"),

@@ -66,8 +66,6 @@ HF_FILE = "output_dir: o\nper_device_train_batch_size: 1\nnum_train_epochs: 1\no
     [
         ("adamw_hf", "4.51.3", [WARNING]),
         ("adamw_hf", "4.46.3", []),
-        ("adamw_hf", None, [WARNING]),
-        ("adamw_apex_fused", "4.57.1", []),
         ("adamw_apex_fused", None, [NOTE]),
         ("adamw_torch", "5.23.0", []),
     ],
@@ -97,27 +95,3 @@ def test_values_that_newer_versions_no_longer_take(value, version, severities) -
 def test_an_option_that_the_script_itself_refuses_is_not_blamed_on_a_library(code, text, advised, tmp_path) -> None:
     [finding] = found_in_log(code, tmp_path, text)
     assert [remedy.id for remedy in prescribe(advice("config"), finding, make_patient())] == [advised]
-
-
-SECTION = (
-    "model:\n  name: bart\ntraining:\n  num_train_epochs: 3\n  per_device_train_batch_size: 8\n  warmup_ratio: 0.1\n"
-)
-
-
-@pytest.mark.parametrize(
-    ("text", "severity"),
-    [
-        (SECTION, NOTE),  # a program of its own reads it
-        (SECTION.partition("training:\n")[2].replace("  ", ""), WARNING),
-    ],
-)
-def test_a_section_is_read_by_a_program_as_it_likes(text: str, severity: Severity) -> None:
-    found = examine(DeprecatedKey, patient_of({"train.yaml": text}, packages=make_packages(transformers="5.24.0")))
-    assert {item.severity for item in found} == {severity}
-
-
-def test_a_call_with_a_value_that_loop005_knows_is_left_to_it() -> None:
-    text = "from transformers import TrainingArguments\na = TrainingArguments('o', optim='{value}')\n"
-    for value, count in (("adamw_hf", 0), ("adamw_apex_fused", 1)):
-        patient = patient_of({"train.py": text.format(value=value)}, packages=make_packages(transformers="5.23.0"))
-        assert len([item for item in examine(DeprecatedKey, patient) if item.detail.value]) == count

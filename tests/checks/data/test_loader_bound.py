@@ -10,12 +10,6 @@ from gpudoctor_checks.data.loader_bound import LoaderBound
 from gpudoctor_rules.data.loaders import loader_bound
 
 FOLDER = PATIENTS / "DATA001"
-COMMAND_LINE = FOLDER / "healthy_command_line.py"
-
-
-def test_healthy_when_the_launch_line_gives_workers():
-    assert examine(LoaderBound, script_patient(COMMAND_LINE, ["--workers", "6"])) == []
-    assert len(examine(LoaderBound, script_patient(COMMAND_LINE))) == 1
 
 
 @pytest.mark.parametrize(
@@ -26,7 +20,6 @@ def test_healthy_when_the_launch_line_gives_workers():
         ({"cpus_affinity": 64, "cpu_quota": 4.0}, None, 3),
         ({"cpus_affinity": 64}, Job(profile=Profile.TORCHRUN, ranks_per_node=8), 7),
         ({"cpus_affinity": 64}, Job(profile=Profile.SLURM, ranks_per_node=4, cpus_granted=24), 5),
-        ({"cpus_affinity": 64}, Job(profile=Profile.SLURM, ranks_per_node=4, cpus_granted=12), 2),
     ],
 )
 def test_sick_rule_names_the_number_for_this_machine(host, job, workers):
@@ -97,51 +90,3 @@ def test_the_gain_is_bounded_by_the_cpus(cpus, cuda, most):
     detail = replace(finding.detail, cuda=cuda, workers=0, cpus_used=0.5, cpus_reached=float(cpus))
     measured = replace(finding, cost=Cost(step_share=0.7), detail=detail)
     assert prescribe(loader_bound, measured, patient)[0].effect.high == pytest.approx(most)
-
-
-BRANCHES = """
-    import torch
-    from PIL import Image
-    from torch.utils.data import DataLoader, Dataset
-
-    class Pictures(Dataset):
-        def __len__(self):
-            return 9000
-
-        def __getitem__(self, i):
-            return torch.tensor(list(Image.open(f"{{i}}.jpg").getdata()))
-
-    def make(size, held_out=None):
-        rows = Pictures()
-        {before}
-        if held_out is {test}:
-            train_loader = DataLoader(rows, batch_size=size, {one})
-        else:
-            train_loader = DataLoader(rows, batch_size=size, {two})
-        return train_loader
-
-    {setup}
-    model = torch.nn.Linear(8, 8)
-    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-    for x in make({given}):
-        optimizer.zero_grad()
-        model(x.float()).mean().backward()
-        optimizer.step()
-"""
-
-
-@pytest.mark.parametrize(
-    ("change", "found"),
-    [
-        ({}, 0),
-        ({"given": "32"}, 1),
-        ({"before": "held_out = held_out or None"}, 0),
-        ({"given": "32, plan", "setup": "plan = torch.load('how.pt')"}, 1),
-        ({"test": "None", "one": "num_workers=0", "two": "num_workers=8"}, 0),
-        ({"test": "None", "one": "num_workers=8", "two": "num_workers=0"}, 1),
-    ],
-)
-def test_a_loader_of_a_branch_that_no_call_takes_is_never_made(change, found):
-    parts = {"before": "pass", "setup": "pass", "test": "not None", "given": "32, 0.1"}
-    parts |= {"one": "num_workers=8", "two": "num_workers=0"}
-    assert len(examine(LoaderBound, script_patient(BRANCHES.format(**parts | change)))) == found

@@ -1,10 +1,8 @@
-import textwrap
-
 import pytest
 from recordings import make_process, make_recording, make_steps, record
 from scripts import PATIENTS, script_patient
 
-from gpudoctor.model import Confidence, Severity
+from gpudoctor.model import Confidence
 from gpudoctor.testing import examine, prescribe
 from gpudoctor_checks.data.sampler_misuse import SamplerMisuse
 from gpudoctor_rules.data.loaders import sampler_misuse
@@ -18,7 +16,6 @@ FOLDER = PATIENTS / "DATA008"
         ("shuffle=True, num_workers=4", "shuffle=True, batch_sampler=own_batches(dataset)"),
         ("DataLoader(dataset,", "DataLoader(shard_for(rank, dataset),"),
         ("import os", "import os\nimport accelerate"),
-        ("import os", "import os\nfrom torch.distributed.device_mesh import init_device_mesh"),
         ("DDP(torch.nn.Linear(8, 1).to(device), device_ids=[device])", "torch.nn.Linear(8, 1).to(device)"),
     ],
 )
@@ -102,37 +99,3 @@ def test_healthy_ranks_whose_losses_prove_nothing():
     assert found(split, FALLING, FALLING)  # a split that does not split
     [doubt] = found(WRAPPED, FALLING, OTHERS)  # each in an order of its own
     assert doubt.confidence is Confidence.SUSPECTED
-
-
-ENGINE = """
-    import torch
-    from torch.nn.parallel import DistributedDataParallel
-    def fit(model, train_loader, distributed):
-        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-        {guard}
-            model = DistributedDataParallel(model)
-        for x in train_loader:
-            optimizer.zero_grad()
-            model(x).mean().backward()
-            optimizer.step()
-"""
-STARTED = """
-    import torch, engine
-    train_loader = torch.utils.data.DataLoader(torch.randn(1000, 8), batch_size=4, shuffle=True)
-    engine.fit(torch.nn.Linear(8, 1), train_loader, torch.distributed.is_initialized())
-"""
-
-
-@pytest.mark.parametrize(
-    ("guard", "severity", "said"),
-    [
-        ("if distributed and torch.distributed.is_initialized():", Severity.NOTE, "(if `distributed and"),
-        ("with torch.no_grad():", Severity.WARNING, "one process a GPU: every rank"),
-    ],
-)
-def test_a_wrapper_behind_a_condition_of_another_module_is_a_note_that_names_it(tmp_path, guard, severity, said):
-    (tmp_path / "engine.py").write_text(textwrap.dedent(ENGINE.format(guard=guard)))
-    (tmp_path / "start.py").write_text(textwrap.dedent(STARTED))
-    [found] = examine(SamplerMisuse, script_patient(tmp_path / "start.py"))
-    assert found.severity is severity
-    assert said in found.message

@@ -1,22 +1,13 @@
 import pytest
 from recordings import make_process, make_recording, make_steps, record
-from scripts import script_patient, scripts_on_file
+from scripts import script_patient
 
 from gpudoctor.model import Severity
 from gpudoctor.model.signs.job import Job, Profile
-from gpudoctor.testing import examine, make_gpu, make_host, make_patient, make_survey, prescribe
+from gpudoctor.testing import examine, make_host, make_patient, make_survey, prescribe
 from gpudoctor_checks.data.workers_misfit import WorkersMisfit
 from gpudoctor_rules.advice import advice
 from gpudoctor_rules.data.loaders import workers_misfit
-
-
-def test_healthy_on_a_machine_with_enough_cpus():
-    patient = script_patient(scripts_on_file("DATA003")["sick_too_many"], host=make_host(cpus_affinity=64))
-    assert examine(WorkersMisfit, patient) == []
-
-
-def test_healthy_without_a_host_nothing_is_compared():
-    assert examine(WorkersMisfit, script_patient(scripts_on_file("DATA003")["sick_too_many"])) == []
 
 
 def of_run(*, wait, starts, workers=2, batches=1000, persistent=False, n=240):
@@ -73,18 +64,7 @@ def test_healthy_workers_of_a_job_that_cannot_run_here_are_not_compared_with_the
     assert examine(WorkersMisfit, _on_cuda(12, make_survey(pci_devices=(), device_nodes=()))) == []
 
 
-def test_sick_workers_on_the_machine_that_has_the_gpu_stay_a_warning():
-    [finding] = examine(WorkersMisfit, _on_cuda(12, make_survey([make_gpu()])))
-    assert finding.severity is Severity.WARNING
-
-
 def test_sick_workers_against_what_the_scheduler_grants_stay_a_warning():
     job = Job(profile=Profile.SLURM, cpus_granted=4)
     [finding] = examine(WorkersMisfit, _on_cuda(12, make_survey(pci_devices=(), device_nodes=()), job))
     assert finding.severity is Severity.WARNING and "4 CPUs from the scheduler for 1 process" in finding.message
-
-
-def test_healthy_a_loader_of_a_file_that_tells_no_device_is_not_compared_with_a_machine_without_gpus():
-    text = "import torch\ndef made(rows):\n    return torch.utils.data.DataLoader(rows, num_workers=12)\n"
-    signs = {"host": make_host(cpus_affinity=2), "survey": make_survey(pci_devices=(), device_nodes=())}
-    assert examine(WorkersMisfit, script_patient(text, **signs)) == []

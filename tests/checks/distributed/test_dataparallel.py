@@ -1,5 +1,3 @@
-from textwrap import dedent
-
 import pytest
 from recordings import make_process, make_recording, make_steps, record
 from scripts import PATIENTS, script_patient
@@ -10,10 +8,6 @@ from gpudoctor_checks.distributed.dataparallel import Dataparallel
 from gpudoctor_rules.distributed import dataparallel
 
 FOLDER = PATIENTS / "DIST005"
-
-
-def test_sick_when_the_switch_is_given():
-    assert examine(Dataparallel, script_patient(FOLDER / "healthy_switch_off.py", ["--data-parallel"]))
 
 
 @pytest.mark.parametrize(
@@ -63,38 +57,6 @@ def test_sick_each_wrap_is_listed():
     assert [item.line for item in finding.evidence[:2]] == [4, 5]
 
 
-HELD = """
-import torch
-from torch import nn
-class Spread(nn.Module):
-    def __init__(self, net, where=(0,)):
-        super().__init__()
-        self.net = nn.DataParallel(net, device_ids={ids})
-    def forward(self, x):
-        return self.net(x)
-net = {made}.cuda()
-optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
-for x in torch.utils.data.DataLoader(torch.load("rows.pt")):
-    optimizer.zero_grad()
-    net(x.cuda()).sum().backward()
-    optimizer.step()
-"""
-
-
-@pytest.mark.parametrize(
-    ("made", "ids", "findings"),
-    [
-        ("Spread(nn.Linear(8, 8))", "None", 1),
-        ("Spread(nn.Linear(8, 8), [0, 1])", "where", 1),
-        ("Spread(nn.Linear(8, 8))", "where", 0),
-        ("Spread(nn.Linear(8, 8), [1])", "where", 0),
-        ("nn.Linear(8, 8)", "None", 0),
-    ],
-)
-def test_a_wrapper_that_is_made_and_has_several_devices(made, ids, findings):
-    assert len(examine(Dataparallel, script_patient(HELD.format(made=made, ids=ids)))) == findings
-
-
 SETTINGS = """
     import argparse, os, yaml
     import torch
@@ -121,9 +83,7 @@ SETTINGS = """
     ("condition", "severity"),
     [
         ("cfg['multi_gpu']", Severity.NOTE),
-        ("cfg['n_gpu'] > 1 and cfg['cuda']", Severity.NOTE),
         ("torch.cuda.device_count() > 1 and cfg['data_parallel']", Severity.NOTE),
-        ("torch.cuda.device_count() > 1 and cfg['cuda']", Severity.WARNING),
         ("len(cards) > 1", Severity.WARNING),
         ("torch.cuda.device_count() > 1", Severity.WARNING),
         ("len(opt.gpu_ids.split(',')) > 1", Severity.NOTE),
@@ -143,84 +103,3 @@ def test_a_setting_that_the_source_does_not_give_is_a_note(condition, severity):
 def test_a_program_that_leaves_itself_one_gpu_copies_to_none(value, said):
     text = SETTINGS.format(ids="0,1", before=f"os.environ['CUDA_VISIBLE_DEVICES'] = {value}", condition="True")
     assert len(examine(Dataparallel, script_patient(text))) == said
-
-
-ENGINE = """
-    import os
-    import torch
-    class Engine:
-        def __init__(self, args):
-            os.environ["CUDA_VISIBLE_DEVICES"] = args.gpu
-            self.net = torch.nn.DataParallel(torch.nn.Linear(8, 8)).cuda()
-            self.optimizer = torch.optim.SGD(self.net.parameters(), lr=0.1)
-        def train(self):
-            for x in torch.utils.data.DataLoader(torch.randn(1000, 8)):
-                self.optimizer.zero_grad()
-                self.net(x.cuda()).mean().backward()
-                self.optimizer.step()
-"""
-RUN = """
-    import argparse
-    from engine import Engine
-    parser = argparse.ArgumentParser()
-    parser.add_argument("--gpu", type=str, default={default})
-    Engine(parser.parse_args()).train()
-"""
-
-
-@pytest.mark.parametrize(
-    ("default", "said"), [("'0'", []), ("''", []), ("'0,1'", [Severity.WARNING]), ("None", [Severity.NOTE])]
-)
-def test_another_script_may_hold_the_option_that_leaves_one_gpu(default, said, tmp_path):
-    (tmp_path / "engine.py").write_text(dedent(ENGINE))
-    (tmp_path / "run.py").write_text(dedent(RUN.format(default=default)))
-    found = examine(Dataparallel, script_patient(tmp_path / "run.py"))
-    assert [item.severity for item in found] == said
-
-
-SCATTERED = """
-    import torch
-
-    class Spread(torch.nn.DataParallel):
-        def __getattr__(self, name):
-            try:
-                return super().__getattr__(name)
-            except AttributeError:
-                return getattr(self.module, name)
-
-    class Fit:
-        def __init__(self):
-            self.net = Spread(torch.nn.Linear(8, 8)).cuda()
-            self.optimizer = torch.optim.SGD(self.net.parameters(), 0.1)
-        def go(self):
-            for rows in torch.utils.data.DataLoader(torch.randn(640, 8), batch_size=64):
-                self.net(rows.cuda()).mean().backward()
-                self.optimizer.step()
-                self.optimizer.zero_grad()
-    START
-"""
-
-
-@pytest.mark.parametrize(("start", "lines"), [("Fit().go()", [[13]]), ("pass", [])])
-def test_a_class_of_ones_own_that_extends_it_counts_where_it_is_made(start, lines):
-    found = examine(Dataparallel, script_patient(SCATTERED.replace("START", start)))
-    assert [[item.line for item in one.evidence[:1]] for one in found] == lines
-
-
-JUDGE = """
-    import torch
-    judge = torch.nn.Linear(8, 8)
-    if torch.cuda.device_count() > 0:
-        judge = torch.nn.DataParallel(judge).cuda()
-"""
-
-
-def test_what_an_import_wraps_on_its_way_is_a_note(tmp_path):
-    (tmp_path / "judge.py").write_text(dedent(JUDGE))
-    wrapped = "torch.nn.DataParallel(torch.nn.Linear(8, 8)).cuda()"
-    engine = dedent(ENGINE)
-    assert wrapped in engine
-    engine = "from judge import judge\n" + engine.replace(wrapped, "torch.nn.Linear(8, 8).cuda()")
-    (tmp_path / "engine.py").write_text(engine)
-    (tmp_path / "run.py").write_text(dedent(RUN.format(default="'0,1'")))
-    assert [item.severity for item in examine(Dataparallel, script_patient(tmp_path / "run.py"))] == [Severity.NOTE]

@@ -50,7 +50,6 @@ def test_sick_the_step_says_what_to_do_where(environment, step):
     "line",
     [
         'os.environ["CUDA_LAUNCH_BLOCKING"] = "1"',
-        'os.environ["CUDA_LAUNCH_BLOCKING"] = str(1)',
         'os.environ.setdefault("CUDA_LAUNCH_BLOCKING", "1")',
         'env["CUDA_LAUNCH_BLOCKING"] = "1"',
         'def main(): env["CUDA_LAUNCH_BLOCKING"] = "1"\nif __name__ == "__main__": main()',
@@ -70,11 +69,8 @@ def test_sick_set_by_the_script(line):
     [
         {},
         {"CUDA_LAUNCH_BLOCKING": "0"},
-        {"CUDA_LAUNCH_BLOCKING": ""},
-        {"NCCL_DEBUG": "WARN"},
         {"NCCL_DEBUG": "VERSION", "TORCH_DISTRIBUTED_DEBUG": "INFO"},
         {"TORCH_DISTRIBUTED_DEBUG": "OFF", "PYTHONMALLOC": "malloc", "PYTHONUNBUFFERED": "1"},
-        {"TORCH_CPP_LOG_LEVEL": "ERROR", "PYTHONFAULTHANDLER": "1"},
     ],
 )
 def test_healthy_environments(variables):
@@ -87,7 +83,6 @@ def test_healthy_environments(variables):
         'import os\nif args.debug:\n    os.environ["CUDA_LAUNCH_BLOCKING"] = "1"\n',
         'import os\nos.environ["CUDA_LAUNCH_BLOCKING"] = "0"\n',
         'import os\nos.environ["CUDA_LAUNCH_BLOCKING"] = args.blocking\n',
-        'settings["CUDA_LAUNCH_BLOCKING"] = "1"\n',
         'import os\nprint(os.environ.get("CUDA_LAUNCH_BLOCKING", "1"))\n',
     ],
 )

@@ -26,23 +26,18 @@ def patient(arches, *capabilities, version="2.9.1+cu126", names=(), **survey):
     ("arches", "card", "found"),
     [
         (CU126, (12, 0), 1),
-        (CU126, (10, 0), 1),
         (CU130, (7, 0), 1),
-        (CU130, (6, 1), 1),
         (("sm_80",), (7, 5), 1),
-        (("sm_86",), (8, 0), 1),
         (("sm_90a",), (9, 1), 1),
         (("sm_100a",), (10, 3), 1),
         (("compute_90",), (8, 0), 1),
         (("compute_90a",), (10, 0), 1),
         (CU126, (9, 0), 0),
         (CU126, (8, 9), 0),  # sm_86 runs on Ada
-        (CU126, (6, 1), 0),
         (CU130, (12, 1), 0),  # sm_120 runs on 12.1
         (CU130, (13, 0), 0),  # compiled by the driver from compute_120
         (("sm_100f",), (10, 3), 0),
         (("sm_90a",), (9, 0), 0),
-        (("sm_80", "compute_80"), (9, 0), 0),
     ],
 )
 def test_sick_and_healthy_cards(arches, card, found):

@@ -3,17 +3,13 @@
 import pytest
 from scripts import script_patient
 
-from gpudoctor.model import Absent, Confidence, Severity
-from gpudoctor.model.signs.gpu import NvLink
+from gpudoctor.model import Confidence, Severity
 from gpudoctor.model.signs.job import Environment, Job, Profile
-from gpudoctor.model.signs.packages import Distribution, Packages, TorchBuild
+from gpudoctor.model.signs.packages import Distribution, Packages
 from gpudoctor.testing import examine, make_gpu, make_host, make_patient, prescribe
 from gpudoctor_checks.environment.nccl_hobbled import NcclHobbled
 from gpudoctor_rules.advice import advice
 from gpudoctor_rules.environment.host import nccl_hobbled
-
-ABSENT = Absent("not asked")
-LINK = NvLink(index=0, active=True)
 
 
 def gpus(number, **changes):
@@ -33,7 +29,6 @@ def shell(variables, **signs):
 
 NO_P2P, NO_SHM, NO_IB = {"NCCL_P2P_DISABLE": "1"}, {"NCCL_SHM_DISABLE": "1"}, {"NCCL_IB_DISABLE": "1"}
 NODES = Job(profile=Profile.SLURM, nodes=4)
-TORCH = TorchBuild(version="2.9.0+cu128", cuda="12.8", hip=None, arch_list=(), cxx11_abi=True, path="/env/torch")
 LIBRARY = "/opt/nccl/lib/libnccl.so.2"
 SCRIPT = 'import os\nos.environ["NCCL_P2P_DISABLE"] = "1"\n'
 W, N = Severity.WARNING, Severity.NOTE
@@ -48,7 +43,6 @@ def loaded(variable, value):
     ("patient", "severity", "words", "cure"),
     [
         (shell(NO_P2P, gpus=gpus(4), host=make_host()), W, "4 GPUs", "unset NCCL_P2P_DISABLE"),
-        (shell(NO_SHM, gpus=gpus(4), host=make_host()), W, "4 GPUs", "unset NCCL_SHM_DISABLE"),
         (shell(NO_P2P), N, "", "unset"),  # no GPU
         (shell(NO_P2P, gpus=gpus(1)), N, "", "unset"),
         (shell(NO_IB, gpus=gpus(8), host=make_host()), N, "", "unset"),  # no InfiniBand

@@ -20,14 +20,10 @@ def one(name, value="1", **signs):
     [
         ("NCCL_IB_DISABEL", "1", "slip", "NCCL_IB_DISABLE", Severity.WARNING),
         ("NCCL_P2P_DISABLED", "1", "slip", "NCCL_P2P_DISABLE", Severity.WARNING),
-        ("NCCL_SOCKET_IF_NAME", "1", "slip", "NCCL_SOCKET_IFNAME", Severity.WARNING),
         ("TORCH_NCCL_BLOCKNG_WAIT", "1", "slip", "TORCH_NCCL_BLOCKING_WAIT", Severity.WARNING),
-        ("TORCH_FR_BUFER_SIZE", "1", "slip", "TORCH_FR_BUFFER_SIZE", Severity.WARNING),
         ("NCCL_LL_THRESHOLD", "1", "unknown", "", Severity.NOTE),
-        ("NCCL_TIMEOUT", "1", "unknown", "", Severity.NOTE),
         ("TORCH_NCCL_SPEED_OF_LIGHT", "1", "unknown", "", Severity.NOTE),
         ("NCCL_IB_DISABLE", "true", "value", "for 0", Severity.WARNING),
-        ("NCCL_P2P_DISABLE", "yes", "value", "for 0", Severity.WARNING),
         ("NCCL_BUFFSIZE", "4M", "value", "for 4", Severity.WARNING),
     ],
 )

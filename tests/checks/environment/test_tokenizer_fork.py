@@ -63,10 +63,8 @@ def test_sick_tokenized_before_the_fork():
     "patient",
     [
         mapped({NAME: "false"}),  # off
-        mapped({NAME: "0"}),  # 0
         mapped({NAME: "true"}),  # somebody has thought of it
         mapped(before=f'os.environ["{NAME}"] = "false"'),  # set by the script
-        mapped(before=f'os.environ["{NAME}"] = args.parallel'),  # set to something
         mapped(workers=0),  # no workers
         mapped(context=', multiprocessing_context="spawn"'),  # spawn
         mapped(before='torch.multiprocessing.set_start_method("spawn")'),  # start method

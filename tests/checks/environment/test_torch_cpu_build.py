@@ -35,7 +35,6 @@ def test_sick_a_cpu_build_beside_a_gpu():
 
 
 VOLTA = make_gpu(compute_capability=(7, 0), name="Tesla V100-SXM2-16GB")
-BLACKWELL = make_gpu(compute_capability=(12, 0), name="NVIDIA GeForce RTX 5090")
 COMPANIONS = make_packages(torch="2.5.1+cpu", torchvision="0.20.1+cpu", torchaudio="2.5.1+cpu")
 WHEELS = "--index-url https://download.pytorch.org/whl/"
 
@@ -44,7 +43,6 @@ WHEELS = "--index-url https://download.pytorch.org/whl/"
     ("version", "driver", "speaks", "more", "line"),
     [
         ("2.9.1+cpu", "570.86.15", (12, 8), {}, f"torch==2.9.1+cu128 {WHEELS}cu128"),
-        ("2.9.0", "580.65.06", (13, 0), {}, f"torch==2.9.0+cu130 {WHEELS}cu130"),
         # CUDA 12.6 runs on any driver for CUDA 12, and no newer one is known to this driver.
         ("2.13.0+cpu", "535.54.03", (12, 2), {}, f"torch==2.13.0+cu126 {WHEELS}cu126"),
         # A driver for CUDA 11 has no build of torch 2.9: the newest that has one.
@@ -52,7 +50,6 @@ WHEELS = "--index-url https://download.pytorch.org/whl/"
         # A nightly has no wheel of the same name.
         ("2.10.0.dev20251201+cpu", "580.65.06", (13, 0), {}, f"torch==2.10.0+cu130 {WHEELS}cu130"),
         ("2.14.0+cpu", "580.65.06", (13, 0), {"gpus": [VOLTA]}, f"torch==2.14.0+cu126 {WHEELS}cu126"),
-        ("2.14.0+cpu", "570.86.15", (12, 8), {"gpus": [BLACKWELL]}, f"torch==2.11.0+cu128 {WHEELS}cu128"),
         ("2.5.1+cpu", "550.54.14", (12, 4), {"packages": COMPANIONS}, f"torch==2.5.1+cu124 torchvision==0.20.1+cu124 torchaudio==2.5.1+cu124 {WHEELS}cu124"),
         ("2.13.0+cpu", "570.86.15", (12, 8), {"python": "3.9.18"}, f"torch==2.8.0+cu128 {WHEELS}cu128"),
     ],

@@ -5,7 +5,6 @@ from scripts import script_patient
 
 from gpudoctor.model import Absent, Severity, Unavailable
 from gpudoctor.model.signs.job import Job, Launch, Profile
-from gpudoctor.model.signs.packages import TorchBuild
 from gpudoctor.testing import examine, make_gpu, make_patient, prescribe
 from gpudoctor.vitals.job import read_job
 from gpudoctor_checks.environment.visible_devices_wrong import VisibleDevicesWrong
@@ -24,10 +23,6 @@ def shell(value, **signs):
     return make_patient(environment={} if value is None else {NAME: value}, **({"gpus": four()} | signs))
 
 
-def rocm():
-    return TorchBuild(version="2.9.0+rocm6.4", cuda=None, hip="6.4", arch_list=(), cxx11_abi=True, path="/torch")
-
-
 def job(ranks, **changes):
     return Job(profile=Profile.TORCHRUN, ranks_per_node=ranks, **changes)
 
@@ -38,12 +33,10 @@ def job(ranks, **changes):
         ("", 0, "empty"),
         ("-1", 0, "hides every GPU"),
         ("0,1,9", 2, "names GPU 9"),
-        ("4", 0, "names GPU 4"),
         ("0,-1,2", 1, "'-1'"),
         ("0,,1", 1, "empty entry"),
         ("1,1", 0, "1 twice"),
         ("GPU-ffffffff", 0, "no GPU has"),
-        (f"{UUIDS[0]},GPU-ffff,{UUIDS[1]}", 1, "no GPU has"),
         ("MIG-11111111-2222", 0, "not a MIG device"),
     ],
 )
@@ -82,9 +75,7 @@ SLURM = {"SLURM_JOB_ID": "7"}
     [
         ({NAME: "0,1", **SLURM}, 4, {"profile": Profile.SLURM, "gpus_granted": 4, "gpus_origin": "SLURM_GPUS_ON_NODE"}, "was granted 4 GPUs, and it sees 2 GPUs"),
         ({}, 4, {"gpus_granted": 8, "gpus_origin": "--gpus"}, "was granted 8 GPUs, and it sees 4 GPUs."),
-        ({NAME: "2,3"}, 0, {}, "2 GPUs, and this machine has no GPU"),
         ({}, 0, {"gpus_granted": 8, "gpus_origin": "--gpus"}, "8 GPUs, and this machine has no GPU"),
-        (SLURM, 0, {"profile": Profile.SLURM, "gpus_granted": 4, "gpus_origin": "SLURM_GPUS_ON_NODE"}, "4 GPUs, and this machine has no GPU"),
     ],
 )  # fmt: skip
 def test_sick_fewer_than_the_job_asks_for(environment, gpus, asked, words):
@@ -101,7 +92,6 @@ def test_sick_fewer_than_the_job_asks_for(environment, gpus, asked, words):
     [
         shell(None),
         shell("0,1,2,3", job=job(4)),
-        shell(None, job=job(4)),
         shell(f"{UUIDS[2][:8]},{UUIDS[1][:9]}"),
         shell("MIG-1", gpus=[make_gpu(mig_enabled=True, mig_instances=("MIG-1", "MIG-2"))]),
         script_patient(f'import os\nos.environ.setdefault("{NAME}", "9")\n', environment={NAME: "0"}, gpus=four()),
@@ -129,7 +119,6 @@ def launched(ranks, **changes):
             environment={}, gpus=[], job=Job(profile=Profile.NONE, script_path="go.sh", gpus_granted=4)
         ),
         lambda: trains_on_cuda(environment={}),  # a laptop, and nothing says that the job runs on it
-        lambda: trains_on_cuda(environment={}, job=launched(8, card="H100")),
         lambda: script_patient(f'import os\nos.environ["{NAME}"] = "1"\n', environment={}, gpus=[]),
         lambda: shell(
             None,
@@ -160,10 +149,8 @@ MEETS = "srun torchrun --nnodes=2 --nproc_per_node=8 --rdzv_backend=c10d --rdzv_
         (SBATCH.format(1, 1) + "torchrun --nproc_per_node=4 t.py", "idle"),
         (SBATCH.format(2, 1) + "torchrun --nnodes=2 --nproc_per_node=8 t.py", "missing"),
         (SBATCH.format(2, 1) + MEETS.format("localhost"), "meets"),
-        (SBATCH.format(2, 1) + MEETS.format("$(hostname)"), ""),
         (SBATCH.format(2, 1) + "H=$(head)\nif [ $R = 0 ]; then H=localhost; fi\n" + MEETS.format("$H"), ""),
         ("#SBATCH --nodes=1\nmodule load cuda\n#SBATCH --gres=gpu:2\npython t.py", "no-gpu"),
-        (SBATCH.format(2, 8) + "srun python t.py", ""),
     ],
 )  # fmt: skip
 def test_what_does_not_fit_in_the_launch_table(tmp_path, text, kind):

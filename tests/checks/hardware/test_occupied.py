@@ -74,9 +74,8 @@ def test_sick_modes(gpus, job, severity, words):
             busy(0, process(1, 2 * GIB, "graphics", "firefox"), process(1, 2 * GIB, name="firefox")),
             id="a browser that computes too",
         ),
-        pytest.param(busy(0, process(1, 500 * MIB), display_active=True), id="a small context on a desktop"),
-        pytest.param(make_gpu(0, compute_mode=3), id="exclusive mode alone"),
         pytest.param(make_gpu(0, memory_used=900 * MIB), id="the driver's own reserve"),
+        pytest.param(busy(0, process(1, 500 * MIB), display_active=True), id="a small context on a desktop"),
         pytest.param(make_gpu(0, memory_used=Absent("no permission"), processes=Absent("no permission")), id="silent"),
     ],
 )

@@ -33,9 +33,7 @@ def xid(code, bus="1d", tail="pid=77, name=python, something"):
         (xid(79), 79, "0000:1d:00"),
         ("[12.3] NVRM: Xid (0000:03:00): 13, Graphics Exception: ESR 0x404490", 13, "0000:03:00"),
         ("NVRM: Xid (PCI:0018:01:00): 149, NETIR_LINK_EVT  Fatal   XC0 i0 Link 08 (0x004a 0x0)", 149, "0018:01:00"),
-        ("NVRM: Xid (PCI:0000:3B:00): 31, pid=1, Ch 8", 31, "0000:3b:00"),
         ("NVRM: GPU 0000:9b:00.0: GPU has fallen off the bus.", 79, "0000:9b:00"),
-        ("NVRM: GPU at PCI:0000:9b:00: GPU has fallen off the bus.", 79, "0000:9b:00"),
         ("nvidia-nvswitch3: SXid (PCI:0000:c1:00.0): 20034, Fatal, Link 30 LTSSM Fault Up", 20034, "0000:c1:00"),
     ],
 )

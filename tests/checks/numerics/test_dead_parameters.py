@@ -1,7 +1,7 @@
 from dataclasses import replace
 
 import pytest
-from looks import look_of, remedies_of
+from looks import look, remedies
 from recordings import make_process, make_recording, make_steps, record
 
 from gpudoctor.model import Severity, Unavailable
@@ -11,9 +11,6 @@ from gpudoctor_checks.numerics.dead_parameters import DeadParameters
 from gpudoctor_checks.numerics.weights_frozen import WeightsFrozen
 from gpudoctor_rules.advice import advice
 
-look = look_of(DeadParameters)
-remedies = remedies_of(advice("numerics"))
-
 
 def dead(share=0.4, steps=200, **fields):
     given = {"parameters": ["branch.weight", "branch.bias"], "none": ["branch.weight", "branch.bias"], **fields}
@@ -21,7 +18,7 @@ def dead(share=0.4, steps=200, **fields):
 
 
 def test_sick_a_small_part_is_a_note():
-    [finding] = look(dead(share=0.01, none=[]))
+    [finding] = look(DeadParameters, dead(share=0.01, none=[]))
     assert finding.severity is Severity.NOTE and finding.cost.breaks is None
     assert "zeros" in finding.message
 
@@ -29,21 +26,21 @@ def test_sick_a_small_part_is_a_note():
 def test_of_gradients_that_are_spread_over_ranks_all_must_say_so():
     """The rows of an embedding that a rank holds may not have come up: the others' rows have."""
     part, other = dead(shards=2), make_process(rank=1, world=2)
-    assert look(part, other) == []
+    assert look(DeadParameters, part, other) == []
     whole = replace(part, rank=1)
-    [finding] = look(part, whole)
+    [finding] = look(DeadParameters, part, whole)
     assert finding.severity is Severity.ERROR
 
 
 def test_healthy():
-    assert look(make_process()) == []
-    assert look(dead(steps=12)) == []
-    assert look(dead(parameters=[])) == []
+    assert look(DeadParameters, make_process()) == []
+    assert look(DeadParameters, dead(steps=12)) == []
+    assert look(DeadParameters, dead(parameters=[])) == []
 
 
 def test_too_few_steps():
     with pytest.raises(Unavailable):
-        look(make_process(make_steps(10)))
+        look(DeadParameters, make_process(make_steps(10)))
 
 
 def test_a_frozen_body_in_the_optimizer_is_a_warning():
@@ -53,7 +50,7 @@ def test_a_frozen_body_in_the_optimizer_is_a_warning():
         record("numeric", 3.0, step=60, kind="dead", share=0.9, steps=60, parameters=["Tower.0.weight"],
                none=["Tower.0.weight"]),
     ]  # fmt: skip
-    [finding] = look(make_process(records=records))
+    [finding] = look(DeadParameters, make_process(records=records))
     assert finding.severity is Severity.WARNING and finding.cost.breaks is None
     assert "An optimizer has Tower, called only without gradients (probe.py:8)." in finding.message
     assert finding.effect_of is None

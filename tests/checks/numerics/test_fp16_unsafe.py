@@ -1,8 +1,7 @@
 import pytest
 from jobs import job_files, job_patient, patient_of
 
-from gpudoctor.model import Unavailable
-from gpudoctor.testing import examine, make_gpu, make_patient, prescribe
+from gpudoctor.testing import examine, make_gpu, prescribe
 from gpudoctor_checks.numerics.fp16_unsafe import Fp16Unsafe
 from gpudoctor_rules.advice import advice
 from gpudoctor_rules.numerics import fp16_unsafe
@@ -46,11 +45,6 @@ def test_sick_contexts(context: str) -> None:
 def test_healthy_contexts(more: str, context: str, backward: str) -> None:
     text = LOOP.format(more=more, context=context, backward=backward)
     assert examine(Fp16Unsafe, patient_of({"train.py": text})) == []
-
-
-def test_skipped_without_source_and_configs() -> None:
-    with pytest.raises(Unavailable):
-        examine(Fp16Unsafe, make_patient())
 
 
 def test_the_rule_knows_cards_without_bf16() -> None:

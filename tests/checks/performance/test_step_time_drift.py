@@ -2,15 +2,11 @@ from bisect import bisect_left
 from datetime import datetime
 
 import pytest
-from looks import look_of, remedies_of
+from looks import look, remedies
 from recordings import lines, make_machine, make_process, make_steps
 
 from gpudoctor.model import Severity, Unavailable
 from gpudoctor_checks.performance.step_time_drift import StepTimeDrift
-from gpudoctor_rules.advice import advice
-
-look = look_of(StepTimeDrift)
-remedies = remedies_of(advice("performance"))
 
 
 def growing(i):
@@ -20,7 +16,7 @@ def growing(i):
 def test_sick_a_list_that_is_walked_through():
     early = lines(("other", "/job/train.py", 41, "train", 5), ("forward", "/job/net.py", 3, "f", 50), t=2.5)
     late = lines(("other", "/job/train.py", 41, "train", 45), ("forward", "/job/net.py", 3, "f", 50), t=7.0)
-    [finding] = look(make_process(make_steps(400, other=growing), records=[early, late]))
+    [finding] = look(StepTimeDrift, make_process(make_steps(400, other=growing), records=[early, late]))
     assert finding.severity is Severity.WARNING
     assert finding.detail.part == "other"
     assert (finding.span.path, finding.span.line) == ("train.py", 41)
@@ -30,7 +26,7 @@ def test_sick_a_list_that_is_walked_through():
 
 def test_few_steps_are_no_evidence():
     with pytest.raises(Unavailable):
-        look(make_process(make_steps(90, other=growing)))
+        look(StepTimeDrift, make_process(make_steps(90, other=growing)))
 
 
 STARTED = "2026-11-21T08:15:02.000+01:00"
@@ -51,7 +47,7 @@ def beside(cpu, mine, rising=RISING):
     rank = make_process(steps, wall=datetime.fromisoformat(STARTED).timestamp())
     machine = make_machine(seconds + 1, cpu=cpu, tree_cpu=got)
     facts = {"cpus": 2, "machine_cpus": 2}
-    return look(rank, started=STARTED, machine=machine, machine_facts=facts)
+    return look(StepTimeDrift, rank, started=STARTED, machine=machine, machine_facts=facts)
 
 
 def test_healthy_other_processes_take_more_and_more_of_the_cpus():

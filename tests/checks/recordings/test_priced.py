@@ -129,11 +129,6 @@ def test_a_recording_of_a_few_steps_leaves_the_suspicion(code):
     assert all(item.confidence is Confidence.SUSPECTED for item in after)
 
 
-def test_two_saves_are_no_period():
-    steps = make_steps(200, checkpoint=lambda i: 1.0 if i in (99, 199) else 0.0)
-    assert findings("OBS003", None, make_process(steps)) == []
-
-
 def test_metrics_sample_by_sample_without_the_source():
     seen = lines(("other", "/job/train.py", 41, "train", 60), ("sync", "/job/train.py", 41, "train", 20),
                  ("forward", "/job/net.py", 3, "forward", 80))  # fmt: skip
@@ -144,18 +139,6 @@ def test_metrics_sample_by_sample_without_the_source():
     assert finding.cost.step_share == pytest.approx(0.4, abs=0.05)
     assert findings("SYNC001", None, process) == []  # the same reads are not told twice
     assert findings("PERF014", None, process) == []
-
-
-@pytest.mark.parametrize(
-    ("statement", "found"), [("kept.append(q.item())", 1), ("q.backward(); kept.append(q.item())", 0)]
-)
-def test_a_pass_for_each_task_on_one_line_is_no_metric(statement, found):
-    text, _ = script(f"for i in range(8):\n            q = out[i]; {statement}")
-    line = next(n for n, row in enumerate(text.split("\n"), start=1) if "q = out[i]" in row)
-    seen = lines(("other", "/job/train.py", line, "<module>", 40), ("forward", "/job/net.py", 3, "forward", 60))
-    reads = site("sync", "Tensor.item", 0.3, 200 * 8, line=line)
-    process = make_process(make_steps(200, other=0.005, sync=0.0015), records=[seen, reads])
-    assert len(findings("SYNC004", text, process)) == found
 
 
 def test_reads_of_values():
@@ -175,12 +158,6 @@ def test_histograms_by_the_sampler_and_the_source():
     [finding] = findings("OBS006", text, process)
     assert finding.severity is Severity.WARNING and finding.span.line == line
     assert findings("PERF014", text, process) == []
-
-
-def test_lines_that_compute_the_loss_are_not_unexplained():
-    text, line = script("loss = torch.nn.functional.mse_loss(out, y)")
-    seen = lines(("other", "/job/train.py", line, "<module>", 60))
-    assert findings("PERF014", text, make_process(make_steps(200, other=0.01), records=[seen])) == []
 
 
 def test_what_writes_files_is_known_by_the_files_whatever_its_name():
@@ -300,22 +277,6 @@ def test_as_many_workers_as_there_are_is_no_remedy(workers):
     assert len(numbers) == (workers < 64)
     assert f"num_workers={workers}," not in " ".join(numbers)
     assert any("once, before the training" in title for title in remedies("DATA001", finding))
-
-
-def test_waiting_little_refutes_a_loader_without_workers():
-    text, _ = script(item="x = open('a').read(); x = x.lower().split()")
-    assert findings("DATA001", text, make_process(make_steps(200))) == []
-
-
-def test_workers_that_deliver_in_pairs_begin_no_epoch():
-    """Two slow workers end at about the same time: a long wait, then none, within one pass over the data."""
-    loader = record("loader", 1.1, id=0, dataset="Items", workers=2, persistent=False, batch_size=8, role="training",
-                    path="/job/train.py", line=13, batches=None)  # fmt: skip
-    steps = make_steps(60, data_wait=lambda i: 0.0 if i % 2 else 1.4, starts=lambda i: float(i == 0))
-    process = make_process(steps, records=[loader])
-    assert findings("DATA003", None, process) == []
-    [finding] = findings("DATA001", None, process)
-    assert finding.severity is Severity.WARNING
 
 
 @pytest.mark.parametrize(("waiting", "severity"), [(0.4, Severity.WARNING), (14.0, Severity.NOTE)])
@@ -580,12 +541,6 @@ def test_work_before_the_first_step():
     assert findings("DATA012", None, make_process(make_steps(20000), records=[start_lines(12, 6.0)])) == []
     [late] = findings("DATA012", None, make_process(make_steps(200, begin=1500.0)))
     assert late.severity is Severity.WARNING and late.cost.step_share == pytest.approx(0.99, abs=0.01)
-
-
-def test_a_logarithm_is_no_log():
-    text, line = script("out = torch.log(out)")
-    seen = lines(("other", "/job/train.py", line, "<module>", 60))
-    assert findings("OBS002", text, make_process(make_steps(200, other=0.01), records=[seen])) == []
 
 
 def test_collections_that_hooks_measured_count_once():

@@ -114,34 +114,6 @@ def test_lines_that_step_an_environment_are_the_jobs_own():
     assert said.startswith("Little time is lost") and run.work
 
 
-ROLLOUT = """
-def rollout(state):
-    kept = []
-    for _ in range(32):
-        chosen = torch.distributions.Categorical(logits=G(state))
-        action = chosen.sample(); kept.append(chosen.log_prob(action))  # line
-        state = torch.tanh(state + 0.1 * torch.randn_like(state))
-    return torch.stack(kept)
-
-for step in range(1000):
-    loss = -rollout(torch.zeros(4, 8)).mean()
-    first.zero_grad()
-    loss.backward()
-    first.step()
-"""
-
-
-@pytest.mark.parametrize(
-    "loop",
-    [ROLLOUT.replace("range(32)", "range(len(state))"), ROLLOUT.replace("G(state)", "state")],
-    ids=["samples", "no pass"],
-)
-def test_other_work_in_such_a_loop_is_not(loop):
-    patient, _ = patient_of(loop, ("other", "line", 50), ("forward", "line", 5), other=0.01)
-    [finding] = findings(patient)
-    assert finding.severity is Severity.WARNING
-
-
 def two_ranks(n):
     seen = [lines(("other", "/job/t.py", 9, "", 60))]
     slow = make_process(make_steps(n, other=0.01), rank=1, world=2, records=seen)

@@ -1,30 +1,22 @@
 import pytest
-from scripts import PATIENTS, script_patient
+from scripts import PATIENTS, script_patient, scripts_on_file
 
 from gpudoctor.model import Severity
 from gpudoctor.testing import examine
 from gpudoctor_checks.sync.host_sync_in_loop import HostSyncInLoop
 
-FOLDER = PATIENTS / "SYNC001"
-
 
 @pytest.mark.parametrize(
-    ("script", "severity", "reads"),
-    [
-        ("sick_three_reads.py", Severity.NOTE, 3),
-        ("sick_print_every_step.py", Severity.NOTE, 3),
-        ("sick_progress_bar.py", Severity.NOTE, 1),
-        ("sick_training_step_lightning.py", Severity.NOTE, 1),
-    ],
+    ("name", "reads"),
+    [("three_reads", 3), ("print_every_step", 3), ("progress_bar", 1), ("training_step_lightning", 1)],
 )
-def test_sick_reads_are_counted(script, severity, reads):
-    [finding] = examine(HostSyncInLoop, script_patient(FOLDER / script))
-    assert finding.severity is severity
-    assert finding.detail.reads == reads
+def test_sick_reads_are_counted(name, reads):
+    [finding] = examine(HostSyncInLoop, script_patient(scripts_on_file("SYNC001")[f"sick_{name}"]))
+    assert finding.severity is Severity.NOTE and finding.detail.reads == reads
 
 
 def test_sick_short_period_counts_in_part():
-    script = (FOLDER / "healthy_periodic.py").read_text().replace("step % 100", "step % 2")
+    script = (PATIENTS / "SYNC001/healthy_periodic.py").read_text().replace("step % 100", "step % 2")
     assert examine(HostSyncInLoop, script_patient(script)) == []
     assert len(examine(HostSyncInLoop, script_patient(script), reads_noted=0.5)) == 1
 
@@ -87,7 +79,6 @@ for step, row in enumerate(rows):
     "condition",
     [
         "if filled or out.max() > 3:",
-        "if pool is None or out.max() > 3:",
         "if step % 200 == 0 and out.max() > 3:",
         "if len(row) > 9 and out.max().item() > 3:",
     ],
@@ -109,11 +100,7 @@ def test_sick_reads_of_a_function_count_for_each_call():
     ("between", "said", "waits"),
     [
         ("out = net(out)", "waits for the GPU 3 times to read a value (", 3),
-        ("loss = loss + out", "waits for the GPU 3 times to read a value (", 3),
-        ("(loss * 2).backward()", "waits for the GPU 3 times to read a value (", 3),
         ("names.append(step)", "3 reads of the GPU (", 1),
-        ("small = loss.detach()", "3 reads of the GPU (", 1),
-        ("print(step)", "3 reads of the GPU (", 1),
     ],
 )
 def test_reads_with_no_work_between_them_are_one_wait(between, said, waits):
@@ -134,9 +121,7 @@ NOTE, WARNING = Severity.NOTE, Severity.WARNING
         ("board.add_scalar('loss', loss, step)\nboard.add_scalar('same', loss, step)", 1),
         ("board.add_scalar('a', loss, step)\nboard.add_scalar('b', scalar_value=out.mean(), global_step=step)", 2),
         ("board.add_scalar('rate', rule.param_groups[0]['lr'], step)", 0),
-        ("board.add_scalar('loss', loss.item(), step)", 1),
         ("if step % 100 == 0:\n    board.add_scalar('loss', loss, step)", 0),
-        ("board.add_text('step', str(step), step)", 0),
     ],
 )
 def test_a_writer_reads_the_tensor_that_it_is_given(body, waits):
@@ -147,17 +132,10 @@ def test_a_writer_reads_the_tensor_that_it_is_given(body, waits):
         assert ("once" if waits == 1 else f"{waits} ") in finding.message or "one wait" in finding.message
 
 
-def test_healthy_a_loop_that_leaves_after_a_few_steps():
-    body = "if out.max() > 3:\n    loss = loss * 2\nif step >= 5:\n    break"
-    assert examine(HostSyncInLoop, script_patient(_training(body))) == []
-
-
 @pytest.mark.parametrize(
     ("before", "after", "reads"),
     [
         ("if torch.isfinite(points).all(): seen += 1", "", 1),
-        ("if (labels == 7).any(): seen += 1", "", 1),
-        ("largest = torch.max(labels).item()", "", 1),
         ("", "if torch.isfinite(points).all(): seen += 1", 2),
         ("if torch.isfinite(model.weight).all(): seen += 1", "", 2),
     ],

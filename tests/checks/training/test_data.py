@@ -77,7 +77,6 @@ numbers = TensorDataset(rows[:64] + 1, classes[:64])
 """
 CASES = {
     "healthy": ("train(network(), (raw - mean) / spread, classes)", {}),
-    "scaled inside": ("train(Scaled(), raw, classes)", {}),
     "raw": ("train(network(), raw, classes)", {"pixels": Severity.WARNING}),
     "raw, normed": ("train(network(nn.BatchNorm2d(4)), raw, classes)", {"pixels": Severity.NOTE}),
     "last": (

@@ -1,16 +1,13 @@
 import math
 
 import pytest
-from looks import look_of, remedies_of
+from looks import look, remedies
 from recordings import NAN, make_process, make_recording, make_steps, record
 
 from gpudoctor.analysis.run.training.card import changed, training_card
 from gpudoctor.model import Severity, Unavailable
 from gpudoctor_checks.training.preference_stuck import PreferenceStuck
-from gpudoctor_rules.advice import advice
 
-look = look_of(PreferenceStuck)
-remedies = remedies_of(advice("training"))
 LN2 = 0.6931
 
 
@@ -22,19 +19,25 @@ def logs(every=10, by="Trainer.log", **series):
 
 
 def test_sick_a_policy_that_is_its_own_reference_or_pairs_that_are_equal():
-    [finding] = look(logs(loss=[LN2] * 8, rewards__margins=[0.0] * 8))
+    [finding] = look(PreferenceStuck, logs(loss=[LN2] * 8, rewards__margins=[0.0] * 8))
     assert finding.severity is Severity.ERROR and "never differs from the reference" in finding.message
     assert "in each of 8 readings" in finding.message and (finding.span.path, finding.span.line) == ("dpo.py", 14)
     assert "reference that is not the policy" in remedies(finding)
-    [finding] = look(make_process(make_steps(30, loss=math.log(2))))
+    [finding] = look(PreferenceStuck, make_process(make_steps(30, loss=math.log(2))))
     assert "in each of 30 readings" in finding.message
 
 
 def test_healthy_a_loss_that_begins_at_chance():
-    assert look(logs(loss=[LN2, 0.68, 0.66, 0.6, 0.5, 0.5], rewards__margins=[0.0, 0.02, 0.1, 0.2, 0.4, 0.4])) == []
-    assert look(logs(loss=[LN2] * 4, rewards__margins=[0.0] * 4)) == []  # too few logs
-    assert look(logs(loss=[LN2] * 12, rewards__margins=[0.0001] * 12)) == []  # slow
-    assert look(make_process(make_steps(30, loss=0.69315))) == []
+    assert (
+        look(
+            PreferenceStuck,
+            logs(loss=[LN2, 0.68, 0.66, 0.6, 0.5, 0.5], rewards__margins=[0.0, 0.02, 0.1, 0.2, 0.4, 0.4]),
+        )
+        == []
+    )
+    assert look(PreferenceStuck, logs(loss=[LN2] * 4, rewards__margins=[0.0] * 4)) == []  # too few logs
+    assert look(PreferenceStuck, logs(loss=[LN2] * 12, rewards__margins=[0.0001] * 12)) == []  # slow
+    assert look(PreferenceStuck, make_process(make_steps(30, loss=0.69315))) == []
 
 
 @pytest.mark.parametrize(
@@ -51,22 +54,28 @@ def test_healthy_a_loss_that_begins_at_chance():
     ],
 )
 def test_sick_reinforcement(series, severity, words):
-    [finding] = look(logs(**series))
+    [finding] = look(PreferenceStuck, logs(**series))
     assert finding.severity is severity and words in finding.message and remedies(finding)
 
 
 def test_healthy_reinforcement():
     solved = [0.4, 0.3, 0.1, 0.0, 0.0, 0.0, 0.0]
     kl = [0.0, 8.0, 11.0, 12.0, 12.0, 12.5, 12.0, 12.2]  # it comes to rest
-    assert look(logs(reward=kl, reward_std=solved, kl=kl, completions__clipped_ratio=[1.0, 0.9, 1.0, 1.0, 1.0])) == []
-    assert look(logs(kl=[0.1, 2.0, 5.0, 9.0, 20.0, 40.0, 60.0, 90.0])) == []  # an autoencoder's
-    assert look(logs(by="print", reward_std=[0.0] * 8)) == []  # rounded
-    assert look(logs(frac_reward_zero_std=[0.0, 0.5, 1.0, 1.0, 1.0], clip_ratio=[0.3] * 6)) == []
+    assert (
+        look(
+            PreferenceStuck,
+            logs(reward=kl, reward_std=solved, kl=kl, completions__clipped_ratio=[1.0, 0.9, 1.0, 1.0, 1.0]),
+        )
+        == []
+    )
+    assert look(PreferenceStuck, logs(kl=[0.1, 2.0, 5.0, 9.0, 20.0, 40.0, 60.0, 90.0])) == []  # an autoencoder's
+    assert look(PreferenceStuck, logs(by="print", reward_std=[0.0] * 8)) == []  # rounded
+    assert look(PreferenceStuck, logs(frac_reward_zero_std=[0.0, 0.5, 1.0, 1.0, 1.0], clip_ratio=[0.3] * 6)) == []
 
 
 def test_a_program_that_logs_nothing_is_not_judged():
     with pytest.raises(Unavailable, match="logs no number"):
-        look(make_process(make_steps(30, loss=NAN)))
+        look(PreferenceStuck, make_process(make_steps(30, loss=NAN)))
 
 
 def test_the_card_says_what_is_logged_and_a_trial_what_changed():

@@ -49,19 +49,15 @@ def recorded(tmp_path, made, each=1, accumulate=1, after="scheduler.step()", sto
 
 
 SICK = [
-    ("S.CosineAnnealingLR(optimizer, T_max=N)", {"each": 0}, "slow", "all batches"),
     ("S.CosineAnnealingLR(optimizer, T_max=len(loader))", {"each": 0}, "slow", "the batches of an epoch"),
-    ("S.CosineAnnealingLR(optimizer, T_max=N // 2)", {}, "rises", "120 times"),
     ("S.CosineAnnealingLR(optimizer, T_max=epochs)", {}, "rises", "the epochs"),
     ("linear(N)", {"each": 2}, "early", "0 since step 61 of 120"),
     ("S.CosineAnnealingLR(optimizer, T_max=N)", {"accumulate": 4}, "slow", "T_max is 120 (all batches)"),
     ("linear(10 * N, 2 * N)", {}, "warm", "to 0.0005 of 0.001"),
     ("S.StepLR(optimizer, 2, 0.1)", {}, "early", ""),
-    ("S.ExponentialLR(optimizer, 0.8)", {}, "early", "after a peak of 0.001"),
     ("S.CosineAnnealingLR(optimizer, T_max=N)", {"each": 0, "after": "pass"}, "never", "never stepped in 120 steps"),
     ("S.ReduceLROnPlateau(optimizer, 'max', patience=0)", {"each": 0, "after": "scheduler.step(3 - epoch / 10)"},
      "plateau", "from 3 to 2.5"),
-    ("S.ReduceLROnPlateau(optimizer, patience=0)", {"each": 0, "after": "scheduler.step(epoch / 10)"}, "plateau", ""),
 ]  # fmt: skip
 
 
@@ -76,21 +72,17 @@ def test_sick_schedules(tmp_path, made, how, kind, said):
     assert prescribe(advice("training"), finding, patient)
     # Stopped by us it shows nothing of its end, and what has happened still.
     stopped = make_patient(recording=replace(recording, end=RunEnd(stopped_by="steps"), memory={}))
-    assert len(examine(ScheduleMisfit, stopped)) == (kind in ("early", "plateau") or "// 2" in made)
+    assert len(examine(ScheduleMisfit, stopped)) == (kind in ("early", "plateau"))
 
 
 HEALTHY = [
     ("S.CosineAnnealingLR(optimizer, T_max=N)", {}, "T_max 120, stepped 120 times"),
     ("S.CosineAnnealingLR(optimizer, T_max=epochs)", {"each": 0}, "T_max 6, stepped at least 6 times"),
-    ("S.CosineAnnealingWarmRestarts(optimizer, T_0=30)", {}, "stepped 120"),
     ("S.OneCycleLR(optimizer, 1e-2, epochs=epochs, steps_per_epoch=len(loader))", {}, "total_steps 120"),
     ("S.StepLR(optimizer, 2, 0.1)", {"each": 0}, "stepped at least 6 times"),
-    ("S.StepLR(optimizer, 8, 0.1)", {"each": 0}, "rate 0.001 in all 120 steps"),
-    ("S.LinearLR(optimizer, 0.01, total_iters=30)", {}, "peak 0.001 at step 31"),
     ("S.SequentialLR(optimizer, [S.LinearLR(optimizer, 0.01, total_iters=20), "
      "S.CosineAnnealingLR(optimizer, T_max=N - 20)], [20])", {}, "T_max 120"),
     ("S.ChainedScheduler([S.LinearLR(optimizer, 0.1, total_iters=20), S.ExponentialLR(optimizer, 0.99)])", {}, ""),
-    ("S.CyclicLR(optimizer, 1e-4, 1e-3, step_size_up=20)", {}, "stepped 120"),
     ("S.ReduceLROnPlateau(optimizer, patience=0)", {"each": 0, "after": "scheduler.step(1 + (epoch - 2) ** 2)"}, ""),
     ("linear(N // 4)", {"accumulate": 4}, "stepped 30 times"),
     ("linear(2 * N)", {"each": 2, "end": "del scheduler"}, "stepped 240 times"),

@@ -1,11 +1,10 @@
 """The live view by Textual's pilot: every key, sizes, failures, colours."""
 
-import re
 from dataclasses import replace
 
 import pytest
 from screens import Noted, eight_ranks, found, on_screen, screen_text, sick_tick
-from windows import make_host_window, make_rank, make_tick, make_window, make_worker, series
+from windows import make_host_window, make_rank, make_tick, make_window, series
 
 from gpudoctor.model.signs.process import Gap, LiveSteps
 from gpudoctor.report.palette import PHASES, SEVERITIES
@@ -125,27 +124,6 @@ def test_every_key_says_what_it_did():
     on_screen([eight_ranks()], act, size=(120, 40))
 
 
-def test_a_click_on_a_key_presses_it():
-    async def act(app, pilot):
-        line = screen_text(app).split("\n")[-1]
-        await pilot.click("#keys", offset=(line.index("p pause") + 1, 0))
-        await pilot.pause()
-        assert app.view.paused
-
-    on_screen([make_tick()], act)
-
-
-def test_panels_without_content_take_no_room():
-    shown = set()
-
-    async def act(app, pilot):
-        panels = app.query("#gpus, #ranks, #host")
-        shown.update(panel.id for panel in panels if not panel.has_class("empty"))
-
-    text, _ = on_screen([make_tick()], act, size=(120, 40))
-    assert shown == {"host"} and re.search(r"now \w+ in main", text) and "no GPU seen: no NVIDIA driver" in text
-
-
 @pytest.mark.parametrize("height", range(18, 70, 4))
 def test_the_parts_fill_the_screen_and_never_more(height):
     wanted = {"phases": 6, "gpus": 7, "ranks": 9, "host": 6, "places": 12, "header": 1, "verdict": 1}
@@ -176,23 +154,12 @@ def test_a_tick_that_fails_leaves_the_last_one_on_the_screen():
     on_screen([make_tick(), RuntimeError("the driver said something odd")], act)
 
 
-def test_the_end_of_the_job_is_shown_with_the_last_verdict():
-    text, _ = on_screen([make_tick(make_window(ended="the process has ended (12:03:11)"))])
-    assert "ENDED" in text and "The process has ended" in text
-
-
 def test_what_cannot_be_seen_says_why_and_what_would_mend_it():
     blind = make_rank(looks={}, blind="no permission to read its memory", trail=(), stack=())
     gap = Gap(panel="stacks", reason="process 4711 belongs to ana", fix="sudo gpudoctor watch 4711")
     text, _ = on_screen([make_tick(make_window([blind], gaps=(gap,)))], size=(120, 40))
     flat = " ".join(text.split())
     assert "no stacks: process 4711 belongs to ana" in flat and "-> sudo gpudoctor watch 4711" in flat
-
-
-def test_what_the_workers_of_a_rank_do_is_counted():
-    workers = (make_worker(1), make_worker(2, state="D"), make_worker(3, cpu=0.9, state="R"))
-    text, _ = on_screen([make_tick(make_window([make_rank(workers=workers)]))], size=(120, 40))
-    assert "3 workers: 1 asleep, 1 disk wait, 1 running" in text
 
 
 def test_a_job_under_run_shows_its_exact_steps():

@@ -1,6 +1,7 @@
 """The default is 0, and the launch line gives workers."""
 
 import argparse
+import os
 
 import torch
 from PIL import Image
@@ -23,6 +24,7 @@ parser = argparse.ArgumentParser()
 parser.add_argument("--workers", type=int, default=0)
 args = parser.parse_args()
 loader = DataLoader(Photos(["a.png"]), batch_size=8, num_workers=args.workers)
+# healthy_unknown_workers: loader = DataLoader(Photos(["a.png"]), batch_size=8, num_workers=min(8, os.cpu_count() - 1))
 model = torch.nn.Sequential(torch.nn.Flatten(), torch.nn.LazyLinear(2))
 optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
 for x, y in loader:

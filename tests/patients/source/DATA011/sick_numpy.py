@@ -1,6 +1,7 @@
 import os
 
 import numpy as np
+import pandas as pd
 from torch.utils.data import Dataset
 
 
@@ -14,3 +15,4 @@ class Features(Dataset):
 
     def __getitem__(self, i):
         return np.load(os.path.join(self.root, "features.npy"))[i]
+        # sick_table: return pd.read_csv(self.root).iloc[i].values

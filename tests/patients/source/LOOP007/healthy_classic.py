@@ -23,11 +23,11 @@ class DataPrefetcher:
     def next(self):
         torch.cuda.current_stream().wait_stream(self.stream)
         images, target = self.next_input, self.next_target
-        if images is None:
-            return None, None
         images.record_stream(torch.cuda.current_stream())
         target.record_stream(torch.cuda.current_stream())
         self.preload()
+        # sick_last_batch + if self.next_input is None:
+            # sick_last_batch + raise StopIteration
         return images, target
 
 
