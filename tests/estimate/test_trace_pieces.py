@@ -1,12 +1,10 @@
 """Pieces of the trace that need no torch: the ledger, extrapolation, the child."""
 
-import sys
-
 import pytest
 
 from gpudoctor.errors import IncompleteError
+from gpudoctor.estimate import ask_child
 from gpudoctor.estimate.real.config import pattern
-from gpudoctor.estimate.traced import child
 
 
 @pytest.mark.parametrize(
@@ -20,7 +18,12 @@ def test_what_repeats_in_a_row_of_blocks(kinds, prefix, period):
 
 
 def test_a_child_that_takes_too_long_is_stopped(monkeypatch):
-    monkeypatch.setattr(child, "_installed", lambda _: True)
-    monkeypatch.setattr(child, "COMMAND", (sys.executable, "-c", "import time; time.sleep(60)"))
-    with pytest.raises(IncompleteError, match=r"longer than 200 ms"):
-        child.ask_child({"jobs": []}, 0.2)
+    monkeypatch.setattr(ask_child, "child_code", lambda _: "import time; time.sleep(60)")
+    with pytest.raises(IncompleteError, match=r"the trace took longer than 200 ms"):
+        ask_child.ask_child("", {}, "the trace", 0.2)
+
+
+def test_a_child_that_ends_without_an_answer_says_its_last_words(monkeypatch):
+    monkeypatch.setattr(ask_child, "child_code", lambda _: "raise SystemExit('no torch here')")
+    with pytest.raises(IncompleteError, match=r"the trace ended without an answer \(exit code 1\): no torch here"):
+        ask_child.ask_child("", {}, "the trace", 60.0)

@@ -3,6 +3,7 @@
 import math
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from statistics import median
+from typing import Any
 
 from gpudoctor.analysis.preflight.accusation import Accusation, Accused, Aspect, Judgement
 from gpudoctor.analysis.preflight.group_tests import GroupTests
@@ -74,24 +75,13 @@ class _Judge(NodeEvidence):
         aspect: Aspect,
         confidence: Confidence,
         pairs: Sequence[PairTest],
-        *,
-        far_only: bool = False,
-        undecided: str = "",
+        **more: Any,
     ) -> Accusation:
-        own, peers, share, deviations = self.measured(pairs, aspect)
+        tests = tuple({id(pair.test): pair.test for pair in pairs}.values())
+        more |= self.measured(pairs, aspect)._asdict()
         return Accusation(
-            accused=accused,
-            nodes=tuple(sorted(nodes)),
-            aspect=aspect,
-            confidence=confidence,
-            tests=tuple({id(pair.test): pair.test for pair in pairs}.values()),
-            own=own,
-            peers=peers,
-            share=share,
-            deviations=deviations,
-            far_only=far_only,
-            undecided=undecided,
-        )
+            accused=accused, nodes=tuple(sorted(nodes)), aspect=aspect, confidence=confidence, tests=tests, **more
+        )  # fmt: skip
 
     def _of_nodes(self, undecided: list[str]) -> list[Accusation]:
         evidence: dict[tuple[Aspect, str], dict[int, list[PairTest]]] = {}
@@ -100,7 +90,7 @@ class _Judge(NodeEvidence):
             if self.proof(pairs, aspect):
                 evidence.setdefault((aspect, self.domain.get(node, "")), {})[node] = pairs
             else:
-                share = self.measured(pairs, aspect)[2] or 1.0
+                share = self.measured(pairs, aspect).share or 1.0
                 undecided.append(
                     say(
                         "{names} reached {share} of the speed of its peers ({aspect}): too "
@@ -222,7 +212,7 @@ class _Judge(NodeEvidence):
                 if against and self.proof(against, aspect) and len(self.by_node) > 2:
                     found.append(
                         self._accusation(
-                            Accused.NODE, (node,), aspect, Confidence.SUSPECTED, against, far_only=False,
+                            Accused.NODE, (node,), aspect, Confidence.SUSPECTED, against,
                             undecided="More tests with proven nodes would show whether it is this one.",
                         )
                     )  # fmt: skip

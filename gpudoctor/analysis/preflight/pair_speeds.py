@@ -9,6 +9,7 @@ from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from functools import cached_property
 from statistics import median, median_high
+from typing import NamedTuple
 
 from gpudoctor.analysis.preflight.accusation import Aspect
 from gpudoctor.analysis.preflight.node_domains import domains, natural_order
@@ -79,6 +80,19 @@ class NormalSpeed:
     deviation: float
     """Robust standard deviation of it."""
     count: int
+
+
+class Measured(NamedTuple):
+    """What bad tests measured beside their peers."""
+
+    own: float | None = None
+    """In the unit of the quantity; None for failures."""
+    peers: float | None = None
+    """What peers reached in the same kind of test."""
+    share: float | None = None
+    """Speed as a share of the peers' (for a latency: their time by its own)."""
+    deviations: float | None = None
+    """How many robust standard deviations it is below its peers."""
 
 
 def judged_figure(test: LinkTest, aspect: Aspect) -> Figure | None:
@@ -289,37 +303,33 @@ class PairSpeeds:
                 found[aspect] = max(found.get(aspect, 0.0), normal.deviation)
         return found
 
-    def measured(
-        self, pairs: Sequence[PairTest], aspect: Aspect
-    ) -> tuple[float | None, float | None, float | None, float | None]:
-        """Own figure, peers', share of their speed, and deviations below them, each the median of the tests."""
+    def measured(self, pairs: Sequence[PairTest], aspect: Aspect) -> Measured:
+        """What the tests say together, each number their median; nothing for failures."""
         if aspect is Aspect.LOSS:
             losses = [pair.loss for pair in pairs if pair.loss is not None]
-            return median(losses) if losses else None, self.usual_loss, None, None
-        gaps, own, peers = [], [], []
-        for pair in pairs:
-            if aspect in pair.speed:
-                normal = self.normals[aspect, pair.peers]
-                gaps.append((normal.centre - pair.speed[aspect], normal.deviation))
-                sign = 1 if aspect is Aspect.BANDWIDTH else -1
-                own.append(math.exp(sign * pair.speed[aspect]))
-                peers.append(math.exp(sign * normal.centre))
-        if not gaps:
-            return None, None, None, None
-        gap = median(gap for gap, _ in gaps)
-        deviations = gap / median(deviation for _, deviation in gaps)
-        return median(own), median(peers), math.exp(-gap), deviations
+            return Measured(own=median(losses) if losses else None, peers=self.usual_loss)
+        told = [pair for pair in pairs if aspect in pair.speed]
+        if not told:
+            return Measured()
+        normals = [self.normals[aspect, pair.peers] for pair in told]
+        sign = 1 if aspect is Aspect.BANDWIDTH else -1
+        gap = median(normal.centre - pair.speed[aspect] for pair, normal in zip(told, normals, strict=True))
+        return Measured(
+            own=median(math.exp(sign * pair.speed[aspect]) for pair in told),
+            peers=median(math.exp(sign * normal.centre) for normal in normals),
+            share=math.exp(-gap),
+            deviations=gap / median(normal.deviation for normal in normals),
+        )
 
     def proof(self, pairs: Sequence[PairTest], aspect: Aspect) -> bool:
         """Whether the tests together are slow enough, and clearly enough, to accuse."""
         if aspect in (Aspect.FAILURE, Aspect.LOSS):
             return True
-        _, _, share, deviations = self.measured(pairs, aspect)
-        if share is None or deviations is None:
+        measured = self.measured(pairs, aspect)
+        if measured.share is None or measured.deviations is None:
             return False
         # Where chance makes factors of two, it does so in several tests of a row: they do not add up.
         more = 1.0 if aspect in self.blurred else math.sqrt(len(pairs))
         tests = min(self.normals[aspect, pair.peers].count for pair in pairs if aspect in pair.speed)
         least = self.plan.accuse_deviations * (1 + UNSURE / tests if tests < FEW else 1)
-        clear = deviations * more >= least
-        return share <= self.plan.accuse[aspect] and clear
+        return measured.share <= self.plan.accuse[aspect] and measured.deviations * more >= least

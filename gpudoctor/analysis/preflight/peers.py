@@ -51,16 +51,19 @@ class PeerComparison(Generic[Key]):
         return Confidence.CONFIRMED if self.count >= FEW else Confidence.PROBABLE
 
 
-def compared(
+def outliers(
     values: Mapping[Key, float],
     *,
+    share: float,
+    deviations: float,
     kinds: Mapping[Key, str] | None = None,
     spread: float = 0.0,
     lower_is_better: bool = False,
 ) -> tuple[PeerComparison[Key], ...]:
-    """Each value beside the median of its kind, the worst first; kinds of fewer than three are left out.
+    """Those worse than `share` of their kind's median and by at least `deviations`, the worst first.
 
-    `spread` is what repetitions of one measurement vary by (`Figure.spread`): less than that is no difference.
+    Kinds of fewer than three are left out. `spread` is what repetitions of one measurement vary by
+    (`Figure.spread`): less than that is no difference.
     """
     groups: dict[str, dict[Key, float]] = {}
     for key, value in values.items():
@@ -74,29 +77,15 @@ def compared(
         mad = median(abs(value - centre) for value in group.values())
         deviation = centre * max(FLOOR, 1.4826 * mad / centre, 1.4826 * spread)
         for key, value in group.items():
-            worse = value - centre if lower_is_better else centre - value
-            share = centre / value if lower_is_better else value / centre
-            found.append(
-                PeerComparison(
-                    key=key, value=value, peers=centre, count=len(group), share=share,
-                    deviations=worse / deviation,
-                )
-            )  # fmt: skip
+            own = centre / value if lower_is_better else value / centre
+            below = (value - centre if lower_is_better else centre - value) / deviation
+            if own < share and below >= deviations:
+                found.append(
+                    PeerComparison(
+                        key=key, value=value, peers=centre, count=len(group), share=own, deviations=below
+                    )
+                )  # fmt: skip
     return tuple(sorted(found, key=lambda item: item.share))
-
-
-def outliers(
-    values: Mapping[Key, float],
-    *,
-    share: float,
-    deviations: float,
-    kinds: Mapping[Key, str] | None = None,
-    spread: float = 0.0,
-    lower_is_better: bool = False,
-) -> tuple[PeerComparison[Key], ...]:
-    """Those worse than `share` of their peers' median and by at least `deviations`, the worst first."""
-    everyone = compared(values, kinds=kinds, spread=spread, lower_is_better=lower_is_better)
-    return tuple(item for item in everyone if item.share < share and item.deviations >= deviations)
 
 
 def unit_outliers(

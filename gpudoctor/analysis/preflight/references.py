@@ -1,7 +1,6 @@
 """What cards reach elsewhere: measured figures and floors of other tools, with sources, in `data/references.json`.
 
-The peaks of matrix products are in `gpudoctor.model.peaks`. A bus bandwidth means nothing without its payload and
-algorithm, so a figure is compared with rows of its own kind only. No row stands for another card.
+The peaks of matrix products are in `gpudoctor.model.peaks`. No row stands for another card.
 """
 
 import json
@@ -10,6 +9,7 @@ from functools import cache
 from pathlib import Path
 
 from gpudoctor.model.peaks import names_card
+from gpudoctor.model.plain_data import from_plain
 from gpudoctor.model.records import frozen
 from gpudoctor.model.signs.preflight import Figure, Quantity
 
@@ -25,7 +25,7 @@ class ReferenceKind(Enum):
 
 @frozen
 class Reference:
-    """One figure that a card or its links reached, or must reach, elsewhere."""
+    """One figure that a card reached, or must reach, elsewhere."""
 
     card: str
     quantity: Quantity
@@ -34,14 +34,6 @@ class Reference:
     kind: ReferenceKind
     source: str
     dtype: str = ""
-    payload: int = 0
-    """Bytes; 0 where it has no meaning."""
-    algorithm: str = ""
-    """`ring`, `nvls`; "" where it is not known."""
-    default: bool = True
-    """Whether the library chose the algorithm by itself."""
-    cards: int = 0
-    """Cards of the node that took part; 0 where it has no meaning."""
 
 
 @cache
@@ -49,11 +41,7 @@ def _table() -> tuple[dict[str, list[str]], tuple[Reference, ...]]:
     """Names by card, and all rows. By path: the import of importlib.resources costs more than the reading."""
     with open(Path(__file__).parent / "data" / "references.json", encoding="utf-8") as stream:
         data = json.load(stream)
-    rows = []
-    for row in data["references"]:
-        kinds = {"quantity": Quantity(row["quantity"]), "kind": ReferenceKind(row["kind"])}
-        rows.append(Reference(**{"default": "algorithm" not in row, **row, **kinds}))
-    return data["cards"], tuple(rows)
+    return data["cards"], from_plain(tuple[Reference, ...], data["references"])
 
 
 def all_references() -> tuple[Reference, ...]:
@@ -82,21 +70,13 @@ def _is_wider(card: str, other: str) -> bool:
     return set(card.split()) < set(other.split()) and all(word.endswith("GB") for word in extra)
 
 
-def references_for(name: str, figure: Figure, *, cards: int = 0) -> tuple[Reference, ...]:
-    """The references for a figure of cards called `name`: the measured one first, then the floor; empty: unknown.
-
-    Of rows with a payload, one of the nearest smaller payload is fair: a larger message is not slower.
-    """
+def references_for(name: str, figure: Figure) -> tuple[Reference, ...]:
+    """The references for a figure of cards called `name`: the measured one first, then the floor; empty: unknown."""
     known = cards_named(name)
     rows = [
         row
         for row in all_references()
-        if row.card in known
-        and row.quantity is figure.quantity
-        and row.dtype in ("", figure.dtype)
-        and (not cards or row.cards in (0, cards))
-        and (row.default if not figure.algorithm else row.algorithm == figure.algorithm)
-        and row.payload <= figure.payload * 1.01
+        if row.card in known and row.quantity is figure.quantity and row.dtype in ("", figure.dtype)
     ]
     groups = [[row for row in rows if row.kind is kind] for kind in ReferenceKind]
-    return tuple(max(group, key=lambda row: (row.payload, -known.index(row.card))) for group in groups if group)
+    return tuple(min(group, key=lambda row: known.index(row.card)) for group in groups if group)

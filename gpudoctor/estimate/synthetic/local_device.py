@@ -1,16 +1,14 @@
 """Where a synthetic job would run: this machine's cards as torch sees them, else its CPU."""
 
-import json
 import os
 import platform
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
 from gpudoctor.errors import IncompleteError
+from gpudoctor.estimate.ask_child import answered, ask_child
 from gpudoctor.estimate.result import Device
-from gpudoctor.model.child_process import child_code
+from gpudoctor.lang import say
 from gpudoctor.model.records import frozen
 
 
@@ -45,7 +43,8 @@ def here() -> RunPlace:
     hidden = os.environ.get("CUDA_VISIBLE_DEVICES") in {"", "-1"}
     # whether the kernel driver shows a card; whether torch can use it, the child will say
     if not hidden and any(Path(path).exists() for path in ("/dev/nvidia0", "/dev/nvidiactl", "/dev/dxg")):
-        found = _ask()
+        what = say("torch's look for the cards (gpudoctor check examines the driver)")
+        found = ask_child("gpudoctor.estimate.synthetic.local_device", {}, what, _SECONDS)
         if found["cards"]:
             capability = tuple(found.pop("capability"))
             return RunPlace(kind="cuda", capability=(int(capability[0]), int(capability[1])), **found)
@@ -72,36 +71,19 @@ def _cpu_name() -> str:
     return names[0] if names else platform.machine()
 
 
-def _ask() -> dict[str, Any]:
-    """A child's answer: a driver that hangs or crashes does so there."""
-    words = [sys.executable, "-c", child_code("gpudoctor.estimate.synthetic.local_device")]
-    try:
-        done = subprocess.run(
-            words, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=_SECONDS, check=False
-        )
-        return dict(json.loads(done.stdout))
-    except subprocess.TimeoutExpired:
-        raise IncompleteError(
-            "torch has not found the cards within {seconds:g} s: gpudoctor check examines the driver", seconds=_SECONDS
-        ) from None
-    except ValueError:
-        said = (done.stderr.strip().splitlines() or ["it ended without a word"])[-1]
-        raise IncompleteError("torch could not be asked for the cards: {said}", said=said[:300]) from None
-
-
 def main() -> int:
-    """The child: what torch sees, as JSON on standard output."""
+    """The child: what torch sees."""
+    return answered(_seen)
+
+
+def _seen(_: dict[str, Any]) -> dict[str, Any]:
     import torch
 
     if not torch.cuda.is_available():
-        print(json.dumps({"cards": 0}))  # noqa: T201 - the answer to the parent
-        return 0
+        return {"cards": 0}
     card = torch.cuda.get_device_properties(0)
     free, total = torch.cuda.mem_get_info(0)
-    print(  # noqa: T201 - the same
-        json.dumps({
-            "cards": torch.cuda.device_count(), "name": card.name, "bytes": int(total), "free": int(free),
-            "capability": [card.major, card.minor],
-        })
-    )  # fmt: skip
-    return 0
+    return {
+        "cards": torch.cuda.device_count(), "name": card.name, "bytes": int(total), "free": int(free),
+        "capability": [card.major, card.minor],
+    }  # fmt: skip

@@ -1,17 +1,13 @@
 """What a written program has to know of the installed transformers: found out in a child process, on no memory.
 
-    python -c ... < request.json > facts.json
-
 The request is the model (its shape, or the path of its config.json) and the job; the answer the class, its
 configuration, the names of the blocks and of what gets adapters; or the sentence that says why not.
 """
 
-import json
-import os
-import sys
 from typing import Any
 
-from gpudoctor.errors import DoctorError, UsageError
+from gpudoctor.errors import UsageError
+from gpudoctor.estimate.ask_child import answered
 from gpudoctor.estimate.job import TrainingJob
 
 _OWN = {"model_type", "transformers_version", "architectures", "dtype", "torch_dtype", "_name_or_path"}
@@ -24,16 +20,8 @@ _ALWAYS = (
 
 
 def main() -> int:
-    """Read the request, answer on standard output; the exit code is 0 where there is an answer."""
-    own = os.dup(1)
-    os.dup2(2, 1)  # what libraries print goes to standard error
-    with os.fdopen(own, "w", encoding="utf-8") as stream:
-        try:
-            answer = find(json.load(sys.stdin))
-        except DoctorError as error:
-            answer = {"error": str(error), "exit_code": error.exit_code}
-        stream.write(json.dumps(answer) + "\n")
-    return 0
+    """Answer one request."""
+    return answered(find)
 
 
 def find(request: dict[str, Any]) -> dict[str, Any]:

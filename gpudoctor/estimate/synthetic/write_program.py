@@ -1,19 +1,17 @@
 """Writes a synthetic job into a folder: the program, and DeepSpeed's config where its engine trains."""
 
 import json
-import os
 import re
-import subprocess
 import sys
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 from gpudoctor import __version__
-from gpudoctor.errors import DoctorError, IncompleteError, UsageError
+from gpudoctor.estimate.ask_child import ask_child
 from gpudoctor.estimate.synthetic.feasibility import Synthetic
 from gpudoctor.estimate.synthetic.program_source import ProgramSpec, program
-from gpudoctor.model.child_process import child_code
+from gpudoctor.lang import say
 from gpudoctor.model.records import frozen
 
 _SECONDS = 300.0
@@ -72,23 +70,7 @@ def ask(job: Synthetic) -> dict[str, Any]:
     Raises `UsageError` for what it cannot build, `IncompleteError` where the child came to no end.
     """
     request = {"shape": asdict(job.shape), "job": asdict(job.job), "source": job.source}
-    try:
-        done = subprocess.run(
-            [sys.executable, "-c", child_code("gpudoctor.estimate.synthetic.transformers_facts")],
-            input=json.dumps(request), capture_output=True, text=True, encoding="utf-8", errors="replace",
-            env=os.environ | QUIET | {"CUDA_VISIBLE_DEVICES": ""}, timeout=_SECONDS, check=False,
-        )  # fmt: skip
-    except subprocess.TimeoutExpired:
-        raise IncompleteError(
-            "transformers did not say within {seconds:g} s how to build the model", seconds=_SECONDS
-        ) from None
-    try:
-        answer = json.loads(done.stdout)
-    except ValueError:
-        said = [line.strip() for line in done.stderr.splitlines() if line.strip()]
-        last = said[-1][:300] if said else "it ended without a word"
-        raise IncompleteError("the installed transformers could not be asked: {last}", last=last) from None
-    if "error" in answer:
-        kind: type[DoctorError] = UsageError if answer["exit_code"] == 2 else IncompleteError
-        raise kind(str(answer["error"]))
-    return dict(answer)
+    return ask_child(
+        "gpudoctor.estimate.synthetic.transformers_facts", request, say("the question to transformers"), _SECONDS,
+        QUIET | {"CUDA_VISIBLE_DEVICES": ""},
+    )  # fmt: skip

@@ -1,58 +1,46 @@
-"""The child: a request as JSON on standard input, the answer as JSON in the file named by the first argument.
+"""The child of `estimate --trace`: jobs in, what a trace says of each out."""
 
-Whatever the model's code prints goes to standard error, which the parent keeps for its sentence.
-"""
-
-import json
 import os
 import sys
 import warnings
 from typing import Any
 
-from gpudoctor.errors import DoctorError
+from gpudoctor.errors import DoctorError, IncompleteError
+from gpudoctor.estimate.ask_child import answered
 
 
 def main() -> int:
     """Answer one request; 0 unless torch itself brings the process down."""
-    [path] = sys.argv[1:]
-    request = json.load(sys.stdin)
-    os.dup2(2, 1)
     warnings.filterwarnings("ignore")
     # nothing of a trace may touch a card or the network
     os.environ.setdefault("HF_HUB_OFFLINE", "1")
     os.environ.setdefault("TRANSFORMERS_VERBOSITY", "error")
     os.environ["CUDA_VISIBLE_DEVICES"] = ""
-    try:
-        answer = _answer(request)
-    except DoctorError as error:
-        answer = {"error": str(error), "exit_code": error.exit_code}
-    except Exception as error:  # noqa: BLE001 - the code that runs here is transformers' or PEFT's
-        answer = {"error": f"its own code fails on fake tensors: {_words(error)}", "exit_code": 3}
-    with open(path, "w", encoding="utf-8") as stream:
-        json.dump(answer, stream)
-    return 0
+    return answered(_answer)
 
 
 def _answer(request: dict[str, Any]) -> dict[str, Any]:
-    return {"traced": [_job(request, fields) for fields in request["jobs"]], "model": _model(request)}
+    try:
+        return {"traced": [_job(request, fields) for fields in request["jobs"]], "model": _model(request)}
+    except DoctorError as error:
+        raise type(error)("--trace: {error}", error=error) from None
+    except Exception as error:  # noqa: BLE001 - the code that runs here is transformers' or PEFT's
+        raise IncompleteError("--trace: its own code fails on fake tensors: {words}", words=_words(error)) from None
 
 
 def _job(request: dict[str, Any], fields: dict[str, Any]) -> dict[str, Any]:
-    """One job's trace, or why there is none."""
+    """One job's trace; of several, why there is none."""
     from gpudoctor.estimate.job import TrainingJob
     from gpudoctor.estimate.traced.trace_job import trace
 
     try:
         job = TrainingJob(**{**fields, "lora_targets": tuple(fields["lora_targets"])})
         return trace(_source(request), job, workspace=request["workspace"]).to_object()
-    except DoctorError as error:
-        if len(request["jobs"]) == 1:
-            raise
-        return {"error": str(error)}
     except Exception as error:
         if len(request["jobs"]) == 1:
             raise
-        return {"error": f"its own code fails on fake tensors: {_words(error)}"}
+        known = isinstance(error, DoctorError)
+        return {"error": str(error) if known else f"its own code fails on fake tensors: {_words(error)}"}
 
 
 def _source(request: dict[str, Any]) -> Any:

@@ -1,10 +1,11 @@
 """What a trace says, as plain data between the child and us."""
 
+from collections.abc import Mapping
 from dataclasses import asdict, field
 from typing import Any
 
-from gpudoctor.estimate.result import Instant, Line
-from gpudoctor.model import Provenance
+from gpudoctor.estimate.result import Instant
+from gpudoctor.model.plain_data import from_plain
 from gpudoctor.model.records import frozen
 
 
@@ -23,7 +24,7 @@ class Traced:
     """How many blocks were traced; the rest is extrapolated."""
     seconds: float
     """How long the trace took, without imports."""
-    libraries: dict[str, str] = field(default_factory=dict)
+    libraries: Mapping[str, str] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
     """What it assumed, a sentence each."""
 
@@ -34,27 +35,14 @@ class Traced:
 
     def to_object(self) -> dict[str, Any]:
         """As plain data."""
-        return asdict(self) | {
-            "instants": [
-                {"name": each.name, "title": each.title, "lines": [_plain(line) for line in each.lines]}
-                for each in self.instants
-            ]
-        }
+        return asdict(self) | {"instants": [_plain(each) for each in self.instants]}
 
 
-def _plain(line: Line) -> dict[str, Any]:
-    return asdict(line) | {"provenance": line.provenance.value}
+def _plain(instant: Instant) -> dict[str, Any]:
+    lines = [asdict(line) | {"provenance": line.provenance.value} for line in instant.lines]
+    return {"name": instant.name, "title": instant.title, "lines": lines}
 
 
 def from_object(data: dict[str, Any]) -> Traced:
     """What `to_object` wrote."""
-    instants = tuple(
-        Instant(
-            name=each["name"],
-            title=each["title"],
-            lines=tuple(Line(**{**line, "provenance": Provenance(line["provenance"])}) for line in each["lines"]),
-        )
-        for each in data["instants"]
-    )
-    lists = {"depths": tuple(data["depths"]), "notes": tuple(data["notes"])}
-    return Traced(**{**data, **lists, "instants": instants})
+    return from_plain(Traced, data)
