@@ -20,8 +20,6 @@ class RankPlace:
 
     rank: int
     world: int
-    local: int | None
-    """Index among the agents of its node, as the launcher says; None where it does not."""
     head: str
     port: int
     """Port of the coordinator; 0 where one agent is alone: any free one."""
@@ -48,8 +46,7 @@ class _Said:
     source: str
     rank: int
     world: int
-    local: int | None = None
-    names: tuple[str, str] = ("", "")
+    names: tuple[str, str]
     """Its names for rank and world size."""
 
 
@@ -62,7 +59,6 @@ def find_place(flags: PlaceFlags, environment: Mapping[str, str]) -> RankPlace:
     return RankPlace(
         rank=said[0].rank if several else 0,
         world=said[0].world if several else 1,
-        local=next((one.local for one in said if one.local is not None), None) if several else 0,
         head=_head(said[0], flags, environment) if several else "127.0.0.1",
         port=_port(said[0], flags, environment) if several else flags.port or 0,
         token=sha256(f"gpudoctor preflight {_job(environment)}".encode()).hexdigest()[:16],
@@ -104,43 +100,33 @@ def _sources(flags: PlaceFlags, environment: Mapping[str, str]) -> Iterator[_Sai
             raise UsageError("{given} was given without {missing}; give both", given=given, missing=missing)
         yield _Said(source="flags", rank=flags.rank, world=flags.world, names=("--rank", "--world"))
     torchrun = "TORCHELASTIC_RUN_ID" in environment
-    pair = _pair(environment, "RANK", "WORLD_SIZE")
-    if pair:
-        source = "torchrun" if torchrun else say("RANK and WORLD_SIZE")
-        local = _number(environment, "LOCAL_RANK")
-        yield _Said(source=source, rank=pair[0], world=pair[1], local=local, names=("RANK", "WORLD_SIZE"))
-    if torchrun and pair:
-        return  # a scheduler that started torchrun counts its own tasks, not torchrun's
+    source = "torchrun" if torchrun else say("RANK and WORLD_SIZE")
+    if pair := _variables(environment, source, "RANK", "WORLD_SIZE"):
+        yield pair
+        if torchrun:
+            return  # a scheduler that started torchrun counts its own tasks, not torchrun's
     if "SLURM_STEP_ID" in environment or "SLURM_STEP_NODELIST" in environment:
         world = "SLURM_STEP_NUM_TASKS" if "SLURM_STEP_NUM_TASKS" in environment else "SLURM_NTASKS"
-        if step := _pair(environment, "SLURM_PROCID", world):
-            local = _number(environment, "SLURM_LOCALID")
-            yield _Said(source="srun", rank=step[0], world=step[1], local=local, names=("SLURM_PROCID", world))
-    for rank, world, local_name in (
-        ("OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_RANK"),
-        ("PMI_RANK", "PMI_SIZE", "MPI_LOCALRANKID"),
-    ):
-        if found := _pair(environment, rank, world):
-            local = _number(environment, local_name)
-            yield _Said(source="mpirun", rank=found[0], world=found[1], local=local, names=(rank, world))
+        if step := _variables(environment, "srun", "SLURM_PROCID", world):
+            yield step
+    for rank, world in (("OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE"), ("PMI_RANK", "PMI_SIZE")):
+        if found := _variables(environment, "mpirun", rank, world):
+            yield found
             return
 
 
-def _pair(environment: Mapping[str, str], rank: str, world: str) -> tuple[int, int] | None:
-    """Rank and world size by their variables; None where neither is set."""
-    values = _number(environment, rank), _number(environment, world)
-    if values == (None, None):
-        return None
-    if values[0] is None or values[1] is None:
-        if rank != "RANK":
-            return None  # part of another program's environment
-        given, missing = (rank, world) if values[1] is None else (world, rank)
+def _variables(environment: Mapping[str, str], source: str, rank: str, world: str) -> _Said | None:
+    """What two variables say; None where neither is set, or one belongs to another program."""
+    own, all_ranks = _number(environment, rank), _number(environment, world)
+    if own is not None and all_ranks is not None:
+        return _Said(source=source, rank=own, world=all_ranks, names=(rank, world))
+    if rank == "RANK" and own != all_ranks:
+        given, missing = (rank, world) if all_ranks is None else (world, rank)
         raise UsageError(
             "{given} is set and {missing} is not; set both, or start gpudoctor by torchrun or srun",
-            given=given,
-            missing=missing,
-        )
-    return values[0], values[1]
+            given=given, missing=missing,
+        )  # fmt: skip
+    return None
 
 
 def _number(environment: Mapping[str, str], name: str) -> int | None:

@@ -70,7 +70,6 @@ def main() -> int:
     place = RankPlace(
         rank=asked["rank"],
         world=asked["world"],
-        local=0,
         head=asked.get("head", "127.0.0.1"),
         port=asked["port"],
         token=asked.get("token", "t"),

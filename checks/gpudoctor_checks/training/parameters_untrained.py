@@ -97,5 +97,4 @@ class ParametersUntrained(Check):
             loaded = seen.get("line") and how in ("tokens", "replaced", "adapter")
             place = of_run.place_of(next(iter(() if loaded else process.of("optimizer")[-1:]), seen))
             breaks = say("what is meant to be trained is not") if how in _SURE else ""
-            level = Severity.ERROR if breaks else Severity.WARNING
-            yield told(self, patient, how, message, found, place, severity=level, breaks=breaks)
+            yield told(self, patient, how, message, found, place, breaks=breaks)

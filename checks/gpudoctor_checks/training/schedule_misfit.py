@@ -84,6 +84,6 @@ class ScheduleMisfit(Check):
             breaks = say("the model learns nothing since step {since}", since=since)
             broken = how == "early" and not rates[-1]
             noted = how == "slow" and not item.unit  # a run may stop early on purpose
-            level = Severity.ERROR if broken else Severity.NOTE if noted else Severity.WARNING
+            level = Severity.NOTE if noted else None
             place, calls = of_run.place_of(item.record), round(item.reach)
             yield told(self, patient, how, text, calls, place, severity=level, breaks=breaks if broken else "")

@@ -52,6 +52,5 @@ class UpdatesLost(Check):
             share=percent(share),
         )
         breaks = say("the weights hardly learn") if share >= _NEARLY_ALL else ""
-        level = Severity.ERROR if breaks else Severity.WARNING
         places = map(of_run.place_of, process.of("optimizer")[-1:])
-        yield told(self, patient, "unchanged", text, share, *places, severity=level, breaks=breaks)
+        yield told(self, patient, "unchanged", text, share, *places, breaks=breaks)
