@@ -1,9 +1,6 @@
 """`gpudoctor estimate --trace`: a child runs the real code on fake tensors; its answer is the estimate."""
 
 import argparse
-import importlib.util
-import os
-import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
@@ -11,12 +8,12 @@ from typing import TYPE_CHECKING, Any
 from gpudoctor.errors import UsageError
 from gpudoctor.estimate.analytic.state import WORKSPACE, WORKSPACE_HOPPER
 from gpudoctor.estimate.answer import Answer
-from gpudoctor.estimate.ask_child import ask_child
 from gpudoctor.estimate.card import read_card
 from gpudoctor.estimate.fit import METHODS
 from gpudoctor.estimate.job import TrainingJob
 from gpudoctor.estimate.result import Device, Estimate
 from gpudoctor.estimate.shapes import ModelShape
+from gpudoctor.estimate.traced import ask_for_traces
 from gpudoctor.estimate.traced.traced_estimate import Traced, from_object
 from gpudoctor.lang import say
 
@@ -24,9 +21,6 @@ if TYPE_CHECKING:
     from gpudoctor.estimate.config_json import UnknownArchitecture
 
 _FORMULAS_ONLY = ("fit", "explain")
-SECONDS = 600.0
-"""How long a trace of a model may take."""
-_NEEDED = ("torch", "transformers", "peft")
 
 
 def traced_answer(
@@ -35,19 +29,12 @@ def traced_answer(
 ) -> Answer:  # fmt: skip
     """The answer by transformers' own class: of a known shape, or of the config.json of whatever it is."""
     _refuse_formulas(arguments, name)
-    missing = [library for library in _NEEDED if importlib.util.find_spec(library) is None]
-    if missing:
-        raise UsageError(
-            "--trace needs torch, transformers and peft: pip install torch transformers peft ({missing} cannot be "
-            "found by {executable})", missing=", ".join(missing), executable=sys.executable,
-        )  # fmt: skip
     hopper = card is not None and card.capability is not None and card.capability >= (9, 0)
     request = {
         "shape": None if shape is None else asdict(shape), "config": config,
         "jobs": [asdict(job) for job in jobs], "workspace": WORKSPACE_HOPPER if hopper else WORKSPACE,
     }  # fmt: skip
-    path = {"PYTHONPATH": os.pathsep.join(entry for entry in sys.path if entry)}
-    answer = ask_child("gpudoctor.estimate.traced.__main__", request, say("the trace"), SECONDS, path)
+    answer = ask_for_traces(request)
     estimates, traces, left_out = [], [], []
     for job, data in zip(jobs, answer["traced"], strict=True):
         if "error" in data:
