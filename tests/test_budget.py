@@ -18,7 +18,7 @@ ROOT = Path(__file__).parents[1]
 BUDGETS = {
     # Issue 40 gives it 3,500 lines: it is still to be trimmed. What it takes here, other folders give.
     "training card": (
-        4503,
+        4501,
         ["gpudoctor/probe/training", "gpudoctor/analysis/run/training", "checks/gpudoctor_checks/training"],
     ),
     "model, text, lang, errors, testing": (
@@ -46,10 +46,10 @@ BUDGETS = {
         ],
     ),
     "recordings and live": (5676, ["gpudoctor/analysis/run", "gpudoctor/analysis/live", "gpudoctor/vitals/recording"]),
-    "preflight": (4426, ["gpudoctor/preflight", "gpudoctor/analysis/preflight"]),
+    "preflight": (4381, ["gpudoctor/preflight", "gpudoctor/analysis/preflight"]),
     "probe, recorder, hooks": (10682, ["gpudoctor/probe", "gpudoctor/recorder", "gpudoctor/hooks"]),
     "trial": (3212, ["gpudoctor/trial"]),
-    "estimate": (6046, ["gpudoctor/estimate"]),
+    "estimate": (5991, ["gpudoctor/estimate"]),
     "report, ui, cli, watch, agents": (
         12069,
         ["gpudoctor/report", "gpudoctor/ui", "gpudoctor/cli", "gpudoctor/watch", "gpudoctor/agents"],
@@ -57,7 +57,7 @@ BUDGETS = {
     "checks": (19716, ["checks"]),
     "rules": (3791, ["rules"]),
     "the rest of vitals and analysis": (11209, ["gpudoctor"]),
-    "tests": (44658, ["tests"]),
+    "tests": (44656, ["tests"]),
     "benchmarks": (7022, ["benchmarks"]),
 }
 """Group: lines, folders or files. A file belongs to the first group that names it or a folder above it."""
