@@ -61,7 +61,7 @@ class Usual(NamedTuple):
     """What the call is, where nothing else is going on."""
     ready: Callable[[Any], bool]
     """`ready(args)`: whether this call is as ever; then it has been counted."""
-    after: Callable[[Any], None]
+    after: Callable[[Any], None] | None = None
     """Is given the result."""
 
 
@@ -79,7 +79,7 @@ def timed(
     """
     ident = threading.get_ident
     begin, end = ends
-    phase, ready, after = usual or (OTHER, nothing, nothing)
+    phase, ready, after = usual or (OTHER, nothing, None)
 
     @functools.wraps(function)
     def hooked(*args: Any, **kwargs: Any) -> Any:
@@ -127,7 +127,8 @@ def timed(
                         clock.mark = now
                         clock.phase = OTHER
                         clock.deep = False
-                        after(result)
+                        if after is not None:
+                            after(result)
                 except BaseException as error:
                     if not lost(error):
                         raise

@@ -147,9 +147,12 @@ class Numerics:
         """Whether losses may be read by `usual_loss`."""
         return not (self._always_late or self._worse or self._scaled[1])
 
-    def usual_loss(self, root: Any) -> bool:
+    def usual_loss(self, args: Any) -> bool:
         """Whether a backward pass of a light step starts from one finite number on the host, which is read then."""
-        if type(root) is not self._tensor or self._seen() or not root.is_cpu or root.numel() != 1:
+        root = args[0] if args else None
+        if type(root) is not self._tensor or self._clock.compiled is not None or self._probe.evaluation.streak:
+            return False
+        if self._seen() or not root.is_cpu or root.numel() != 1:
             return False
         value = self._item(root)
         self._clock.row[_LOSS] = value

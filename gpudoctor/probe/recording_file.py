@@ -61,10 +61,6 @@ class FrameFile:
             text = mask_tokens(text)
         self._append(json_frame(text))
 
-    def room(self, type: str) -> int:
-        """How many records of a type may still be written."""
-        return LIMITS.get(type, 256) - self._counts.get(type, 0)
-
     def columns(self, table: str, columns: Sequence[Column], values: Sequence[Values]) -> None:
         """Append a block of columns."""
         self._append(columns_frame(table, columns, values))

@@ -154,13 +154,12 @@ class Steps:
 
     def anchor_ended(self) -> None:
         """The same in a quick step, of the optimizer whose steps are the steps."""
-        now = self._now()
-        self._clock.phase = OTHER
         self._idle_backwards = 0
         self.optimizer_calls += 1
         if self._others:
             self._others = self._run = 0
-        self._close(now)
+        self._close()
+        self._clock.phase = OTHER
         self._probe.pace.timed_ended()
 
     def _ends_step(self, key: int) -> bool:
@@ -209,13 +208,13 @@ class Steps:
         if self.fences and self.index + 1 in self.fences:
             self.fence()
         if self._clock.light:
-            self._close(self._now())
+            self._close()
             probe.pace.timed_ended()
         else:
             began = perf_counter()
             for call in self.before:
                 call()
-            duration = self._close(self._now())
+            duration = self._close()
             own = self._clock.mark - began
             if self.index >= self._remembered:
                 self._remembered = self.index + 64 if self.index > 2 else self.index + 1
@@ -226,18 +225,12 @@ class Steps:
         if self._clock.device is not None:
             self._clock.device.ended(self._clock.phase, self.index - 1)
 
-    def _now(self) -> float:
-        clock = self._clock
-        now = perf_counter()
-        clock.row[clock.phase] += now - clock.mark
-        clock.mark = now
-        return now
-
-    def _close(self, now: float) -> float:
+    def _close(self) -> float:
         """It ends now, and its row is finished where it is to hold no more; returns its seconds."""
-        clock = self._clock
-        index = self.index
-        row = clock.row
+        clock, index = self._clock, self.index
+        row, now = clock.row, perf_counter()
+        row[clock.phase] += now - clock.mark
+        clock.mark = now
         duration = now - self.last
         self.last = now
         count = row[_COUNT] + 1

@@ -163,8 +163,6 @@ def _variables(plan: RunPlan) -> dict[str, str]:
     variables = {}
     if plan.steps is not None:
         variables["GPUDOCTOR_STEPS"] = str(plan.steps)
-    if plan.seconds is not None:
-        variables["GPUDOCTOR_SECONDS"] = str(plan.seconds)
     if plan.settings:
         variables["GPUDOCTOR_SETTINGS"] = json.dumps(plan.settings)
     return variables

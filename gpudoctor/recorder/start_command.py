@@ -36,7 +36,6 @@ def probed(variables: Mapping[str, str], folder: Path, extra: Mapping[str, str])
         "PYTHONPATH": f"{SITE}{os.pathsep}{path}" if path else str(SITE),
         "GPUDOCTOR_PROBE": str(probe),
         "GPUDOCTOR_RECORDING": str(folder),
-        "GPUDOCTOR_PARENT": str(os.getpid()),
         **extra,
     }
 

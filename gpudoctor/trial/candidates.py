@@ -109,7 +109,7 @@ def _candidate(item: Ranked, remedy: Remedy, unsafe: bool) -> Candidate | Untrie
 def _safety(remedy: Remedy, name: str) -> Applicability:
     """What an override is, by the table of overrides; a remedy's own word counts where that has none."""
     if name in OVERRIDES:
-        return OVERRIDES[name].safety
+        return OVERRIDES[name]
     safe = name == _WATCHES or remedy.applicability is Applicability.SAFE
     return Applicability.SAFE if safe else Applicability.UNSAFE
 

@@ -13,7 +13,7 @@ from gpudoctor.lang import say
 from gpudoctor.model import Confidence, Found, Passed, Ranked, Report, Skipped
 from gpudoctor.model.proof import BadStepDetail, Cure
 from gpudoctor.model.signs.recording import Recording
-from gpudoctor.trial.trial_runner import Arm, TrialRun, TrialRunner
+from gpudoctor.trial.trial_runner import Arm, TrialRunner
 from gpudoctor.trial.window import steps_made
 
 Diagnose = Callable[[Path, Arm, frozenset[str]], Report]
@@ -62,10 +62,6 @@ class Cures:
         lap = self._bench.look(arm, steps=wanted, seconds=limit, machine=True)
         if lap.finished.failed and not self._died:
             return lap.problem
-        return self._judged(item, arm, lap, wanted)
-
-    def _judged(self, item: Ranked, arm: Arm, lap: TrialRun, wanted: int) -> Cure:
-        """What a run of the arm shows of the finding; `wanted` steps show whether it is gone."""
         codes = frozenset(str(sign.finding.code) for sign in self.signs)
         report = self._diagnose(Path(lap.recording.path), arm, codes)
         gone = {str(outcome.code) for outcome in report.outcomes if isinstance(outcome, Passed)} & codes

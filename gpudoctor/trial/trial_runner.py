@@ -139,41 +139,34 @@ class TrialRunner:
 
     def lap(self, arm: Arm) -> TrialRun:
         """One run of an arm over the window."""
-        limit = max(1.0, min(self.seconds, self.deadline - time.monotonic()))
-        finished, recording, hint = self._run(arm, self.steps, limit)
-        # A change that warms up longer (compiling) sets more aside, up to a half.
-        found = window(recording, first_step(recording, self.skip, self.steps), self.steps)
-        problem = _ended(finished)
-        if not problem:
-            few = say("it made too few steps to measure")
-            problem = few if found is None else found.problems[0] if found.problems else ""
-        return TrialRun(finished=finished, recording=recording, window=found, problem=problem + hint * bool(problem))
+        return self.look(arm, steps=self.steps, seconds=self.seconds, timed=True)
 
-    def look(self, arm: Arm, *, steps: int | None, seconds: float, machine: bool = False) -> TrialRun:
-        """One run of an arm for what it shows, not for its time: so many steps (None: to its end).
+    def look(
+        self, arm: Arm, *, steps: int | None, seconds: float, machine: bool = False, timed: bool = False
+    ) -> TrialRun:
+        """One protected run of an arm, of so many steps (None: to its end).
 
-        `machine`: with the machine beside it sampled, as in the first run.
+        `machine`: with the machine beside it sampled, as in the first run. `timed`: for its time, and not only for
+        what it shows.
         """
-        limit = max(1.0, min(seconds, self.deadline - time.monotonic()))
-        finished, recording, hint = self._run(arm, steps, limit, machine)
-        problem = _ended(finished)
-        return TrialRun(finished=finished, recording=recording, window=None, problem=problem + hint * bool(problem))
-
-    def _run(
-        self, arm: Arm, steps: int | None, seconds: float, machine: bool = False
-    ) -> tuple[RunOutcome, Recording, str]:
-        """One protected run, and what to know where it was refused something, as a clause to add."""
         self._laps += 1
         folder = self.scratch / f"lap-{self._laps}"
         folder.mkdir(mode=0o700)
+        limit = max(1.0, min(seconds, self.deadline - time.monotonic()))
         with self._protect(folder) as protection:
             finished = run_bounded(
-                replace(self._plan(arm, folder, seconds, protection), steps=steps, machine=machine),
+                replace(self._plan(arm, folder, limit, protection), steps=steps, machine=machine),
                 watch=lambda passed: self.watch(arm.name, passed),
                 watching=self._watching,
             )
-        refused = protection.hint and any(words in finished.last_words(_LOOKED_AT) for words in _REFUSALS)
-        return finished, read_recording(str(folder)), say(" ({hint})", hint=protection.hint) if refused else ""
+        recording, found, problem = read_recording(str(folder)), None, _ended(finished)
+        if timed:  # a change that warms up longer (compiling) sets more aside, up to a half
+            found = window(recording, first_step(recording, self.skip, steps), steps)
+            if not problem and (found is None or found.problems):
+                problem = say("it made too few steps to measure") if found is None else found.problems[0]
+        if problem and protection.hint and any(words in finished.last_words(_LOOKED_AT) for words in _REFUSALS):
+            problem += say(" ({hint})", hint=protection.hint)
+        return TrialRun(finished=finished, recording=recording, window=found, problem=problem)
 
     def _plan(self, arm: Arm, folder: Path, seconds: float, protection: Protection) -> RunSpec:
         overrides: dict[str, Any] = {

@@ -50,7 +50,6 @@ def environment(folder: Path, **variables: str) -> dict[str, str]:
         "PYTHONPATH": path,
         "GPUDOCTOR_PROBE": str(PROBE),
         "GPUDOCTOR_RECORDING": str(folder),
-        "GPUDOCTOR_PARENT": str(os.getpid()),
         **variables,
     }
 

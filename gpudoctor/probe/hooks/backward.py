@@ -16,7 +16,6 @@ HOOK = "backward"
 def install(probe: Probe) -> None:
     """Hook `torch.autograd.backward` and `torch.autograd.grad`."""
     guard, clock, steps, evaluation = probe.guard, probe.clock, probe.steps, probe.evaluation
-    usual_loss = probe.numerics.usual_loss
     backward_begins = guard.reading("numerics", probe.numerics.backward_begins)
     backward_ended = guard.reading("numerics", probe.numerics.backward_ended)
 
@@ -40,9 +39,6 @@ def install(probe: Probe) -> None:
                 backward_ended()
             steps.backward_ended()
 
-    def ready(args: Any) -> bool:
-        return clock.compiled is None and not evaluation.streak and usual_loss(args[0] if args else None)
-
     def after(result: Any) -> None:
         if result is not MISSING:
             steps.backward_ended()
@@ -55,5 +51,5 @@ def install(probe: Probe) -> None:
         clock.switch(before)
 
     autograd = probe.torch.autograd
-    guard.between(HOOK, autograd, "backward", begins, ended, Usual(BACKWARD, ready, after))
+    guard.between(HOOK, autograd, "backward", begins, ended, Usual(BACKWARD, probe.numerics.usual_loss, after))
     guard.between(HOOK, autograd, "grad", grad, given)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..clock import BACKWARD, EVALUATION, FORWARD, OWNS
 from ..guard import CALLER
-from ..importlib_bootstrap import Usual, nothing
+from ..importlib_bootstrap import Usual
 from ..table import OTHER
 
 if TYPE_CHECKING:
@@ -68,11 +68,7 @@ def _ends(probe: Probe) -> tuple[Any, Any, Usual]:
         if token >= 0:
             clock.switch(token)
 
-    def ready(args: Any) -> bool:
-        module = args[0]
-        return module.training and not evaluation.streak and grad_enabled() and models.again_called(module)
-
-    return begin, end, Usual(FORWARD, ready, nothing)
+    return begin, end, Usual(FORWARD, models.again_called)
 
 
 # `Module.train`: going back to training ends an evaluation that nobody declared; where `eval()` was called

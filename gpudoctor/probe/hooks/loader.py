@@ -134,10 +134,12 @@ class Loaders:
         if entry.role == "evaluation":
             self._probe.evaluation.begin(by_loader=True)
 
-    def drawn_again(self, iterator: Any) -> bool:
+    def drawn_again(self, args: Any) -> bool:
         """The same of the loader that trains, after a backward pass; False: nothing was done, it is not as ever."""
         entry, backwards = self.trains, self._probe.steps.backwards
-        if id(iterator) != self.drawing or entry is None or entry is not self.last or entry.backwards == backwards:
+        if id(args[0]) != self.drawing or entry is None or entry is not self.last or entry.backwards == backwards:
+            return False
+        if self._probe.evaluation.streak:
             return False
         entry.idle = 0
         entry.backwards = backwards
@@ -263,7 +265,7 @@ def _iterating(probe: Probe, loaders: Loaders, kind: Any) -> None:
 
 
 def _drawing(probe: Probe, loaders: Loaders, kind: Any) -> None:
-    clock, steps, guard, evaluation = probe.clock, probe.steps, probe.guard, probe.evaluation
+    clock, steps, guard = probe.clock, probe.steps, probe.guard
     measured = guard.reading(HOOK, Measure(probe).of)
 
     def begins(args: Any, _kwargs: Any) -> int | None:
@@ -290,9 +292,6 @@ def _drawing(probe: Probe, loaders: Loaders, kind: Any) -> None:
             steps.batches = True
         after(batch)
 
-    def ready(args: Any) -> bool:
-        return not evaluation.streak and loaders.drawn_again(args[0])
-
     def after(batch: Any) -> None:
         if batch is not MISSING:
             clock.row[_BATCHES] += 1.0
@@ -300,7 +299,7 @@ def _drawing(probe: Probe, loaders: Loaders, kind: Any) -> None:
         elif loaders.last is not None:
             loaders.last.backwards = -1
 
-    guard.between(HOOK, kind, "__next__", begins, ended, Usual(DATA_WAIT, ready, after))
+    guard.between(HOOK, kind, "__next__", begins, ended, Usual(DATA_WAIT, loaders.drawn_again, after))
 
 
 class Measure:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from ..call_sites import where
 from ..clock import BACKWARD, EVALUATION, OPTIMIZER, OWNS
 from ..guard import CALLER
-from ..importlib_bootstrap import MISSING, Usual, nothing, wrapped
+from ..importlib_bootstrap import MISSING, Usual, wrapped
 from ..table import OTHER
 
 if TYPE_CHECKING:
@@ -162,13 +162,12 @@ def _phase(probe: Probe, owner: Any, name: str) -> None:
 
     def ended(before: int, result: Any) -> None:
         clock.switch(before)
-        after(result)
+        if after is not None:
+            after(result)
 
-    def as_ever(_args: Any) -> bool:
-        return True
-
-    after = clipped if name.startswith("clip") else nothing
-    probe.guard.between(HOOK, owner, name, begins, ended, Usual(OPTIMIZER, as_ever, after))
+    after = clipped if name.startswith("clip") else None
+    # Whatever it is given (`bool` of the arguments), a quick step's call is as ever.
+    probe.guard.between(HOOK, owner, name, begins, ended, Usual(OPTIMIZER, bool, after))
 
 
 def _scaler(probe: Probe, scaler: Any) -> None:
