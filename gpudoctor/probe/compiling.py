@@ -5,7 +5,6 @@ them.
 from __future__ import annotations
 
 import sys
-from functools import partial
 from types import CodeType, FunctionType
 from typing import TYPE_CHECKING, Any
 
@@ -80,8 +79,8 @@ def leave_us_out(dynamo: Any) -> None:
     core: Any = sys.modules.get("torch._C._dynamo.eval_frame")
     skip = dynamo.skip_code
     if hasattr(core, "_FrameExecStrategy"):  # torch 2.7 and later
-        action = core._FrameAction.SKIP
-        skip = partial(_skip_all, dynamo.set_code_exec_strategy, core._FrameExecStrategy(action, action))
+        strategy = core._FrameExecStrategy(core._FrameAction.SKIP, core._FrameAction.SKIP)
+        skip = lambda code: dynamo.set_code_exec_strategy(code, strategy)  # noqa: E731
     package = __name__.rpartition(".")[0]
     for name, module in list(sys.modules.items()):
         if name.startswith(package) and not name.startswith(f"{package}.overrides"):
@@ -90,10 +89,6 @@ def leave_us_out(dynamo: Any) -> None:
                     dynamo.skip_code(code)
                 else:
                     skip(code)
-
-
-def _skip_all(set_strategy: Any, strategy: Any, code: CodeType) -> None:
-    set_strategy(code, strategy)
 
 
 def _codes(names: Any) -> Iterator[CodeType]:

@@ -161,10 +161,10 @@ class Models:
     def again_called(self, args: Any) -> bool:
         """The same of a model in training, with gradients; False: nothing was done, it is not as ever."""
         module = args[0]
+        if not module.training or self._probe.evaluation.streak or not self._probe.torch.is_grad_enabled():
+            return False
         model = self._models.get(id(module))
         if model is None or self._open or not model.grad_calls or model.module() is not module:
-            return False
-        if not module.training or self._probe.evaluation.streak or not self._probe.torch.is_grad_enabled():
             return False
         model.calls += 1
         model.grad_calls += 1

@@ -149,7 +149,7 @@ class Numerics:
 
     def usual_loss(self, args: Any) -> bool:
         """Whether a backward pass of a light step starts from one finite number on the host, which is read then."""
-        root = args[0] if args else None
+        root: Any = args[0] if args else None
         if type(root) is not self._tensor or self._clock.compiled is not None or self._probe.evaluation.streak:
             return False
         if self._seen() or not root.is_cpu or root.numel() != 1:

@@ -10,6 +10,7 @@ import traceback
 from collections.abc import Sequence
 from typing import Any
 
+from .identity import Identity
 from .wire.frames import Column, FrameWriter, Values, columns_frame, json_frame, json_text
 from .wire.masking import mask_cut, mask_tokens
 
@@ -81,16 +82,14 @@ class FrameFile:
 # it already, maybe on a terminal, which keeps nothing that could be read afterwards.
 
 _LONGEST = 100_000
-_RANKS = ("RANK", "SLURM_PROCID", "OMPI_COMM_WORLD_RANK", "PMI_RANK")
 
 
 def write_early(error: BaseException) -> None:
     """The traceback, secrets masked, as `early-RANK-PARENT-PROCESS.txt`. Raises `OSError`."""
-    rank = next((value for name in _RANKS if (value := os.environ.get(name, "")).isdigit()), "x")
+    me = Identity()
     text = mask_cut("".join(traceback.format_exception(type(error), error, error.__traceback__)), _LONGEST)
-    name = f"early-{rank}-{os.getppid()}-{os.getpid()}.txt"
-    path = os.path.join(os.environ["GPUDOCTOR_RECORDING"], name)
-    before = f"[rank{rank}]: " if rank != "x" else ""
+    path = os.path.join(me.folder, f"early-{me.label}-{me.parent}-{me.pid}.txt")
+    before = "" if me.rank is None else f"[rank{me.rank}]: "
     descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     with os.fdopen(descriptor, "w", encoding="utf-8", errors="backslashreplace") as stream:
         stream.writelines(f"{before}{line}\n" for line in text.splitlines())

@@ -45,13 +45,7 @@ def environment(folder: Path, **variables: str) -> dict[str, str]:
     """The environment that the parent makes."""
     kept = own_environment()
     path = os.pathsep.join(part for part in (str(PROBE / "site"), kept.get("PYTHONPATH", "")) if part)
-    return {
-        **kept,
-        "PYTHONPATH": path,
-        "GPUDOCTOR_PROBE": str(PROBE),
-        "GPUDOCTOR_RECORDING": str(folder),
-        **variables,
-    }
+    return {**kept, "PYTHONPATH": path, "GPUDOCTOR_PROBE": str(PROBE), "GPUDOCTOR_RECORDING": str(folder), **variables}
 
 
 @dataclass

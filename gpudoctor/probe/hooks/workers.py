@@ -73,23 +73,15 @@ def install(probe: Probe) -> None:
 
 
 def _begin(probe: Probe, arguments: tuple[Any, ...]) -> None:
-    loader, number = _numbers(probe, arguments)
+    loaders = probe.loaders
+    loader = loaders.starting if loaders is not None else None
+    number = arguments[10] if len(arguments) > 10 else 0
     worker = LoaderWorker(probe, loader, number)
     fetching: Any = sys.modules["torch.utils.data._utils.fetch"]
     for name in ("_MapDatasetFetcher", "_IterableDatasetFetcher"):
         probe.guard.install(HOOK, getattr(fetching, name), "fetch", *_fetching(worker))
-    probe.become_worker(worker, _facts(probe, loader, number))
-
-
-def _numbers(probe: Probe, arguments: tuple[Any, ...]) -> tuple[int | None, int]:
-    """Numbers of the loader and of its worker."""
-    loader = probe.loaders.starting if probe.loaders is not None else None
-    return loader, arguments[10] if len(arguments) > 10 else 0
-
-
-def _facts(probe: Probe, loader: int | None, number: int) -> dict[str, Any] | None:
-    started = probe.loaders.started if probe.loaders is not None else 0
-    return {"loader": loader, "worker": number} if started < FILES else None
+    few = loaders is None or loaders.started < FILES
+    probe.become_worker(worker, {"loader": loader, "worker": number} if few else None)
 
 
 def _fetching(worker: LoaderWorker) -> tuple[Enter, Leave]:
