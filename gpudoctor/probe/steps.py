@@ -154,12 +154,14 @@ class Steps:
 
     def anchor_ended(self) -> None:
         """The same in a quick step, of the optimizer whose steps are the steps."""
+        clock, now = self._clock, perf_counter()
+        clock.row[clock.phase] += now - clock.mark
+        clock.mark, clock.phase = now, OTHER
         self._idle_backwards = 0
         self.optimizer_calls += 1
         if self._others:
             self._others = self._run = 0
         self._close()
-        self._clock.phase = OTHER
         self._probe.pace.timed_ended()
 
     def _ends_step(self, key: int) -> bool:
