@@ -6,7 +6,7 @@ from typing import Any
 from gpudoctor import __version__
 from gpudoctor.agents.child_command import Note
 from gpudoctor.agents.short_answer import text_of
-from gpudoctor.agents.tool_table import BY_NAME, INSTRUCTIONS
+from gpudoctor.agents.tool_table import INSTRUCTIONS, TOOLS
 from gpudoctor.agents.toolbox import Toolbox, error_answer
 from gpudoctor.errors import DoctorError
 
@@ -50,7 +50,7 @@ def _server(toolbox: Toolbox) -> Any:
     from mcp.server.lowlevel import Server
 
     async def list_tools(_context: Any, _params: Any) -> Any:
-        return types.ListToolsResult.model_validate({"tools": [tool.as_object() for tool in BY_NAME.values()]})
+        return types.ListToolsResult.model_validate({"tools": [*TOOLS.values()]})
 
     async def call_tool(context: Any, params: Any) -> Any:
         text, wrong = await _called(toolbox, params.name, params.arguments, _rising(context.session.report_progress))

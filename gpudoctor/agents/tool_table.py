@@ -1,60 +1,29 @@
 """The tools of the MCP server, as tools.toml describes them to an agent."""
 
-import sys
-from collections.abc import Mapping
-from dataclasses import dataclass, field
-from importlib.resources import files
 from typing import Any
 
-if sys.version_info >= (3, 11):
-    import tomllib
-else:
-    import tomli as tomllib
+from gpudoctor.model.message_files import read_table
 
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AgentTool:
-    """One tool."""
-
-    name: str
-    title: str
-    description: str
-    properties: Mapping[str, Mapping[str, Any]]
-    required: tuple[str, ...] = ()
-    read_only: bool = True
-    """Whether it changes nothing outside the state folder of gpudoctor."""
-    measures: bool = False
-    """Whether it loads the machine: two at once would spoil each other's numbers."""
-    hints: Mapping[str, Any] = field(default_factory=dict)
-
-    @property
-    def schema(self) -> dict[str, Any]:
-        """The JSON schema of its arguments."""
-        return {
-            "type": "object",
-            "properties": dict(self.properties),
-            "required": list(self.required),
-            "additionalProperties": False,
-        }
-
-    def as_object(self) -> dict[str, Any]:
-        """The tool as the protocol lists it."""
-        return {
-            "name": self.name,
-            "title": self.title,
-            "description": self.description,
-            "inputSchema": self.schema,
-            "annotations": {
-                "title": self.title, "readOnlyHint": self.read_only, "openWorldHint": False, **self.hints,
-            },
-        }  # fmt: skip
-
-
-_DATA = tomllib.loads(files("gpudoctor.agents").joinpath("tools.toml").read_text("utf-8"))
+_DATA = read_table("gpudoctor.agents", "tools.toml")
 INSTRUCTIONS: str = _DATA["instructions"]
-BY_NAME: dict[str, AgentTool] = {}
-for _tool in _DATA["tools"]:
-    _shared = {
-        name: _DATA["arguments"][name] if rule is True else rule for name, rule in _tool.pop("properties").items()
+MEASURING = frozenset(row["name"] for row in _DATA["tools"] if row.get("measures"))
+"""Tools that load the machine: two at once would spoil each other's numbers."""
+
+
+def _listed(row: dict[str, Any]) -> dict[str, Any]:
+    """A tool as the protocol lists it; one that says nothing else changes nothing outside gpudoctor's state folder."""
+    shared, hints = _DATA["arguments"], {"readOnlyHint": row.get("read_only", True), "openWorldHint": False}
+    return {
+        **{key: row[key] for key in ("name", "title", "description")},
+        "inputSchema": {
+            "type": "object",
+            "properties": {name: shared[name] if rule is True else rule for name, rule in row["properties"].items()},
+            "required": row.get("required", []),
+            "additionalProperties": False,
+        },
+        "annotations": {"title": row["title"], **hints, **row.get("hints", {})},
     }
-    BY_NAME[_tool["name"]] = AgentTool(properties=_shared, **_tool)
+
+
+TOOLS = {row["name"]: _listed(row) for row in _DATA["tools"]}
+"""By name."""

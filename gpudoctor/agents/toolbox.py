@@ -23,7 +23,7 @@ from gpudoctor.agents.short_answer import (
 )
 from gpudoctor.agents.target_environment import TargetEnvironment, target_environment
 from gpudoctor.agents.tool_arguments import checked, existing_folder, plain_names
-from gpudoctor.agents.tool_table import BY_NAME
+from gpudoctor.agents.tool_table import MEASURING, TOOLS
 from gpudoctor.errors import DoctorError, IncompleteError, UsageError
 from gpudoctor.model.external_files import load_json, read_text
 from gpudoctor.model.read_limits import REPORT
@@ -97,13 +97,12 @@ class Toolbox:
 
     async def call(self, name: str, given: object, note: Note) -> Document:
         """The answer to one call. Raises `DoctorError` with a sentence for the agent."""
-        tool = BY_NAME.get(name)
-        if tool is None:
-            raise UsageError(f"there is no tool {name!r}; there are: {', '.join(BY_NAME)}")
-        arguments = checked(tool.schema, given or {}, name)
+        if name not in TOOLS:
+            raise UsageError(f"there is no tool {name!r}; there are: {', '.join(TOOLS)}")
+        arguments = checked(TOOLS[name]["inputSchema"], given or {}, name)
         self._calls += 1
         label = f"{name}-{self._calls}"
-        if not tool.measures:
+        if name not in MEASURING:
             return await self._answer(name, arguments, label, note)
         import anyio
 

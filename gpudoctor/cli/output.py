@@ -62,11 +62,6 @@ def add_format_flags(
         parser.add_argument("-o", "--output", metavar="FILE", help=output)
 
 
-def add_quiet_flag(parser: "argparse.ArgumentParser | argparse._ArgumentGroup") -> None:
-    """`--quiet`."""
-    parser.add_argument("-q", "--quiet", action="store_true", help="print no progress line and no hints")
-
-
 def wants_colour(choice: str, terminal: bool) -> bool:
     """`--color`, then NO_COLOR (no-color.org) and FORCE_COLOR, then whether it is a terminal."""
     if choice != "auto":

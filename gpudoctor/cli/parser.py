@@ -89,13 +89,6 @@ def build_parser(only: str | None = None) -> argparse.ArgumentParser:
     return parser
 
 
-def _start_here(_: argparse.Namespace) -> int:
-    """What to do next in this folder, on this machine."""
-    from gpudoctor.cli.start_here import run
-
-    return run()
-
-
 def _near_flag(parser: argparse.ArgumentParser, command: str, left: Sequence[str]) -> str:
     """A clause that names the flag which an unknown one resembles."""
     from difflib import get_close_matches
@@ -122,7 +115,8 @@ def parse(argv: Sequence[str]) -> argparse.Namespace:
         cut = words.index("--")
         words, rest = words[:cut], words[cut + 1 :]
     if not words or words in ([LANGUAGE_FLAG, named_language(words)], [f"{LANGUAGE_FLAG}={named_language(words)}"]):
-        return argparse.Namespace(run=_start_here, command="", script_arguments=tuple(rest))
+        start_here = import_module("gpudoctor.cli.start_here")
+        return argparse.Namespace(run=lambda _: start_here.run(), command="", script_arguments=tuple(rest))
     if not words[0].startswith("-") and words[0] not in COMMANDS:
         from gpudoctor.cli.front_door import meant_command
 

@@ -7,7 +7,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, TextIO
 
-from gpudoctor.cli.output import add_color_flag, add_format_flags, add_quiet_flag, deliver_text, look, tell
+from gpudoctor.cli.output import add_color_flag, add_format_flags, deliver_text, look, tell
 from gpudoctor.errors import UsageError
 from gpudoctor.lang import template, tr
 from gpudoctor.model.records import frozen, replace
@@ -35,7 +35,7 @@ def add_report_flags(parser: argparse.ArgumentParser, *, json: bool = True) -> N
     report.add_argument(
         "--share", action="store_true", help="remove paths, host and user names, so that it is safe to share"
     )
-    add_quiet_flag(report)
+    report.add_argument("-q", "--quiet", action="store_true", help="print no progress line and no hints")
     report.add_argument(
         "-v", "--verbose", action="store_true", help="print every outcome, all evidence, and the reason for the order"
     )

@@ -103,11 +103,10 @@ def pronounce_log(patient: Patient, ranked: Sequence[Ranked]) -> str:
             source=source,
         )
     name = next((item.finding.name for item in ranked if item.finding.code == cause.root.code), "")
+    where = say("line {line:,} of {path}", line=cause.root.line, path=cause.root.path)
     if not name:
-        where = say("line {line:,} of {path}", line=cause.root.line, path=cause.root.path)
         return say("The job died at {where}; its check was not selected.{source}", where=where, source=source)
     who = _who(cause, rank)
-    where = say("line {line:,} of {path}", line=cause.root.line, path=cause.root.path)
     if source and who == "The job":
         text = cause.root.text.strip().split("\n")[0][:200].removesuffix(".")
         if EARLY_DEATH_FILE.search(cause.root.path):  # the recording's own: its words say more than its name

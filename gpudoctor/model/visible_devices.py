@@ -35,7 +35,6 @@ class Visible:
     """What CUDA makes of the value."""
 
     count: int
-    listed: int = 0
     fault: str = ""
     """What is wrong with the value, as a clause; "" when nothing is."""
     indices: tuple[int, ...] | None = ()
@@ -67,7 +66,7 @@ def visible(value: str | None, order: str | None, cards: Sequence[ListedGpu]) ->
         return Visible(count=0, fault=say("is set and empty"))
     listed = [entry.strip() for entry in text.split(",")]
     if text in _NONE:
-        return Visible(count=0, fault=say("hides every GPU"), listed=len(listed))
+        return Visible(count=0, fault=say("hides every GPU"))
     if listed[0].startswith("MIG-"):
         return _mig(listed, cards)
     by_uuid = listed[0].startswith("GPU-")
@@ -78,11 +77,11 @@ def visible(value: str | None, order: str | None, cards: Sequence[ListedGpu]) ->
         index, fault = _by_uuid(entry, cards) if by_uuid else _by_number(entry, len(cards))
         if fault:
             told = _as_nvml(chosen, by_uuid, order, cards)
-            return Visible(count=len(chosen), fault=fault, listed=len(listed), indices=told)
+            return Visible(count=len(chosen), fault=fault, indices=told)
         if index in chosen:
-            return Visible(count=0, fault=say("names {entry} twice", entry=entry), listed=len(listed))
+            return Visible(count=0, fault=say("names {entry} twice", entry=entry))
         chosen.append(index)
-    return Visible(count=len(chosen), listed=len(listed), indices=_as_nvml(chosen, by_uuid, order, cards))
+    return Visible(count=len(chosen), indices=_as_nvml(chosen, by_uuid, order, cards))
 
 
 def _as_nvml(chosen: list[int], by_uuid: bool, order: str | None, cards: Sequence[ListedGpu]) -> tuple[int, ...] | None:
@@ -114,5 +113,5 @@ def _mig(listed: list[str], cards: Sequence[ListedGpu]) -> Visible:
     first = listed[0]
     for card in cards:
         if first in card.mig:
-            return Visible(count=1, listed=len(listed), indices=(card.index,), mig=first)
-    return Visible(count=0, fault=say("names {first}, which is not a MIG device here", first=first), listed=len(listed))
+            return Visible(count=1, indices=(card.index,), mig=first)
+    return Visible(count=0, fault=say("names {first}, which is not a MIG device here", first=first))

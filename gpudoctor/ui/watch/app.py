@@ -142,19 +142,12 @@ class WatchApp(App[None]):
         Binding("question_mark", "keys", "keys"),
     ]
 
-    class Arrived(Message):
-        """A tick is there."""
+    class Came(Message):
+        """A tick is there, or why it could not be taken."""
 
-        def __init__(self, tick: Tick) -> None:
+        def __init__(self, tick: Tick | None = None, error: str = "") -> None:
             super().__init__()
-            self.tick = tick
-
-    class Failed(Message):
-        """A tick could not be taken."""
-
-        def __init__(self, error: str) -> None:
-            super().__init__()
-            self.error = error
+            self.tick, self.error = tick, error
 
     def __init__(self, source: TickProvider, actions: Actions, *, interval: float = 1.0) -> None:
         super().__init__()
@@ -219,11 +212,11 @@ class WatchApp(App[None]):
                         self.fatal = error
                         self.call_from_thread(self.exit)
                         return
-                    self._hand_over(self.Failed(rendered(str(error))))
+                    self._hand_over(self.Came(error=rendered(str(error))))
                 except Exception as error:  # noqa: BLE001  # the screen shows it and goes on with the last tick
-                    self._hand_over(self.Failed(f"{type(error).__name__}: {error}"))
+                    self._hand_over(self.Came(error=f"{type(error).__name__}: {error}"))
                 else:
-                    self._hand_over(self.Arrived(tick))
+                    self._hand_over(self.Came(tick))
             while (self._waiting or time.monotonic() - began < self._interval) and not worker.is_cancelled:
                 time.sleep(_BEAT)
 
@@ -232,21 +225,14 @@ class WatchApp(App[None]):
         self._waiting = True
         self.post_message(message)
 
-    def on_watch_app_arrived(self, message: Arrived) -> None:
-        """Show a tick; of its report only what a terminal may show."""
-        tick = message.tick
-        if tick.report is not self._shown:
-            self._shown = tick.report
-            self._clean = for_reader(replace(tick.report, checks=()))
-        self.tick = replace(tick, report=self._clean)
-        self.whole = tick
-        if self.view.error:
-            self.view = replace(self.view, error="")
-        self.show()
-        self._waiting = False
-
-    def on_watch_app_failed(self, message: Failed) -> None:
-        """Say what failed, above the last tick."""
+    def on_watch_app_came(self, message: Came) -> None:
+        """Show a tick, of its report only what a terminal may show; or what failed, above the last tick."""
+        if (tick := message.tick) is not None:
+            if tick.report is not self._shown:
+                self._shown = tick.report
+                self._clean = for_reader(replace(tick.report, checks=()))
+            self.tick = replace(tick, report=self._clean)
+            self.whole = tick
         self.view = replace(self.view, error=message.error)
         self.show()
         self._waiting = False

@@ -191,34 +191,16 @@ class HostPanel(Panel):
         granted = tr("  job may use {cpus:g}", cpus=host.cpus) if host.cpus < host.machine_cpus else ""
         level = host.memory.last / total if total else float("nan")
         read = sum(rank.read_rate for rank in ranks if rank.read_rate == rank.read_rate)
-        cpu, memory = tint(CURVES[0], view), tint(CURVES[3], view)
-        lines: list[str | Text] = [
-            _host_row(
-                "cpu",
-                bar(busy, _GAUGE),
-                cpu,
-                tr(
-                    "{cores} cores{granted}  io wait {last}",
-                    cores=cores,
-                    granted=granted,
-                    last=percent(host.io_wait.last),
-                ),
-            ),
-            _host_row(
-                "memory",
-                bar(level, _GAUGE),
-                memory,
-                tr("{used}/{total}G  job {own}G", used=gib(host.memory.last), total=gib(total), own=gib(own)),
-            ),
-            tr(
-                "disk   read {read}, write {written}, job reads {job_reads}",
-                read=rate(host.disk_read.last),
-                written=rate(host.disk_write.last),
-                job_reads=rate(read),
-            ),
-        ]
-        listed: list[str | Text] = [*gaps, *lines]
-        shown = [line if isinstance(line, Text) else Text(line) for line in listed[:height]]
+        wait, used = percent(host.io_wait.last), gib(host.memory.last)
+        busy_words = tr("{cores} cores{granted}  io wait {last}", cores=cores, granted=granted, last=wait)
+        memory_words = tr("{used}/{total}G  job {own}G", used=used, total=gib(total), own=gib(own))
+        disk = {"read": rate(host.disk_read.last), "written": rate(host.disk_write.last), "job_reads": rate(read)}
+        shown = [
+            *map(Text, gaps),
+            _host_row("cpu", bar(busy, _GAUGE), tint(CURVES[0], view), busy_words),
+            _host_row("memory", bar(level, _GAUGE), tint(CURVES[3], view), memory_words),
+            Text(tr("disk   read {read}, write {written}, job reads {job_reads}", **disk)),
+        ][:height]
         for line in shown:
             line.truncate(width, overflow="ellipsis")
         return lines_text(shown, height)
