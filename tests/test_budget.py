@@ -22,7 +22,7 @@ BUDGETS = {
         ["gpudoctor/probe/training", "gpudoctor/analysis/run/training", "checks/gpudoctor_checks/training"],
     ),
     "model, text, lang, errors, testing": (
-        7038,
+        7037,
         [
             "gpudoctor/model",
             "gpudoctor/text.py",
@@ -33,7 +33,7 @@ BUDGETS = {
             "gpudoctor/__main__.py",
         ],
     ),
-    "engine, mend": (4278, ["gpudoctor/engine", "gpudoctor/mend"]),
+    "engine, mend": (4277, ["gpudoctor/engine", "gpudoctor/mend"]),
     "source": (9961, ["gpudoctor/vitals/source", "gpudoctor/analysis/source"]),
     "logs": (
         4535,
@@ -51,7 +51,7 @@ BUDGETS = {
     "trial": (3169, ["gpudoctor/trial"]),
     "estimate": (5991, ["gpudoctor/estimate"]),
     "report, ui, cli, watch, agents": (
-        12069,
+        11994,
         ["gpudoctor/report", "gpudoctor/ui", "gpudoctor/cli", "gpudoctor/watch", "gpudoctor/agents"],
     ),
     "checks": (19716, ["checks"]),
