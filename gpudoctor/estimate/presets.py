@@ -31,7 +31,6 @@ class Preset:
     linear: int
     """Weights of linear layers outside the vocabulary matrices, counted likewise."""
     sources: tuple[str, ...]
-    notes: str = ""
 
 
 @frozen
@@ -67,7 +66,6 @@ def _preset(row: dict[str, object]) -> Preset:
         parameters=int(row["parameters"]),  # type: ignore[call-overload]
         linear=int(row["linear"]),  # type: ignore[call-overload]
         sources=tuple(row["sources"]),  # type: ignore[arg-type]
-        notes=str(row.get("notes", "")),
     )
 
 

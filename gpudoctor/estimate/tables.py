@@ -5,7 +5,6 @@ import os
 from functools import cache, lru_cache
 from typing import Any
 
-from gpudoctor.errors import UsageError
 from gpudoctor.model.records import frozen
 
 _FOLDER = os.path.join(os.path.dirname(__file__), "data")
@@ -29,7 +28,6 @@ class Stack:
     """Its key: `hf`, `hf-2024`, `torchtitan`..."""
     title: str
     """The same for a person, with versions."""
-    versions: dict[str, str]
     source: str
     stock_vocab: int
     """Bytes per token and vocabulary entry at the worst operation of the library's own loss."""
@@ -78,10 +76,5 @@ def stacks() -> dict[str, Stack]:
 
 
 def stack(name: str) -> Stack:
-    """One stack; raises `UsageError` for an unknown name."""
-    try:
-        return stacks()[name]
-    except KeyError:
-        raise UsageError(
-            "stack is {name!r}; it must be one of {stacks}", name=name, stacks=", ".join(stacks())
-        ) from None
+    """The stack of a job, whose name was checked."""
+    return stacks()[name]
