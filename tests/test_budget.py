@@ -49,7 +49,7 @@ BUDGETS = {
     "preflight": (4381, ["gpudoctor/preflight", "gpudoctor/analysis/preflight"]),
     "probe, recorder, hooks": (10653, ["gpudoctor/probe", "gpudoctor/recorder", "gpudoctor/hooks"]),
     "trial": (3169, ["gpudoctor/trial"]),
-    "estimate": (5991, ["gpudoctor/estimate"]),
+    "estimate": (5982, ["gpudoctor/estimate"]),
     "report, ui, cli, watch, agents": (
         11994,
         ["gpudoctor/report", "gpudoctor/ui", "gpudoctor/cli", "gpudoctor/watch", "gpudoctor/agents"],
