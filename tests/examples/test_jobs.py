@@ -19,9 +19,9 @@ pytestmark = pytest.mark.skipif(shutil.which("bash") is None, reason="no bash he
 
 def kubernetes_script():
     """The init container's command, cut out of the manifest."""
-    from ruamel.yaml import YAML
+    import yaml
 
-    manifest = YAML(typ="safe").load(KUBERNETES.read_text(encoding="utf-8"))
+    manifest = yaml.safe_load(KUBERNETES.read_text(encoding="utf-8"))
     pod = manifest["spec"]["template"]["spec"]
     [preflight], [train] = pod["initContainers"], pod["containers"]
     assert preflight["image"] == train["image"]

@@ -98,9 +98,9 @@ def test_each_host_gets_its_rank_and_the_code_is_that_of_rank_0(tmp_path):
 
 
 def test_the_jobset_measures_with_what_the_training_gets():
-    from ruamel.yaml import YAML
+    import yaml
 
-    manifest = YAML(typ="safe").load((EXAMPLES / "jobset.yaml").read_text(encoding="utf-8"))
+    manifest = yaml.safe_load((EXAMPLES / "jobset.yaml").read_text(encoding="utf-8"))
     job = manifest["spec"]["replicatedJobs"][0]["template"]["spec"]
     pod = job["template"]["spec"]
     [preflight], [train] = pod["initContainers"], pod["containers"]

@@ -222,8 +222,9 @@ class _Places:
         yield from self._of_models()
 
     def _calls(self, script: Script) -> list[Call]:
-        """Those that training may come to."""
-        return [call for call in script.calls if not in_a_test(call) and not switched_off(self.source, call)]
+        """Those that build or load something, and that training may come to."""
+        named = [call for call in script.calls if call.method in CLASSES or call.method == "from_pretrained"]
+        return [call for call in named if not in_a_test(call) and not switched_off(self.source, call)]
 
     def _of_script(self, script: Script, calls: list[Call]) -> Iterator[Case]:
         starts = list(script.calls_to("deepspeed.initialize"))

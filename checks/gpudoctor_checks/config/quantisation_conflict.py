@@ -54,7 +54,7 @@ class QuantisationConflict(Check):
         yield from self._in_source(source)
 
     def _in_source(self, source: Source) -> Iterator[Finding]:
-        trains = source.trains or next(trainers(source), None) is not None
+        trains = source.trains or bool(trainers(source))
         for script in source.scripts:
             for call in script.calls:
                 named = call.method == "BitsAndBytesConfig" and not call.name.startswith("?")

@@ -10,7 +10,7 @@ from gpudoctor.analysis.run.steady_run import Run, sites_of, source_of, spots
 from gpudoctor.analysis.source.control_flow import enclosing, switched_off
 from gpudoctor.analysis.source.entry_points import Program, training_programs
 from gpudoctor.analysis.source.loaders import Loader, LoaderRole, loaders
-from gpudoctor.analysis.source.syntax import FunctionNode, keyword_value, walk, without_comments
+from gpudoctor.analysis.source.syntax import FunctionNode, keyword_value, says, walk
 from gpudoctor.lang import say
 from gpudoctor.model import Cost, Detail, Finding, Patient, Reads, Severity, Threshold
 from gpudoctor.model.evidence import SourceSpan
@@ -49,6 +49,7 @@ _NOT_BY_DATA = re.compile(
 """Words of programs whose ranks share a batch, or a loss over the batches of all (a contrastive one)."""
 _TRAINER = re.compile(r"transformers\.\w*Trainer$")
 _OWN_RANK = re.compile(r"(?:\b|_)rank\b|world_size|local_rank|gpu_id|process_index")
+_SETS_EPOCH = re.compile(r"set_epoch|\.epoch\s*=(?!=)")
 _SAMPLER = "torch.utils.data.DistributedSampler"
 
 
@@ -165,7 +166,7 @@ class SamplerMisuse(RunCheck):
         wraps = _parallel(program)
         if not wraps:
             return None
-        if any(_SPLITS.search(without_comments(script)) for script in program.scripts) or _custom(loader):
+        if any(says(script, _SPLITS) for script in program.scripts) or _custom(loader):
             return None
         wrap = wraps[0]
         condition = _open_condition(wrap)
@@ -190,8 +191,7 @@ class SamplerMisuse(RunCheck):
         call = next((call for call in loader.script.calls if call.node in made and call.name == _SAMPLER), None)
         if call is None or switched_off(program.source, call):
             return None
-        words = ("set_epoch", ".epoch = ")
-        if any(word in without_comments(script) for script in program.scripts for word in words):
+        if any(says(script, _SETS_EPOCH) for script in program.scripts):
             return None
         shuffle = call.argument("shuffle", 3)
         if shuffle is not None and not (isinstance(shuffle, Known) and shuffle.value is True):
@@ -228,7 +228,7 @@ def _parallel(program: Program) -> list[Call]:
 def _by_data(patient: Patient, run: Run) -> bool:
     """Whether the ranks share nothing but gradients, so that equal losses come from equal samples."""
     source = source_of(patient)
-    if source is not None and any(_NOT_BY_DATA.search(without_comments(script)) for script in source.scripts):
+    if source is not None and any(says(script, _NOT_BY_DATA) for script in source.scripts):
         return False
     if any(site.steps > 1 and not of_run.by_parallelism(site) for site in sites_of(run, "collective")):
         return False

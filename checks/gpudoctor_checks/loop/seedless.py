@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 from gpudoctor.analysis.source.checkpoints import Saving, saving
 from gpudoctor.analysis.source.entry_points import Program, training_programs
-from gpudoctor.analysis.source.syntax import without_comments
+from gpudoctor.analysis.source.syntax import says
 from gpudoctor.analysis.workload import optional
 from gpudoctor.lang import say
 from gpudoctor.model import Check, Facts, Finding, Measurement, Patient, Provenance, Reads, Severity
@@ -55,7 +55,7 @@ class Seedless(Check):
             found = next(iter(program.loops), None)
             if found is None or not program.starts or _rehearses(program):
                 continue
-            if not any(_SEEDS.search(without_comments(script)) for script in program.scripts) and not _engine(program):
+            if not any(says(script, _SEEDS) for script in program.scripts) and not _engine(program):
                 yield self._found(program, *found)
 
     def _found(self, program: Program, script: Script, loop: Loop) -> Finding:

@@ -105,7 +105,7 @@ def _held(source: Source, last: str) -> bool:
     frozen = re.compile(
         rf"{word}.{{0,60}}(?:requires_grad|freeze|\n.*requires_grad)|freeze.{{0,60}}{word}", re.IGNORECASE
     )
-    return any(frozen.search(without_comments(script)) for script in source.scripts)
+    return any(last in script.text and frozen.search(without_comments(script)) for script in source.scripts)
 
 
 def _owned(source: Source, event: Event, name: str) -> bool:

@@ -7,7 +7,7 @@ from gpudoctor.analysis import of_run
 from gpudoctor.analysis.run.steady_run import Run
 from gpudoctor.analysis.source.device_tensors import Target
 from gpudoctor.analysis.source.entry_points import training_programs
-from gpudoctor.analysis.source.syntax import without_comments
+from gpudoctor.analysis.source.syntax import says
 from gpudoctor.lang import say
 from gpudoctor.model import Finding, Patient, Reads, Severity, Threshold
 from gpudoctor_checks.performance.batch_shapes import stable_network
@@ -63,7 +63,7 @@ class AutotuneOff(RunCheck):
             script, loop = next(program.loops)
             if script.path in seen or program.target not in (Target.CUDA, Target.MAYBE):
                 continue
-            if not program.starts or any(_SETTLED.search(without_comments(script)) for script in program.scripts):
+            if not program.starts or any(says(script, _SETTLED) for script in program.scripts):
                 continue
             found = stable_network(program, self.limit("weights"))
             if found is None or not found[0].convolutional:

@@ -8,7 +8,7 @@ from gpudoctor.analysis.run.steady_run import Run
 from gpudoctor.analysis.source.device_tensors import Target
 from gpudoctor.analysis.source.entry_points import Program, training_programs
 from gpudoctor.analysis.source.precision import TRAINING_ARGUMENTS, TRL_CONFIGS
-from gpudoctor.analysis.source.syntax import without_comments
+from gpudoctor.analysis.source.syntax import says
 from gpudoctor.analysis.source.target_versions import meant_version
 from gpudoctor.lang import say
 from gpudoctor.model import Detail, Finding, Patient, Reads, Severity, Threshold
@@ -131,4 +131,4 @@ def _compiles(program: Program) -> bool:
     """Whether the program speaks of compiling anywhere, or leaves its networks to a library that does."""
     if program.roots & _OTHERS or "torch.nn.DataParallel" in program.called:
         return True
-    return any(_WORDS.search(without_comments(script)) for script in program.scripts)
+    return any(says(script, _WORDS) for script in program.scripts)

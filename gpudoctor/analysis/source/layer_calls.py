@@ -35,6 +35,8 @@ def sizes_of(script: Script, call: Call, names: Names) -> tuple[str, int | None]
         plain = plain[0] if isinstance(plain, tuple) and plain else plain
         return plain if isinstance(plain, int) and plain > 0 else None
 
+    if not call.name.startswith("torch.nn."):
+        return None
     if call.name == "torch.nn.Linear":
         return "linear", _product(get("in_features", 0), get("out_features", 1))
     if call.name in CONVS:

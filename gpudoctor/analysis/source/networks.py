@@ -247,16 +247,15 @@ class _Builder:
             if self._left < 0:
                 break
             layer = sizes_of(script, call, names)
-            times = repeats(script, call, names)
             if layer is not None:
                 found.first = found.first or call
                 found.unknown |= layer[1] is None or _open(call)
                 if layer[0] != "embedding" and layer[1] and not _open(call):
-                    found.parameters += layer[1] * times * self._stacked(path, call, function, names)
+                    found.parameters += layer[1] * repeats(script, call, names) * self._stacked(path, call, function, names)
             elif classes and (made := self._made(script, call, names, depth, function)) is not None:
                 if _open(call):
                     made = _Counted(unknown=True, library=made.library)
-                found.add(made, times)
+                found.add(made, repeats(script, call, names))
         return found
 
     def _made(self, script: Script, call: Call, names: Names, depth: int, function: str = "") -> _Counted | None:

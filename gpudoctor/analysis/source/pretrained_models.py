@@ -5,6 +5,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from gpudoctor.analysis.memo import once
 from gpudoctor.analysis.source.built_classes import built
 from gpudoctor.analysis.source.control_flow import bound_to, switched_off
 from gpudoctor.analysis.source.syntax import is_attribute, keyword_value, nodes, words
@@ -18,14 +19,16 @@ _ADAPTERS = ("peft.", "unsloth.", "adapters.", "loralib.")
 _ADAPTING = ("add_adapter", "get_peft_model", "load_adapter", "prepare_model_for_kbit_training")
 
 
-def trainers(source: Source) -> Iterator[tuple[Script, Call]]:
+@once
+def trainers(source: Source) -> tuple[tuple[Script, Call], ...]:
     """Calls that build a Trainer of transformers or TRL, or of a subclass of the user's."""
-    for script in source.scripts:
-        for call in script.calls:
-            if not call.method[:1].isupper() or call.receiver.startswith(("self", "super")):
-                continue
-            if built(call).of(_ROOTS, TRAINERS):
-                yield script, call
+    return tuple(
+        (script, call)
+        for script in source.scripts
+        for call in script.calls
+        if call.method[:1].isupper() and not call.receiver.startswith(("self", "super"))
+        if built(call).of(_ROOTS, TRAINERS)
+    )
 
 
 def adapted(source: Source) -> bool:

@@ -1,6 +1,7 @@
 """The nodes of a script's tree by kind, found in one walk for all who ask, and what one node says."""
 
 import ast
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TypeAlias, TypeGuard, TypeVar, overload
 
@@ -206,6 +207,11 @@ def _of_kinds(script: Script, kinds: tuple[type[ast.AST], ...]) -> tuple[ast.AST
 def without_comments(script: Script) -> str:
     """The script's code as Python writes it: a word in a comment is no evidence."""
     return ast.unparse(script.tree)
+
+
+def says(script: Script, pattern: re.Pattern[str]) -> bool:
+    """Whether a script's code says something: its text is searched first, for Python takes long to write the code."""
+    return bool(pattern.search(script.text) and pattern.search(without_comments(script)))
 
 
 def segment(script: Script, node: ast.AST) -> str:
