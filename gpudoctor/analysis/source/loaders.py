@@ -14,7 +14,7 @@ from gpudoctor.analysis.memo import once
 from gpudoctor.analysis.source.control_flow import bound_to, loop_node
 from gpudoctor.analysis.source.declared_settings import is_literal
 from gpudoctor.analysis.source.entry_points import in_a_training
-from gpudoctor.analysis.source.syntax import keyword_value, words
+from gpudoctor.analysis.source.syntax import in_order, keyword_value, words
 from gpudoctor.lang import say
 from gpudoctor.model.signs.source import Call, Known, Literal, Loop, LoopRole, Script, Source, Unknown, Value
 
@@ -131,21 +131,16 @@ class Loader:
 
 _TORCHS = say("default of DataLoader")
 
-# The order of torch.utils.data.DataLoader's positional parameters.
 _POSITIONS = {
-    "dataset": 0,
-    "batch_size": 1,
-    "shuffle": 2,
-    "sampler": 3,
-    "batch_sampler": 4,
-    "num_workers": 5,
-    "collate_fn": 6,
-    "pin_memory": 7,
-    "drop_last": 8,
-    "timeout": 9,
-    "worker_init_fn": 10,
-    "multiprocessing_context": 11,
+    name: place
+    for place, name in enumerate(
+        in_order(
+            "dataset batch_size shuffle sampler batch_sampler num_workers collate_fn pin_memory drop_last timeout "
+            "worker_init_fn multiprocessing_context"
+        )
+    )
 }
+"""The places of torch.utils.data.DataLoader's parameters."""
 
 
 def loaders(source: Source) -> tuple[Loader, ...]:

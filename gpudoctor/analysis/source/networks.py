@@ -251,7 +251,9 @@ class _Builder:
                 found.first = found.first or call
                 found.unknown |= layer[1] is None or _open(call)
                 if layer[0] != "embedding" and layer[1] and not _open(call):
-                    found.parameters += layer[1] * repeats(script, call, names) * self._stacked(path, call, function, names)
+                    found.parameters += (
+                        layer[1] * repeats(script, call, names) * self._stacked(path, call, function, names)
+                    )
             elif classes and (made := self._made(script, call, names, depth, function)) is not None:
                 if _open(call):
                     made = _Counted(unknown=True, library=made.library)

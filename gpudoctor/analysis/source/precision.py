@@ -90,6 +90,8 @@ class DeclaredPrecision:
 
 _UNKNOWN = DeclaredPrecision(precision=Precision.UNKNOWN)
 _LOWERED = DeclaredPrecision(precision=Precision.LOWERED)
+_STRONGEST = (Precision.LOWERED, Precision.UNKNOWN, Precision.SWITCHED_OFF, Precision.SAID_FULL, Precision.FULL)
+"""Which of several tellings counts."""
 
 
 @once
@@ -98,14 +100,10 @@ def told_precision(program: Program) -> DeclaredPrecision:
     if program.roots & _OWN_WAYS:
         return _UNKNOWN
     tellings = [told for script in program.scripts for told in _tellings(script)]
-    kinds = {told.precision for told in tellings}
-    for verdict in (Precision.LOWERED, Precision.UNKNOWN):
-        if verdict in kinds:
-            return _LOWERED if verdict is Precision.LOWERED else _UNKNOWN
-    for verdict in (Precision.SWITCHED_OFF, Precision.SAID_FULL, Precision.FULL):
-        found = [told for told in tellings if told.precision is verdict]
-        if found:
-            return found[0]
+    first = {told.precision: told for told in reversed(tellings)}
+    for verdict in _STRONGEST:
+        if verdict in first:
+            return first[verdict]
     if any(_hints(script) for script in program.scripts) or _left_to_others(program):
         return _UNKNOWN
     return DeclaredPrecision(precision=Precision.FULL)
@@ -114,26 +112,25 @@ def told_precision(program: Program) -> DeclaredPrecision:
 @once
 def _tellings(script: Script) -> list[DeclaredPrecision]:
     """What the calls of one script say."""
-    return list(_each_telling(script))
-
-
-def _each_telling(script: Script) -> Iterator[DeclaredPrecision]:
+    found = []
     for call in script.calls:
         told = _call(script, call)
+        if told is _LOWERED and any(guard.never for guard in call.guards):
+            told = DeclaredPrecision(precision=Precision.SWITCHED_OFF, call=call)
         if told is not None:
-            off = any(guard.never for guard in call.guards)
-            yield (DeclaredPrecision(precision=Precision.SWITCHED_OFF, call=call) if off and told is _LOWERED else told)
+            found.append(told)
     decided = {id(node) for call in script.calls if call.name in _AUTOCAST for node in ast.walk(call.node)}
     for node in nodes(script, ast.Attribute):
         if node.attr not in _DTYPES or id(node) in decided:
             continue
         if isinstance(node.value, ast.Name) and script.imports.get(node.value.id) == "torch":
-            yield _UNKNOWN  # a dtype that goes we know not where
+            found.append(_UNKNOWN)  # a dtype that goes we know not where
+    return found
 
 
 def _call(script: Script, call: Call) -> DeclaredPrecision | None:
     if call.name in _AUTOCAST:
-        return _autocast(call)
+        return _by_switch(call, call.argument("enabled", 0 if call.name == "torch.cuda.amp.autocast" else 2))
     if call.name in _SCALERS:
         return _by_switch(call, call.argument("enabled", 5 if call.name == "torch.amp.GradScaler" else 4))
     if call.method in {"half", "bfloat16"} and not call.node.args:
@@ -147,13 +144,9 @@ def _call(script: Script, call: Call) -> DeclaredPrecision | None:
     if TRAINING_ARGUMENTS.search(call.name):
         return _training_arguments(script, call)
     if TRL_CONFIGS.search(call.name):
-        return _trl(call)
+        on = (call.argument(name) for name in ("fp16", "bf16"))
+        return _LOWERED if any(isinstance(value, Known) and value.value is True for value in on) else _UNKNOWN
     return None
-
-
-def _autocast(call: Call) -> DeclaredPrecision:
-    first = 0 if call.name == "torch.cuda.amp.autocast" else 2
-    return _by_switch(call, call.argument("enabled", first))
 
 
 def _by_switch(call: Call, value: Value | None) -> DeclaredPrecision:
@@ -197,8 +190,8 @@ def _training_arguments(script: Script, call: Call) -> DeclaredPrecision:
     if any(isinstance(value, Unknown) or (isinstance(value, Known) and bool(value.value)) for value in values):
         lowered = any(isinstance(value, Known) and value.value is True for value in values[:2])
         return _LOWERED if lowered else _UNKNOWN
-    dtype = _dtype_of_checkpoints(script)
-    if dtype == "given":
+    dtypes = {_dtype_of_checkpoint(other) for other in script.calls}
+    if "given" in dtypes:
         return _UNKNOWN
     said = values[0] is not None or values[1] is not None
     options = any(isinstance(value, Known) and value.origin.startswith("default of") for value in values[:2])
@@ -207,25 +200,13 @@ def _training_arguments(script: Script, call: Call) -> DeclaredPrecision:
         precision=Precision.SWITCHED_OFF if options else precision,
         call=call,
         keywords=() if options else (("bf16", "True"),),
-        stored=dtype == "stored",
+        stored="stored" in dtypes,
     )
 
 
-def _trl(call: Call) -> DeclaredPrecision:
-    fp16, bf16 = call.argument("fp16"), call.argument("bf16")
-    lowered = any(isinstance(value, Known) and value.value is True for value in (fp16, bf16))
-    return _LOWERED if lowered else _UNKNOWN
-
-
-def _dtype_of_checkpoints(script: Script) -> str:
-    """`given` when a checkpoint is loaded in a dtype that is named, `stored` when in that it may be stored in,
-    `float32` when it is known to be stored so."""
-    answers = {_dtype_of_checkpoint(call) for call in script.calls}
-    return next((answer for answer in ("given", "stored") if answer in answers), "float32")
-
-
 def _dtype_of_checkpoint(call: Call) -> str:
-    """The same of one call; "" of one that loads none."""
+    """`given` when a call loads a checkpoint in a dtype that is named, `stored` when in that it may be stored in,
+    `float32` when it is known to be stored so; "" of a call that loads none."""
     if call.method != "from_pretrained" or not _MODELS.search(call.name):
         return ""
     if "torch_dtype" in call.keywords or "dtype" in call.keywords or "quantization_config" in call.keywords:

@@ -1,6 +1,7 @@
 """Questions of syntax that the search for work in items asks."""
 
 import ast
+from collections.abc import Mapping
 
 from gpudoctor.analysis.source.syntax import last_name, walk
 from gpudoctor.lang import say
@@ -8,12 +9,9 @@ from gpudoctor.lang import say
 
 def heavy(name: str) -> str | None:
     """What a call by its resolved name does, by the longest matching row; None for cheap ones."""
-    best = max(
-        (item for item in HEAVY if (name == item[0] if item[0] in EXACT else name.startswith(item[0]))),
-        key=lambda item: len(item[0]),
-        default=None,
-    )
-    return best[1] if best else None
+    fits = (part for part in HEAVY if (name == part if part in EXACT else name.startswith(part)))
+    best = max(fits, key=len, default=None)
+    return HEAVY[best] if best is not None else None
 
 
 def works(loop: ast.For | ast.While) -> bool:
@@ -30,86 +28,57 @@ def head(loop: ast.For | ast.While) -> str:
     return f"for ... in {ast.unparse(loop.iter)}" if isinstance(loop, ast.For) else f"while {ast.unparse(loop.test)}"
 
 
-# Longest prefix wins. Names of libraries whose calls read, decode or transform one item.
-HEAVY: tuple[tuple[str, str], ...] = (
-    ("PIL.Image.open", say("reads an image file")),
-    ("PIL.ImageFilter", say("filters an image")),
-    ("PIL.ImageEnhance", say("augments an image")),
-    ("PIL.ImageOps", say("augments an image")),
-    ("cv2.imread", say("reads an image file")),
-    ("cv2.", say("processes an image")),
-    ("imageio.", say("reads an image file")),
-    ("skimage.", say("processes an image")),
-    ("kornia.", say("augments an image")),
-    ("albumentations.", say("augments an image")),
-    ("torchvision.io.", say("reads an image file")),
-    ("torchvision.transforms.functional.", say("transforms an image")),
-    ("torchvision.transforms.v2.functional.", say("transforms an image")),
-    ("torchvision.datasets.folder.", say("reads an image file")),
-    ("torchaudio.", say("reads or transforms audio")),
-    ("librosa.", say("reads or transforms audio")),
-    ("soundfile.", say("reads audio")),
-    ("decord.", say("decodes video")),
-    ("av.", say("decodes video")),
-    ("pydicom.", say("reads a medical image")),
-    ("nibabel.", say("reads a medical image")),
-    ("SimpleITK.", say("reads a medical image")),
-    ("rasterio.", say("reads a raster file")),
-    ("h5py.", say("opens an HDF5 file")),
-    ("zarr.", say("opens an array file")),
-    ("lmdb.", say("opens a database")),
-    ("sqlite3.", say("queries a database")),
-    ("numpy.load", say("reads an array file")),
-    ("numpy.fromfile", say("reads an array file")),
-    ("numpy.genfromtxt", say("parses a text file")),
-    ("numpy.loadtxt", say("parses a text file")),
-    ("numpy.fft.", say("computes a Fourier transform")),
-    ("numpy.linalg.", say("solves linear algebra")),
-    ("scipy.", say("computes with SciPy")),
-    ("pandas.read_", say("parses a table file")),
-    ("pyarrow.", say("reads a table file")),
-    ("json.load", say("parses JSON")),
-    ("orjson.loads", say("parses JSON")),
-    ("ujson.load", say("parses JSON")),
-    ("yaml.", say("parses YAML")),
-    ("csv.", say("parses a CSV file")),
-    ("xml.", say("parses XML")),
-    ("pickle.load", say("unpickles an object")),
-    ("joblib.load", say("unpickles an object")),
-    ("torch.load", say("reads a tensor file")),
-    ("safetensors.", say("reads a tensor file")),
-    ("torch.fft.", say("computes a Fourier transform")),
-    ("torch.stft", say("computes a Fourier transform")),
-    ("torch.nn.functional.interpolate", say("resamples a tensor")),
-    ("gzip.", say("decompresses")),
-    ("zlib.", say("decompresses")),
-    ("lzma.", say("decompresses")),
-    ("bz2.", say("decompresses")),
-    ("zstandard.", say("decompresses")),
-    ("base64.", say("decodes base64")),
-    ("open", say("opens a file")),
-    ("builtins.open", say("opens a file")),
-    ("io.open", say("opens a file")),
-    ("requests.", say("fetches over the network")),
-    ("urllib.", say("fetches over the network")),
-    ("time.sleep", say("sleeps")),
-    ("sentencepiece.", say("tokenises text")),
-    ("tokenizers.", say("tokenises text")),
-    ("tiktoken.", say("tokenises text")),
-    ("spacy.", say("tokenises text")),
-    ("nltk.", say("tokenises text")),
-    ("jieba.", say("tokenises text")),
-)
+HEAVY: Mapping[str, str] = {
+    name: what
+    for what, names in (
+        (say("reads an image file"), "PIL.Image.open cv2.imread imageio. torchvision.io. torchvision.datasets.folder."),
+        (say("filters an image"), "PIL.ImageFilter"),
+        (say("augments an image"), "PIL.ImageEnhance PIL.ImageOps kornia. albumentations."),
+        (say("processes an image"), "cv2. skimage."),
+        (say("transforms an image"), "torchvision.transforms.functional. torchvision.transforms.v2.functional."),
+        (say("reads or transforms audio"), "torchaudio. librosa."),
+        (say("reads audio"), "soundfile."),
+        (say("decodes video"), "decord. av."),
+        (say("reads a medical image"), "pydicom. nibabel. SimpleITK."),
+        (say("reads a raster file"), "rasterio."),
+        (say("opens an HDF5 file"), "h5py."),
+        (say("opens an array file"), "zarr."),
+        (say("opens a database"), "lmdb."),
+        (say("queries a database"), "sqlite3."),
+        (say("reads an array file"), "numpy.load numpy.fromfile"),
+        (say("parses a text file"), "numpy.genfromtxt numpy.loadtxt"),
+        (say("computes a Fourier transform"), "numpy.fft. torch.fft. torch.stft"),
+        (say("solves linear algebra"), "numpy.linalg."),
+        (say("computes with SciPy"), "scipy."),
+        (say("parses a table file"), "pandas.read_"),
+        (say("reads a table file"), "pyarrow."),
+        (say("parses JSON"), "json.load orjson.loads ujson.load"),
+        (say("parses YAML"), "yaml."),
+        (say("parses a CSV file"), "csv."),
+        (say("parses XML"), "xml."),
+        (say("unpickles an object"), "pickle.load joblib.load"),
+        (say("reads a tensor file"), "torch.load safetensors."),
+        (say("resamples a tensor"), "torch.nn.functional.interpolate"),
+        (say("decompresses"), "gzip. zlib. lzma. bz2. zstandard."),
+        (say("decodes base64"), "base64."),
+        (say("opens a file"), "open builtins.open io.open"),
+        (say("fetches over the network"), "requests. urllib."),
+        (say("sleeps"), "time.sleep"),
+        (say("tokenises text"), "sentencepiece. tokenizers. tiktoken. spacy. nltk. jieba."),
+    )
+    for name in names.split()
+}
+"""Beginnings of the names of calls that read, decode or transform one item; the longest that fits counts."""
 EXACT = frozenset({"open", "time.sleep", "torch.load", "numpy.load"})
-METHODS = {
-    "encode_plus": say("tokenises text"),
-    "batch_encode_plus": say("tokenises text"),
-    "tokenize": say("tokenises text"),
-    "apply_chat_template": say("tokenises text"),
-    "read_bytes": say("opens a file"),
-    "read_text": say("opens a file"),
-    "imread": say("reads an image file"),
-    "read_csv": say("parses a table file"),
+METHODS: Mapping[str, str] = {
+    name: what
+    for what, names in (
+        (say("tokenises text"), "encode_plus batch_encode_plus tokenize apply_chat_template"),
+        (say("opens a file"), "read_bytes read_text"),
+        (say("reads an image file"), "imread"),
+        (say("parses a table file"), "read_csv"),
+    )
+    for name in names.split()
 }
 TOKENISES = (".__call__", ".encode", ".encode_plus", ".batch_encode_plus", ".tokenize", ".apply_chat_template")
 """Methods of a tokenizer that tokenise; `pad` only pads."""

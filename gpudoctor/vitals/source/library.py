@@ -21,6 +21,7 @@ from gpudoctor.vitals.source.values import (
     BATCH,
     DEVICE,
     LOADER,
+    MISSING,
     MODULE,
     NOTHING,
     NUMBER,
@@ -104,13 +105,10 @@ def _wrapped(name: str, args: Arguments) -> AbstractValue:
         return _on(args[0], "maybe-cuda")
     inner = args[0]
     if name.startswith(("torch.nn.", "torch.distributed.fsdp.Fully")):
-        return inner.replace(type=name, guessed=False, value=_MISSING, ref=None, definition=None)
+        return inner.replace(type=name, guessed=False, value=MISSING, ref=None, definition=None)
     if name == "peft.get_peft_model":
         return inner.replace(type="peft.PeftModel") if inner.klass is None else inner
     return inner if inner.type or inner.klass else AbstractValue(type=MODULE)
-
-
-_MISSING = NOTHING.value
 
 
 def _on(thing: AbstractValue, device: str) -> AbstractValue:
@@ -168,7 +166,7 @@ def _constantly(thing: AbstractValue) -> Callable[[Arguments, Keywords], Abstrac
 
 def _engine(args: Arguments, keywords: Keywords) -> AbstractValue:
     model = keywords.get("model") or (args[1] if len(args) > 1 else NOTHING)
-    engine = model.replace(type="deepspeed.DeepSpeedEngine", device="cuda", value=_MISSING)
+    engine = model.replace(type="deepspeed.DeepSpeedEngine", device="cuda", value=MISSING)
     return AbstractValue(
         items=(engine, AbstractValue(type=OPTIMIZER), AbstractValue(type=LOADER), AbstractValue(type=SCHEDULER))
     )
@@ -218,10 +216,9 @@ _SPECIAL: dict[str, Callable[[Arguments, Keywords], AbstractValue]] = {
     "transformers.get_scheduler": _constantly(AbstractValue(type=SCHEDULER)),
     "torch.isnan": lambda args, _: AbstractValue(type=TENSOR, device=device_among(args, {}), test=(FAILED,)),
     "torch.isinf": lambda args, _: AbstractValue(type=TENSOR, device=device_among(args, {}), test=(FAILED,)),
-    "math.isnan": _constantly(AbstractValue(test=(FAILED,))),
-    "math.isinf": _constantly(AbstractValue(test=(FAILED,))),
-    "numpy.isnan": _constantly(AbstractValue(test=(FAILED,))),
-    "numpy.isinf": _constantly(AbstractValue(test=(FAILED,))),
+    **dict.fromkeys(
+        ("math.isnan", "math.isinf", "numpy.isnan", "numpy.isinf"), _constantly(AbstractValue(test=(FAILED,)))
+    ),
     "torch.isfinite": lambda args, _: AbstractValue(type=TENSOR, device=device_among(args, {}), test=(FINITE,)),
     "math.isfinite": _constantly(AbstractValue(test=(FINITE,))),
     "numpy.isfinite": _constantly(AbstractValue(test=(FINITE,))),

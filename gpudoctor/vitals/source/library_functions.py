@@ -10,20 +10,14 @@ NO_TENSOR = words(
     "numel is_floating_point is_complex allclose equal Generator get_rng_state set_rng_state "
     "use_deterministic_algorithms finfo iinfo Size set_printoptions typename is_autocast_enabled vmap"
 )
-
-
 FACTORIES = words(
     "tensor zeros ones empty full rand randn randint arange linspace eye randperm as_tensor from_numpy logspace "
     "asarray normal tril_indices triu_indices hann_window FloatTensor LongTensor IntTensor Tensor BoolTensor"
 )
-
-
 READS = words(
     "item tolist numpy size dim numel ndimension element_size nelement stride data_ptr storage get_device "
     "is_contiguous is_floating_point backward register_hook retain_grad dtype __len__ is_pinned tobytes"
 )
-
-
 WRAPPERS = words(
     "torch.compile torch.jit.script torch.jit.trace copy.deepcopy copy.copy "
     "torch.nn.SyncBatchNorm.convert_sync_batchnorm accelerate.Accelerator.unwrap_model torch.jit.freeze "
@@ -33,42 +27,18 @@ WRAPPERS = words(
     "progressbar.progressbar tqdm.tqdm_notebook torch.autograd.Variable lightning.Fabric.all_reduce "
     "torch.utils.data.backward_compat iter.__iter__"
 )
-
-
-DDP = frozenset(
-    {
-        "torch.nn.parallel.DistributedDataParallel",
-        "torch.nn.DataParallel",
-        "apex.parallel.DistributedDataParallel",
-        "torch.distributed.fsdp.FullyShardedDataParallel",
-        "torch.distributed.fsdp.fully_shard",
-        "horovod.torch.DistributedOptimizer",
-        "torch_xla.distributed.xla_multiprocessing.MpModelWrapper",
-        "peft.get_peft_model",
-        "torch.optim.swa_utils.AveragedModel",
-    }
+DDP = words(
+    "torch.nn.parallel.DistributedDataParallel torch.nn.DataParallel apex.parallel.DistributedDataParallel "
+    "torch.distributed.fsdp.FullyShardedDataParallel torch.distributed.fsdp.fully_shard "
+    "horovod.torch.DistributedOptimizer torch_xla.distributed.xla_multiprocessing.MpModelWrapper "
+    "peft.get_peft_model torch.optim.swa_utils.AveragedModel"
 )
-
-
-PREPARES = frozenset({"accelerate.Accelerator.prepare", "lightning.Fabric.setup", "apex.amp.initialize"})
-
-
-LOADER_PREPARES = frozenset(
-    {
-        "accelerate.Accelerator.prepare_data_loader",
-        "lightning.Fabric.setup_dataloaders",
-        "torch_xla.distributed.parallel_loader.MpDeviceLoader",
-        "torch_xla.distributed.parallel_loader.ParallelLoader",
-    }
+PREPARES = words("accelerate.Accelerator.prepare lightning.Fabric.setup apex.amp.initialize")
+LOADER_PREPARES = words(
+    "accelerate.Accelerator.prepare_data_loader lightning.Fabric.setup_dataloaders "
+    "torch_xla.distributed.parallel_loader.MpDeviceLoader torch_xla.distributed.parallel_loader.ParallelLoader"
 )
-
-
-LOWER_CLASSES = (
-    "torch.profiler.profile",
-    "torch.autograd.profiler.profile",
-    "torch.autograd.profiler.emit_nvtx",
-    "torch.autocast",
-    "torch.cuda.amp.autocast",
-    "torch.profiler.record_function",
-    "torch.cuda.stream",
+LOWER_CLASSES = words(
+    "torch.profiler.profile torch.autograd.profiler.profile torch.autograd.profiler.emit_nvtx torch.autocast "
+    "torch.cuda.amp.autocast torch.profiler.record_function torch.cuda.stream"
 )

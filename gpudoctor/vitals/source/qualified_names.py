@@ -11,40 +11,33 @@ from functools import lru_cache
 from gpudoctor.analysis.source.syntax import words
 from gpudoctor.vitals.source.values import DATASET, LOADER, MODULE, OPTIMIZER, SCHEDULER, TENSOR
 
-# Prefixes that name the same objects as a shorter one; the longest that fits is replaced.
 _PREFIXES = {
-    "torch.utils.data.dataloader.": "torch.utils.data.",
-    "torch.utils.data.dataset.": "torch.utils.data.",
-    "torch.utils.data.sampler.": "torch.utils.data.",
-    "torch.utils.data.distributed.": "torch.utils.data.",
-    "torch.nn.parallel.data_parallel.": "torch.nn.",
-    "torch.nn.parallel.distributed.": "torch.nn.parallel.",
-    "torch.nn.utils.clip_grad.": "torch.nn.utils.",
-    "torch.cuda.amp.grad_scaler.": "torch.cuda.amp.",
-    "torch.cuda.amp.autocast_mode.": "torch.cuda.amp.",
-    "torch.amp.grad_scaler.": "torch.amp.",
-    "torch.amp.autocast_mode.": "torch.amp.",
-    "torch.profiler.profiler.": "torch.profiler.",
-    "torch.distributed.distributed_c10d.": "torch.distributed.",
-    "torch.utils.tensorboard.writer.": "torch.utils.tensorboard.",
-    "torch.cuda.memory.": "torch.cuda.",
-    "torch.autograd.grad_mode.": "torch.",
-    "torch.autograd.anomaly_mode.": "torch.autograd.",
-    "torch.functional.": "torch.",
-    "torch.tensor.": "torch.",
-    "torch._tensor.": "torch.",
-    "tensorboardX.": "torch.utils.tensorboard.",
-    "pytorch_lightning.": "lightning.",
-    "lightning.pytorch.": "lightning.",
-    "lightning.fabric.fabric.": "lightning.fabric.",
-    "lightning_fabric.": "lightning.fabric.",
-    "wandb.sdk.": "wandb.",
-    "tqdm.auto.": "tqdm.",
-    "tqdm.notebook.": "tqdm.",
-    "tqdm.std.": "tqdm.",
-    "tqdm.rich.": "tqdm.",
-    "tqdm.asyncio.": "tqdm.",
+    longer: short
+    for short, several in (
+        (
+            "torch.utils.data.",
+            "torch.utils.data.dataloader. torch.utils.data.dataset. "
+            "torch.utils.data.sampler. torch.utils.data.distributed.",
+        ),
+        ("torch.nn.", "torch.nn.parallel.data_parallel."),
+        ("torch.nn.parallel.", "torch.nn.parallel.distributed."),
+        ("torch.nn.utils.", "torch.nn.utils.clip_grad."),
+        ("torch.cuda.amp.", "torch.cuda.amp.grad_scaler. torch.cuda.amp.autocast_mode."),
+        ("torch.amp.", "torch.amp.grad_scaler. torch.amp.autocast_mode."),
+        ("torch.profiler.", "torch.profiler.profiler."),
+        ("torch.distributed.", "torch.distributed.distributed_c10d."),
+        ("torch.utils.tensorboard.", "torch.utils.tensorboard.writer. tensorboardX."),
+        ("torch.cuda.", "torch.cuda.memory."),
+        ("torch.", "torch.autograd.grad_mode. torch.functional. torch.tensor. torch._tensor."),
+        ("torch.autograd.", "torch.autograd.anomaly_mode."),
+        ("lightning.", "pytorch_lightning. lightning.pytorch."),
+        ("lightning.fabric.", "lightning.fabric.fabric. lightning_fabric."),
+        ("wandb.", "wandb.sdk."),
+        ("tqdm.", "tqdm.auto. tqdm.notebook. tqdm.std. tqdm.rich. tqdm.asyncio."),
+    )
+    for longer in several.split()
 }
+"""Beginnings of names, and the shorter ones for the same objects."""
 _EXACT = {
     "torch.amp.autocast": "torch.autocast",
     "torch.nn.parallel.DataParallel": "torch.nn.DataParallel",
@@ -94,20 +87,11 @@ _HF_MODEL = re.compile(
     r"(?:transformers|diffusers|peft|optimum\.\w+)\.(?:Auto)?\w*(?:Model|For[A-Z]\w*|HeadModel|Transformer\dD\w*)$"
 )
 _TRAINERS = re.compile(r"(?:transformers|trl|sentence_transformers|optimum\.\w+|setfit|unsloth)\.(?:\w*Trainer)$")
-_LOADERS = frozenset(
-    {
-        LOADER,
-        "torch_geometric.loader.DataLoader",
-        "torch_geometric.loader.NeighborLoader",
-        "torch_geometric.loader.DataListLoader",
-        "torch_geometric.data.DataLoader",
-        "monai.data.DataLoader",
-        "monai.data.ThreadDataLoader",
-        "torchdata.stateful_dataloader.StatefulDataLoader",
-        "webdataset.WebLoader",
-        "dgl.dataloading.GraphDataLoader",
-        "ffcv.loader.Loader",
-    }
+_LOADERS = words(
+    f"{LOADER} torch_geometric.loader.DataLoader torch_geometric.loader.NeighborLoader "
+    "torch_geometric.loader.DataListLoader torch_geometric.data.DataLoader monai.data.DataLoader "
+    "monai.data.ThreadDataLoader torchdata.stateful_dataloader.StatefulDataLoader webdataset.WebLoader "
+    "dgl.dataloading.GraphDataLoader ffcv.loader.Loader"
 )
 _OPTIMIZERS = re.compile(
     r"(?:torch\.optim\.(?!lr_scheduler)[A-Z]\w*|apex\.optimizers\.\w+|bitsandbytes\.optim\.[A-Z]\w*"

@@ -9,14 +9,8 @@ from gpudoctor.vitals.source.qualified_names import TENSOR_METHODS, kind_of
 from gpudoctor.vitals.source.values import BATCH, LOADER, NOTHING, NUMBER, TENSOR, TEXT, AbstractValue, tensor
 
 _DEVICE_TEXT = re.compile(r"(cuda|cpu|mps|xpu|npu|gpu)(?::\d*)?$")
-
-
 _DEVICE_NAME = re.compile(r"(?:\w*_)?(?:rank|gpu|gpu_id|device_id|dev)s?$")
-
-
 Arguments = Sequence[AbstractValue]
-
-
 Keywords = Mapping[str, AbstractValue]
 
 
