@@ -293,5 +293,5 @@ def _call(script: Script, call: Call, first: str = "") -> Setup:
     if given is not None:
         value = getattr(given, "value", None)
         known = isinstance(value, str)
-        items["model"] = Written(key=first, value=str(value), known=known, sure=True, place=call.span)
+        items["model"] = Written(key=first, value=str(value), known=known, sure=True, at=call.span)
     return Setup.of_call(script, call, call.name, items)

@@ -10,7 +10,7 @@ from gpudoctor.analysis.run.steady_run import Run, sites_of, source_of, spots
 from gpudoctor.analysis.source.control_flow import enclosing, switched_off
 from gpudoctor.analysis.source.entry_points import Program, training_programs
 from gpudoctor.analysis.source.loaders import Loader, LoaderRole, loaders
-from gpudoctor.analysis.source.syntax import FunctionNode, keyword_value, says, walk
+from gpudoctor.analysis.source.syntax import FunctionNode, keyword_value, says
 from gpudoctor.lang import say
 from gpudoctor.model import Cost, Detail, Finding, Patient, Reads, Severity, Threshold
 from gpudoctor.model.evidence import SourceSpan
@@ -187,8 +187,8 @@ class SamplerMisuse(RunCheck):
 
     def _same_order(self, program: Program, loader: Loader) -> Finding | None:
         sampler = keyword_value(loader.call.node, "sampler")
-        made = [node for node in _values(loader, sampler) if isinstance(node, ast.Call)] if sampler else []
-        call = next((call for call in loader.script.calls if call.node in made and call.name == _SAMPLER), None)
+        made = loader.script.written(sampler) if sampler is not None else None
+        call = next((call for call in loader.script.calls_to(_SAMPLER) if call.node is made), None)
         if call is None or switched_off(program.source, call):
             return None
         if any(says(script, _SETS_EPOCH) for script in program.scripts):
@@ -250,26 +250,13 @@ def _place(program: Program, loader: Loader, kind: str) -> SamplerMisuseDetail:
     )
 
 
-def _values(loader: Loader, node: ast.expr) -> list[ast.expr]:
-    """What an expression is, or what its name is bound to in the same function (or module)."""
-    if not isinstance(node, ast.Name):
-        return [node]
-    scope = next((item for item in enclosing(loader.script, loader.call.node)
-                  if isinstance(item, FunctionNode)), loader.script.tree)  # fmt: skip
-    return [
-        item.value
-        for item in walk(scope)
-        if isinstance(item, ast.Assign) and any(_text(target) == node.id for target in item.targets)
-    ]
-
-
 def _custom(loader: Loader) -> bool:
     """Whether the loader is given a sampler or batches of somebody's own, or a data set that knows its rank."""
     samplers = [loader.argument(name) for name in ("sampler", "batch_sampler")]
     plain = all(isinstance(value, Known) and value.value is None for value in samplers)
     if loader.call.open_ended or loader.dataset is None or not plain:
         return True
-    made = [loader.dataset, *_values(loader, loader.dataset)]
+    made = [loader.dataset, loader.script.written(loader.dataset)]
     scope = next((item for item in enclosing(loader.script, loader.call.node) if isinstance(item, FunctionNode)), None)
     own = scope is not None and _OWN_RANK.search(_text(scope.args)) is not None
     return own or any(_OWN_RANK.search(_text(node)) for node in (loader.call.node, *made))

@@ -38,7 +38,8 @@ class Written:
     """Whether the value can be told without a run; false for `auto` and for templates."""
     sure: bool
     """False for an option's default: a launch line may say otherwise."""
-    place: SourceSpan | Setting
+    at: SourceSpan | Setting | None = None
+    """Its place; None for an entry of a file, which knows its own."""
     file: ConfigFile | None = None
     entry: Entry | None = None
     script: Script | None = None
@@ -46,6 +47,14 @@ class Written:
     """The call whose argument it is."""
     node: ast.expr | None = None
     """The value's expression in a script."""
+
+    @property
+    def place(self) -> SourceSpan | Setting:
+        """Where it stands."""
+        if self.at is not None:
+            return self.at
+        assert self.file is not None and self.entry is not None
+        return self.file.setting(self.entry)
 
     @property
     def number(self) -> int | float | None:
@@ -224,15 +233,14 @@ def as_number(value: object) -> int | float | None:
     return value if isinstance(value, int | float) and not isinstance(value, bool) else None
 
 
-def from_entry(file: ConfigFile, entry: Entry, key: str = "") -> Written:
+def from_entry(file: ConfigFile, entry: Entry) -> Written:
     """A config's entry."""
     open_ended = entry.value == "auto" or entry.interpolated
     return Written(
-        key=key or entry.key,
+        key=entry.key,
         value=None if open_ended else entry.value,
         known=not open_ended,
         sure=True,
-        place=file.setting(entry),
         file=file,
         entry=entry,
     )
@@ -257,7 +265,7 @@ def from_keyword(script: Script, call: Call, name: str) -> Written | None:
         value=plain,
         known=isinstance(value, Known) and value.value != "auto",
         sure=not isinstance(value, Known) or value.origin in SURE or value.origin.startswith("config "),
-        place=call.span if keyword is None else script.span(keyword),
+        at=call.span if keyword is None else script.span(keyword),
         script=script,
         call=call,
         node=None if keyword is None else keyword.value,

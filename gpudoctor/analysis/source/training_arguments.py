@@ -155,9 +155,7 @@ def _launch_setup(launch: Launch, path: str | None) -> Setup | None:
             value=_typed(text),
             known=not any(mark in text for mark in "$`"),
             sure=True,
-            place=Setting(
-                key=f"--{name}", value=text or "True", origin=where, path=launch.path or path, line=launch.line
-            ),
+            at=Setting(key=f"--{name}", value=text or "True", origin=where, path=launch.path or path, line=launch.line),
         )
         for name, text in words.items()
     }

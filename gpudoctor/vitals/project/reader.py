@@ -56,22 +56,12 @@ def _upwards(folder: str) -> list[str]:
         if not above and (not here or os.path.basename(here) in {"", ".", ".."}):
             above = os.path.join(here, os.pardir)
         places.append(above)
-    own = (n for n, place in enumerate(places) if any(map(os.path.isfile, _paths(place))))
+    own = (n for n, place in enumerate(places) if any(os.path.isfile(os.path.join(place, name)) for name in _PROJECT))
     return places[: 1 + max(_WITHOUT_TOP, next(own, 0))]
 
 
-def _paths(folder: str) -> list[str]:
-    return [os.path.join(folder, name) for name in _PROJECT]
-
-
 def _asked_in(folder: str) -> list[Asked]:
-    try:
-        names = sorted(os.listdir(folder or os.curdir))
-    except OSError:
-        return []
-    paths = [os.path.join(folder, name) for name in names]
-    if "requirements" in names:
-        paths += [os.path.join(folder, "requirements", name) for name in _listed(folder, "requirements")]
+    paths = [*_listed(folder), *_listed(os.path.join(folder, "requirements"))]
     wanted = [path for path in paths if formats(path) and not _ASIDE.search(path[len(folder) :])]
     found: list[Asked] = []
     # A README speaks of what no file for a tool names.
@@ -85,9 +75,10 @@ def _asked_in(folder: str) -> list[Asked]:
     return found
 
 
-def _listed(folder: str, name: str) -> list[str]:
+def _listed(folder: str) -> list[str]:
+    """The paths of what a folder holds, by name; none where there is no such folder."""
     try:
-        return sorted(os.listdir(os.path.join(folder, name) or os.curdir))
+        return [os.path.join(folder, name) for name in sorted(os.listdir(folder or os.curdir))]
     except OSError:
         return []
 

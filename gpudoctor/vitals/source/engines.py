@@ -1,12 +1,10 @@
 """The hidden loops of engines: transformers.Trainer, Lightning. Their events are the user's hooks."""
 
 import ast
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
 
 from gpudoctor.analysis.source.syntax import in_order
-from gpudoctor.model.evidence import SourceSpan
-from gpudoctor.vitals.source.events import Step, Walker
+from gpudoctor.model.signs.source import Event, Loop, LoopRole
 from gpudoctor.vitals.source.qualified_names import kind_of
 from gpudoctor.vitals.source.values import ClassSymbol, Function, Module
 
@@ -27,33 +25,14 @@ _LIGHTNING_FITS = ("lightning.Trainer.fit", "lightning.cli.LightningCLI", "light
 
 
 Hooks = tuple[tuple[Function, bool], ...]
+"""The user's functions that one step of an engine runs, with whether they evaluate."""
+Found = tuple[Module, ast.AST, Loop]
 
 
-@dataclass(slots=True, eq=False, repr=False, match_args=False)
-class EngineLoop:
-    """An engine's loop over its steps."""
-
-    engine: str
-    module: Module
-    node: ast.AST
-    span: SourceSpan
-    end_line: int
-    function: str
-    iterates: str
-    hooks: Hooks
-    """The user's functions, with whether they evaluate."""
-    confident: bool = True
-
-    def steps(self, walker: Walker) -> Iterator[Step]:
-        """What one step of the engine runs of the user's code."""
-        for function, evaluation in self.hooks:
-            yield from walker.function_steps(function, evaluation)
-
-
-def engine_loops(modules: Sequence[Module]) -> list[EngineLoop]:
-    """Every engine that the program starts."""
-    found: list[EngineLoop] = []
-    fitted: set[int] = set()
+def engine_loops(modules: Sequence[Module], events: Callable[[Hooks], Sequence[Event]]) -> list[Found]:
+    """Every engine that the program starts: its module, what starts it, and its loop over its steps."""
+    found: list[Found] = []
+    fitted: set[Module] = set()
     for module in modules:
         hooks: dict[bool, Hooks] = {}
         for call in sorted(module.calls.values(), key=lambda c: (c.span.line, c.span.column)):
@@ -63,42 +42,36 @@ def engine_loops(modules: Sequence[Module]) -> list[EngineLoop]:
             if fits not in hooks:
                 reached = module.reach()
                 hooks[fits] = _lightning_hooks(reached) if fits else _hf_hooks(reached)
-                fitted.update(id(m) for m in reached if fits)
-            found.append(
-                EngineLoop(
-                    engine="lightning.Trainer" if fits else str(call.receiver_type),
-                    module=module,
-                    node=call.node,
-                    span=call.span,
-                    end_line=call.span.end_line or call.span.line,
-                    function=call.function,
-                    iterates=module.segment(call.node),
-                    hooks=hooks[fits],
-                )
-            )
-    return found + [loop for module in modules if id(module) not in fitted for loop in _unfitted(module)]
-
-
-def _unfitted(module: Module) -> list[EngineLoop]:
-    """A LightningModule whose fit is elsewhere: its training_step is a step all the same."""
-    found = []
-    for klass in module.klasses:
-        step = klass.methods.get("training_step")
-        if klass.kind == "lightning.LightningModule" and step is not None:
-            node = step.node
-            found.append(
-                EngineLoop(
-                    engine="lightning.Trainer",
-                    module=module,
-                    node=node,
-                    span=module.span(node),
-                    end_line=node.end_lineno or node.lineno,
-                    function=klass.name,
-                    iterates="training_step",
-                    hooks=_class_hooks([klass], _STEP_HOOKS, False) + _class_hooks([klass], _EVALUATION_HOOKS, True),
-                )
-            )
+                fitted.update(reached if fits else ())
+            engine = "lightning.Trainer" if fits else str(call.receiver_type)
+            made = _loop(module, call.node, engine, call.function, module.segment(call.node), events(hooks[fits]))
+            found.append((module, call.node, made))
+    for module in modules:
+        # A LightningModule whose fit is elsewhere: its training_step is a step all the same.
+        for klass in module.klasses if module not in fitted else ():
+            step = klass.methods.get("training_step")
+            if klass.kind == "lightning.LightningModule" and step is not None:
+                own = _class_hooks([klass], _STEP_HOOKS, False) + _class_hooks([klass], _EVALUATION_HOOKS, True)
+                made = _loop(module, step.node, "lightning.Trainer", klass.name, "training_step", events(own))
+                found.append((module, step.node, made))
     return found
+
+
+def _loop(
+    module: Module, node: ast.expr | ast.stmt, engine: str, function: str, iterates: str, events: Sequence[Event]
+) -> Loop:
+    return Loop(
+        role=LoopRole.TRAINING,
+        span=module.span(node),
+        end_line=node.end_lineno or node.lineno,
+        function=function,
+        iterates=iterates,
+        iterable_type=None,
+        targets=(),
+        events=events,
+        parents=(),
+        engine=engine,
+    )
 
 
 def _class_hooks(klasses: Sequence[ClassSymbol], names: Sequence[str], evaluation: bool) -> Hooks:

@@ -1,14 +1,13 @@
 """What one pass of a loop executes: its own items, those of the functions it calls, in order."""
 
-import ast
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from gpudoctor.model.evidence import SourceSpan
-from gpudoctor.model.signs.source import Event, Guard, Loop, LoopRole, Thing
+from gpudoctor.model.signs.source import Event, Guard, LoopRole
 from gpudoctor.vitals.source.loop_roles import Roles
-from gpudoctor.vitals.source.values import Function, FunctionRecord, Item, LoopRecord, Module
+from gpudoctor.vitals.source.values import Function, FunctionRecord, Item, LoopRecord
 
 MOST = 8000
 """Most events of one loop; a pass that does more is cut."""
@@ -69,11 +68,12 @@ class Walker:
         budget = [MOST]
         yield from self._walk(loop.scope, items, depth + 1, loop.base, _Here((), (), (), False, evaluation), budget, ())
 
-    def function_steps(self, function: Function, evaluation: bool = False) -> Iterator[Step]:
-        """What one call of a function meets (a hook of an engine)."""
-        if function.record is not None:
-            here = _Here((), (), (), False, evaluation)
-            yield from self._walk(function.record, function.record.items, 0, 0, here, [MOST], (function,))
+    def hook_steps(self, hooks: Sequence[tuple[Function, bool]]) -> Iterator[Step]:
+        """What one step of an engine meets: its hooks, each with whether it evaluates."""
+        for function, evaluation in hooks:
+            if function.record is not None:
+                here = _Here((), (), (), False, evaluation)
+                yield from self._walk(function.record, function.record.items, 0, 0, here, [MOST], (function,))
 
     def _walk(
         self,
@@ -105,23 +105,6 @@ class Walker:
             evaluates = evaluation or self.roles.of_function(callee).evaluates
             there = _Here(guards, inner, via, no_grad, evaluates)
             yield from self._walk(callee.record, callee.record.items, 0, 0, there, budget, (*stack, callee))
-
-    def event(
-        self, step: Step, made: Callable[[LoopRecord], Loop], thing: Callable[[Module], Callable[[ast.AST], Thing]]
-    ) -> Event:
-        """The event that checks see."""
-        item = step.item
-        return Event(
-            node=item.node,
-            call=item.call,
-            span=item.call.span if item.call is not None else step.scope.module.span(item.node),
-            guards=step.guards,
-            inner=tuple(made(record) for record in step.inner),
-            via=step.via,
-            evaluation=step.evaluation,
-            no_grad=step.no_grad,
-            thing=thing(step.scope.module),
-        )
 
 
 @dataclass(slots=True, eq=False, repr=False, match_args=False)

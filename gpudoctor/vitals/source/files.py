@@ -7,6 +7,7 @@ import re
 import tokenize
 import warnings
 from collections.abc import Iterator, Mapping
+from itertools import islice
 from pathlib import Path
 
 from gpudoctor.analysis.source.syntax import below, by_kind, words
@@ -76,14 +77,13 @@ def load(path: Path, shown: str, limit: ReadLimit, entry: bool, texts: Mapping[s
 
 def _bytes(path: Path, shown: str, limit: ReadLimit) -> bytes:
     try:
-        data = read_file(path, limit)
+        return read_file(path, limit)
     except FileNotFoundError:
         raise UnreadSource(say("{shown}: it does not exist", shown=shown)) from None
     except OSError as error:
         raise UnreadSource(
             say("{shown}: it cannot be read: {reason}", shown=shown, reason=error.strerror or error)
         ) from None
-    return data
 
 
 def _decoded(data: bytes, shown: str) -> str:
@@ -133,12 +133,8 @@ def _measured(tree: ast.Module, shown: str, parents: dict[ast.AST, ast.AST]) -> 
 
 def scripts_below(folder: Path) -> tuple[list[Path], bool]:
     """Python files of a folder, in order, and whether some were left out."""
-    found: list[Path] = []
-    for path in _walk(folder):
-        if len(found) >= MOST_FILES:
-            return found, True
-        found.append(path)
-    return found, False
+    found = list(islice(_walk(folder), MOST_FILES + 1))
+    return found[:MOST_FILES], len(found) > MOST_FILES
 
 
 def _walk(folder: Path) -> Iterator[Path]:

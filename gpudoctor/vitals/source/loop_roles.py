@@ -65,9 +65,8 @@ class Roles:
     """Decides the roles of every loop, scope by scope, callees first."""
 
     def __init__(self) -> None:
-        self._done: dict[int, Effects] = {}
-        self._open: set[int] = set()
-        self._kept: list[FunctionRecord] = []  # ids stay valid while the records live
+        self._done: dict[FunctionRecord, Effects] = {}
+        self._open: set[FunctionRecord] = set()
 
     def of_function(self, function: Function) -> Effects:
         """The effects of one call of a function."""
@@ -85,23 +84,20 @@ class Roles:
 
         `called` tells that another scope runs it, so that the other half of a training step may be there.
         """
-        key = id(record)
-        if key in self._done:
-            return self._done[key]
-        if key in self._open or len(self._open) > 60:
+        if record in self._done:
+            return self._done[record]
+        if record in self._open or len(self._open) > 60:
             return Effects()
-        self._open.add(key)
-        effects = self._solve(record, called)
-        self._open.discard(key)
-        self._done[key] = effects
-        self._kept.append(record)
+        self._open.add(record)
+        self._done[record] = effects = self._solve(record, called)
+        self._open.discard(record)
         return effects
 
     def _solve(self, record: FunctionRecord, called: bool) -> Effects:
-        own: dict[int, _Own] = {id(loop): _Own() for loop in record.loops}
+        own = {loop: _Own() for loop in record.loops}
         top = _Own()
         for loop in record.loops:
-            (own[id(loop.parents[-1])] if loop.parents and id(loop.parents[-1]) in own else top).children.append(loop)
+            (own.get(loop.parents[-1], top) if loop.parents else top).children.append(loop)
         for item in record.items:
             flags, inside, trains = item.effect, item.effect, False
             if item.callee is not None:
@@ -114,11 +110,7 @@ class Roles:
                 inside &= ~BACKWARD
             if not inside and not trains:
                 continue
-            home = top
-            for loop in reversed(item.loops):
-                if id(loop) in own:
-                    home = own[id(loop)]
-                    break
+            home = next((own[loop] for loop in reversed(item.loops) if loop in own), top)
             home.flags |= flags
             home.any |= inside
             home.trains = home.trains or trains
@@ -129,16 +121,15 @@ class Roles:
             total |= part.any
         half = called and not total & STEP
         for loop in reversed(record.loops):
-            self._decide(record, loop, own, top, half)
+            self._decide(loop, own, top, half)
         return Effects(top=top.flags, any=top.any, trains=top.trains)
 
-    def _decide(self, record: FunctionRecord, loop: LoopRecord, own: dict[int, _Own], top: _Own, half: bool) -> None:
-        mine = own[id(loop)]
-        parent = own.get(id(loop.parents[-1]), top) if loop.parents else top
+    def _decide(self, loop: LoopRecord, own: dict[LoopRecord, _Own], top: _Own, half: bool) -> None:
+        mine = own[loop]
+        parent = own.get(loop.parents[-1], top) if loop.parents else top
         above = top.direct
         for outer in loop.parents:
-            if id(outer) in own:
-                above |= own[id(outer)].direct
+            above |= own.get(outer, top).direct
         flags = mine.flags
         trains = False
         if not mine.trains:
@@ -155,16 +146,16 @@ class Roles:
         elif mine.trains:
             loop.role = LoopRole.EPOCHS
         else:
-            self._evaluation(record, loop, mine)
+            self._evaluation(loop, mine)
 
-    def _evaluation(self, record: FunctionRecord, loop: LoopRecord, mine: _Own) -> None:
+    def _evaluation(self, loop: LoopRecord, mine: _Own) -> None:
         if mine.any & (_STEPPING | COLLECT) or not mine.any & FORWARD:
             return
         context = loop.no_grad or mine.eval_context
-        named = bool(_EVALUATION_NAME.search(loop.iterates) or _EVALUATION_NAME.search(record.name))
+        named = bool(_EVALUATION_NAME.search(loop.iterates) or _EVALUATION_NAME.search(loop.scope.name))
         if (context and (_counts(loop) or named)) or draws(loop):
             loop.role = LoopRole.EVALUATION
-        elif named and _counts(loop) and not record.name.endswith(("forward", "__call__")):
+        elif named and _counts(loop) and not loop.scope.name.endswith(("forward", "__call__")):
             loop.role = LoopRole.EVALUATION
             loop.confident = False
         else:

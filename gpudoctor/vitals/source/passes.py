@@ -335,7 +335,6 @@ class _Recorder:
             iterates=self.module.segment(generators[0].iter),
             source=self.thing(generators[0].iter),
             start=len(self.record.items),
-            comprehension=True,
         )
         self.loops.append(made)
         for place, generator in enumerate(generators):

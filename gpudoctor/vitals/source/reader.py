@@ -8,7 +8,7 @@ from pathlib import Path
 from gpudoctor.lang import say
 from gpudoctor.model.read_limits import SCRIPT, SOURCE_NODES, ReadLimit
 from gpudoctor.model.signs.source import Event, Known, Loop, LoopRole, Script, Source, Thing, Unknown, Value
-from gpudoctor.vitals.source.engines import EngineLoop, engine_loops
+from gpudoctor.vitals.source.engines import engine_loops
 from gpudoctor.vitals.source.events import Events, Step, Walker
 from gpudoctor.vitals.source.files import UnreadSource, load, scripts_below, silences
 from gpudoctor.vitals.source.importing import Importer
@@ -17,7 +17,7 @@ from gpudoctor.vitals.source.passes import record as recorded
 from gpudoctor.vitals.source.program import SourceLookup
 from gpudoctor.vitals.source.reachability import cut_branches, cut_unreached, in_cut, starts
 from gpudoctor.vitals.source.settings import declared, launched
-from gpudoctor.vitals.source.values import BACKWARD, STEP, AbstractValue, FunctionRecord, LoopRecord, Module, value_of
+from gpudoctor.vitals.source.values import BACKWARD, STEP, AbstractValue, LoopRecord, Module, value_of
 
 
 def read_source(
@@ -139,18 +139,21 @@ class _Builder:
                 self.roles.of_scope(module.record)
             for function in module.functions:
                 self.roles.of_function(function)
-        engines = engine_loops(modules)
-        loops = list(_training(modules, engines))
-        cut_unreached(modules, [(module, node.lineno) for module, node in loops if not in_cut(module, node.lineno)])
+        engines = engine_loops(modules, lambda hooks: Events(lambda: self._events(self.walker.hook_steps(hooks))))
+        lines = [
+            (module, loop.span.line) for module in modules for loop in _loops(module) if loop.role is LoopRole.TRAINING
+        ]
+        lines += [(module, node.lineno) for module, node, _ in engines]  # type: ignore[attr-defined]
+        cut_unreached(modules, [(module, line) for module, line in lines if not in_cut(module, line)])
         for module in modules:
-            yield self._script(module, [engine for engine in engines if engine.module is module])
+            yield self._script(module, [loop for home, _, loop in engines if home is module])
 
-    def _script(self, module: Module, engines: Sequence[EngineLoop]) -> Script:
+    def _script(self, module: Module, engines: Sequence[Loop]) -> Script:
         ignored, reasons = silences(module)
-        records = [loop for part in _records(module) for loop in part.loops if not in_cut(module, loop.span.line)]
-        engines = [engine for engine in engines if not in_cut(module, engine.span.line)]
+        records = [loop for loop in _loops(module) if not in_cut(module, loop.span.line)]
         records.sort(key=lambda r: (r.span.line, r.span.column))
-        loops = [self.loop(record) for record in records] + [self._engine(engine) for engine in engines]
+        loops = [self.loop(record) for record in records]
+        loops += [loop for loop in engines if not in_cut(module, loop.span.line)]
         found = [call for call in module.calls.values() if not in_cut(module, call.node.lineno)]
         calls = sorted(found, key=lambda c: (c.span.line, c.span.column))
         return Script(
@@ -223,7 +226,18 @@ class _Builder:
 
     def _events(self, steps: Iterator[Step]) -> Iterator[Event]:
         for step in steps:
-            yield self.walker.event(step, self.loop, self._things)
+            item, module = step.item, step.scope.module
+            yield Event(
+                node=item.node,
+                call=item.call,
+                span=item.call.span if item.call is not None else module.span(item.node),
+                guards=step.guards,
+                inner=tuple(self.loop(record) for record in step.inner),
+                via=step.via,
+                evaluation=step.evaluation,
+                no_grad=step.no_grad,
+                thing=self._things(module),
+            )
 
     def _accumulates(self, record: LoopRecord) -> Value | None:
         """Micro-batches a step: the period of the step's guard, or the passes of the backward's loop."""
@@ -244,34 +258,8 @@ class _Builder:
                 found = count if count is not None else Unknown(text=step.inner[-1].iterates)
         return None if isinstance(found, Known) and found.value == 1 else found
 
-    def _engine(self, engine: EngineLoop) -> Loop:
-        return Loop(
-            role=LoopRole.TRAINING,
-            span=engine.span,
-            end_line=engine.end_line,
-            function=engine.function,
-            iterates=engine.iterates,
-            iterable_type=None,
-            targets=(),
-            events=Events(lambda: self._events(engine.steps(self.walker))),
-            parents=(),
-            engine=engine.engine,
-            confident=engine.confident,
-        )
 
-
-def _records(module: Module) -> Iterator[FunctionRecord]:
-    if module.record is not None:
-        yield module.record
-    yield from (function.record for function in module.functions if function.record is not None)
-
-
-def _training(modules: Sequence[Module], engines: Sequence[EngineLoop]) -> Iterator[tuple[Module, ast.expr | ast.stmt]]:
-    """Training loops, with what starts those of engines."""
-    for module in modules:
-        for record in _records(module):
-            for loop in record.loops:
-                if loop.role is LoopRole.TRAINING:
-                    yield module, loop.node  # type: ignore[misc]
-    for engine in engines:
-        yield engine.module, engine.node  # type: ignore[misc]
+def _loops(module: Module) -> Iterator[LoopRecord]:
+    for record in (module.record, *(function.record for function in module.functions)):
+        if record is not None:
+            yield from record.loops

@@ -3,6 +3,7 @@
 import ast
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import takewhile
 from typing import TYPE_CHECKING
 
 from gpudoctor.analysis.source.syntax import last_name, words
@@ -122,18 +123,14 @@ def _declare(
     if method == "add_argument":
         option = read_option(call, args, keywords)
         if option is not None:
-            found[option.name] = _told(module, option)
+            found[option.name] = thing = _valued(module, option)
+            module.arguments[option.name] = value_of(thing, option.flags[0])
         return
     for name, thing in keywords.items():
         if found.get(name, NOTHING).origin != "command line":
             told = say("default of --{name}", name=name) if thing.known else ""
             found[name] = thing.replace(option=True, origin=told)
             module.arguments[name] = value_of(found[name], name)
-
-
-def _simple(name: str, kind: type | None, default: object = MISSING, flags: Sequence[str] = ()) -> Option:
-    spellings = tuple(flags) or (f"--{name}", f"--{name.replace('_', '-')}")
-    return Option(name=name, flags=spellings, kind=kind, default=default, switch=True if kind is bool else None)
 
 
 def _valued(module: Module, option: Option) -> AbstractValue:
@@ -151,7 +148,9 @@ def _parsed(program: "SourceLookup", module: Module, thing: AbstractValue) -> Ab
     values: dict[str, AbstractValue] = {}
     for name, default in program.fields(klass).items():
         kind = type(default.value) if default.known and default.value is not None else None
-        value = given(_simple(name, kind), module.words) if module.words is not None else MISSING
+        flags = (f"--{name}", f"--{name.replace('_', '-')}")
+        option = Option(name=name, flags=flags, kind=kind, switch=True if kind is bool else None)
+        value = given(option, module.words) if module.words is not None else MISSING
         told = AbstractValue(value=value, origin="command line", option=True)  # type: ignore[arg-type]
         values[name] = default if value is MISSING else told
         module.arguments[name] = value_of(values[name], name)
@@ -186,12 +185,6 @@ def decorated(program: "SourceLookup", function: Function, arg: ast.arg) -> Abst
             made = program.annotation(function.module, arg.annotation) if arg.annotation is not None else NOTHING
             return made.replace(option=True)
     return None
-
-
-def _told(module: Module, option: Option) -> AbstractValue:
-    thing = _valued(module, option)
-    module.arguments[option.name] = value_of(thing, option.flags[0])
-    return thing
 
 
 def launched(program: "SourceLookup", function: Function) -> AbstractValue | None:
@@ -284,18 +277,14 @@ def given(option: Option, words: Sequence[str]) -> object:
         elif option.switch is not None and (not _boolean(after) or option.kind is None):
             found = option.switch
         elif option.many:
-            values = [word_value(item, option.kind) for item in _upto(words[index + 1 :])]
+            several = takewhile(lambda item: not item.startswith("--"), words[index + 1 :])
+            values = [word_value(item, option.kind) for item in several]
             found = tuple(values) if MISSING not in values else MISSING
         elif not after.startswith("--"):
             found = word_value(after, option.kind)
         else:
             found = MISSING
     return found
-
-
-def _upto(words: Sequence[str]) -> Sequence[str]:
-    end = next((at for at, word in enumerate(words) if word.startswith("--")), len(words))
-    return words[:end]
 
 
 def _boolean(word: str) -> bool:

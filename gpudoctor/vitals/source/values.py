@@ -224,7 +224,6 @@ class LoopRecord:
     """Index of its first item in the scope's record."""
     end: int = 0
     no_grad: bool = False
-    comprehension: bool = False
     role: LoopRole = LoopRole.OTHER
     confident: bool = True
     loop: Loop | None = None
