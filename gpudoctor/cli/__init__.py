@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 from gpudoctor.lang import rendered, say
 
-COLLECT_AFTER = 500_000
+COLLECT_AFTER = 2_000_000
 """New objects between two passes of the garbage collector (Python's default: 700, 2,000 from 3.12 on).
 
 Classes and trees of syntax are many and hold hardly a cycle: at the default, looking for some takes a fifth of

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Mapping
 
-from gpudoctor.analysis.source.declared_settings import Setup, Tool, Written, from_entry, from_keyword
+from gpudoctor.analysis.source.declared_settings import Setup, Written, from_entry, from_keyword
 from gpudoctor.analysis.source.training_arguments import deepspeed_configs, training_arguments
 from gpudoctor.analysis.workload import optional
 from gpudoctor.lang import say
@@ -18,7 +18,9 @@ def settings(finding: Finding, patient: Patient) -> Iterator[tuple[Setup | None,
     for place in finding.evidence:
         if not isinstance(place, Setting | SourceSpan):
             continue
-        found = next(((setup, item) for setup in setups for item in setup.items.values() if item.place == place), None)
+        found = next(
+            ((setup, item) for setup in setups for item in setup.items.values() if item.stands_at(place)), None
+        )
         if found is not None:
             yield found
         else:
@@ -54,7 +56,7 @@ def auto_edits(finding: Finding, patient: Patient) -> tuple[Edit, ...]:
     """The edits that leave DeepSpeed's side of a mismatch to the training arguments."""
     edits: list[Edit] = []
     for setup, item in settings(finding, patient):
-        if setup is not None and setup.tool is Tool.DEEPSPEED:
+        if setup is not None and setup.kind is ConfigKind.DEEPSPEED:
             edit = item.edit(quoted(item, "auto"), python='"auto"')
             if edit is not None and edit not in edits:
                 edits.append(edit)

@@ -14,7 +14,7 @@ from typing import Any, Final, NamedTuple
 from gpudoctor.analysis.memo import once
 from gpudoctor.analysis.source.config_links import links
 from gpudoctor.analysis.source.control_flow import switched_off
-from gpudoctor.analysis.source.declared_settings import Setup, Tool, Written, from_entry, from_keyword
+from gpudoctor.analysis.source.declared_settings import Setup, Written, from_entry, from_keyword
 from gpudoctor.analysis.source.pretrained_models import trained_models, trainers
 from gpudoctor.analysis.source.training_arguments import deepspeed_configs, in_a_test, training_arguments
 from gpudoctor.lang import say
@@ -279,7 +279,7 @@ def _sections(file: ConfigFile) -> Iterator[Setup]:
         if "base_model" in items or "model_name_or_path" in items:
             items["model"] = items.get("base_model") or items["model_name_or_path"]
         whole = file.kind is ConfigKind.LLAMA_FACTORY
-        yield Setup.of_file(Tool.TRANSFORMERS, file, items, section, whole=whole)
+        yield Setup.of_file(file, items, section, whole=whole)
 
 
 def _call(script: Script, call: Call, first: str = "") -> Setup:

@@ -10,6 +10,7 @@ from gpudoctor.analysis.run.steady_run import Run, sites_of, source_of, spots
 from gpudoctor.analysis.source.control_flow import enclosing, switched_off
 from gpudoctor.analysis.source.entry_points import Program, training_programs
 from gpudoctor.analysis.source.loaders import Loader, LoaderRole, loaders
+from gpudoctor.analysis.source.parallelism import DDP, SHARDED, wrappers
 from gpudoctor.analysis.source.syntax import FunctionNode, keyword_value, says
 from gpudoctor.lang import say
 from gpudoctor.model import Cost, Detail, Finding, Patient, Reads, Severity, Threshold
@@ -18,15 +19,6 @@ from gpudoctor.model.records import frozen, replace
 from gpudoctor.model.signs.source import Call, Known, Loop, LoopRole, Script, Source
 from gpudoctor_checks.run_check import RunCheck
 
-_WRAPS = frozenset(
-    {
-        "torch.nn.parallel.DistributedDataParallel",
-        "torch.distributed.fsdp.FullyShardedDataParallel",
-        "torch.distributed.fsdp.fully_shard",
-        "torch.distributed._composable.fsdp.fully_shard",
-        "apex.parallel.DistributedDataParallel",
-    }
-)
 _ENGINES = frozenset(
     {"accelerate", "lightning", "pytorch_lightning", "trl", "deepspeed", "colossalai",
      "composer",
@@ -163,12 +155,12 @@ class SamplerMisuse(RunCheck):
         return found[0] if all(found) else None
 
     def _unsplit(self, program: Program, loader: Loader) -> Finding | None:
-        wraps = _parallel(program)
+        wraps = wrappers(program, DDP | SHARDED)
         if not wraps:
             return None
         if any(says(script, _SPLITS) for script in program.scripts) or _custom(loader):
             return None
-        wrap = wraps[0]
+        wrap = wraps[0][1]
         condition = _open_condition(wrap)
         elsewhere = wrap.span.path != loader.call.span.path
         return self.finding(
@@ -218,11 +210,6 @@ def _open_condition(call: Call) -> str:
     """A clause with the condition that a call waits for and that the source leaves open; "" without one."""
     left = [guard.text for guard in call.guards if not isinstance(guard.value, Known) and not guard.mostly]
     return say(" (if `{left}`)", left=left[-1]) if left else ""
-
-
-def _parallel(program: Program) -> list[Call]:
-    """What wraps the model so that its ranks are data-parallel."""
-    return [call for _, call in program.calls if call.name in _WRAPS and not any(guard.never for guard in call.guards)]
 
 
 def _by_data(patient: Patient, run: Run) -> bool:

@@ -8,7 +8,7 @@ from gpudoctor.analysis.observation import suspicions
 from gpudoctor.analysis.run.steady_run import Run, script_at
 from gpudoctor.analysis.source.call_frequency import MEASUREMENT_STEPS, brief, step_period
 from gpudoctor.analysis.source.entry_points import training_programs
-from gpudoctor.analysis.source.parallelism import wraps_ddp
+from gpudoctor.analysis.source.parallelism import DDP
 from gpudoctor.analysis.source.syntax_places import lines_at
 from gpudoctor.lang import say
 from gpudoctor.model import Facts, Finding, Patient, Reads, Threshold, Whose
@@ -117,7 +117,7 @@ class RedundantCollectives(RunCheck):
         """Barriers, pickled objects, and parameters that DDP keeps equal already, every few steps of a loop."""
         said: set[ast.AST] = set()
         for program in training_programs(patient.source):
-            ddp = bool(wraps_ddp(program))
+            ddp = bool(program.called & DDP)
             for script, loop in program.loops:
                 found: dict[ast.AST, tuple[Event, str, float]] = {}
                 for event in loop.events if not brief(script, loop, self.limit("measurement_steps")) else ():

@@ -8,7 +8,6 @@ import posixpath
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
-from enum import Enum
 
 from gpudoctor.analysis.source.syntax import is_name, segment
 from gpudoctor.analysis.source.syntax_edits import replace_node
@@ -16,14 +15,6 @@ from gpudoctor.model.evidence import Setting, SourceSpan
 from gpudoctor.model.remedy import Edit, TextEdit
 from gpudoctor.model.signs.configs import ConfigFile, ConfigKind, ConfigValue, Entry
 from gpudoctor.model.signs.source import Call, Known, Script
-
-
-class Tool(Enum):
-    """Whose settings they are."""
-
-    TRANSFORMERS = "transformers"
-    """`TrainingArguments` and what is mapped to them: LLaMA-Factory, axolotl."""
-    DEEPSPEED = "DeepSpeed"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -55,6 +46,12 @@ class Written:
             return self.at
         assert self.file is not None and self.entry is not None
         return self.file.setting(self.entry)
+
+    def stands_at(self, place: SourceSpan | Setting) -> bool:
+        """Whether it is the setting of this place."""
+        if self.file is None or self.entry is None:
+            return self.at == place
+        return isinstance(place, Setting) and (place.path, place.key) == (self.file.path, self.entry.key)
 
     @property
     def number(self) -> int | float | None:
@@ -137,7 +134,6 @@ def replace_key(file: ConfigFile, line: int, column: int, old: str, new: str) ->
 class Setup:
     """The settings of one tool that belong together: a file, a section of one, a call, a dict."""
 
-    tool: Tool
     kind: ConfigKind | None
     """The file's kind; None for source."""
     path: str
@@ -175,7 +171,6 @@ class Setup:
     ) -> "Setup":
         """The settings that a call of a library's class is given."""
         return cls(
-            tool=Tool.TRANSFORMERS,
             kind=None,
             path=script.path,
             line=call.span.line,
@@ -189,12 +184,11 @@ class Setup:
 
     @classmethod
     def of_file(
-        cls, tool: Tool, file: ConfigFile, items: Mapping[str, Written], section: str = "", *, whole: bool = False
+        cls, file: ConfigFile, items: Mapping[str, Written], section: str = "", *, whole: bool = False
     ) -> "Setup":
         """The settings of a file, or of a section of it."""
         place, name = file.sections.get(section), base_name(file.path)
         return cls(
-            tool=tool,
             kind=file.kind,
             path=file.path,
             line=place.line if place else 1,

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from gpudoctor.analysis.memo import once
-from gpudoctor.analysis.source.device_tensors import Target, script_target
+from gpudoctor.analysis.source.device_tensors import Target, training_target
 from gpudoctor.analysis.source.syntax import mentioned, nodes
 from gpudoctor.model.signs.source import Call, Loop, LoopRole, Script, Source
 
@@ -51,9 +51,7 @@ class Program:
     @property
     def target(self) -> Target:
         """The device that it trains on, by the strongest word in any of its scripts."""
-        seen = {script_target(script) for script in self.scripts}
-        order = (Target.CUDA, Target.MAYBE, Target.OTHER, Target.CPU)
-        return next((target for target in order if target in seen), Target.NONE)
+        return training_target(self.source)
 
     @property
     @once

@@ -108,7 +108,7 @@ def by_kind(found: list[ast.AST]) -> dict[type[ast.AST], list[ast.AST]]:
 
 def root_name(node: ast.AST) -> str:
     """The name that an expression begins with: `a` of `a.data[0].mul_(0.9)`; "" where it begins with none."""
-    while isinstance(node, ast.Attribute | ast.Subscript | ast.Call):
+    while isinstance(node, (ast.Attribute, ast.Subscript, ast.Call)):
         node = node.func if isinstance(node, ast.Call) else node.value
     return node.id if isinstance(node, ast.Name) else ""
 

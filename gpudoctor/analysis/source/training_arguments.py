@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from gpudoctor.analysis.memo import once
 from gpudoctor.analysis.source.built_classes import built, imports_any
 from gpudoctor.analysis.source.control_flow import switched_off
-from gpudoctor.analysis.source.declared_settings import Setup, Tool, Written, base_name, from_entry, from_keyword
+from gpudoctor.analysis.source.declared_settings import Setup, Written, base_name, from_entry, from_keyword
 from gpudoctor.analysis.source.syntax import words
 from gpudoctor.model.evidence import Setting
 from gpudoctor.model.patient import Patient
@@ -100,7 +100,7 @@ def _arguments_of(file: ConfigFile) -> Iterator[Setup]:
             for entry in file.entries.values()
             if len(entry.parts) == 1
         }
-        yield Setup.of_file(Tool.TRANSFORMERS, file, items, whole=kind is ConfigKind.LLAMA_FACTORY)
+        yield Setup.of_file(file, items, whole=kind is ConfigKind.LLAMA_FACTORY)
     elif kind is ConfigKind.SECTIONS:
         # Sections of somebody's own config that hold training arguments under their own names.
         groups: dict[str, dict[str, Written]] = {}
@@ -108,7 +108,7 @@ def _arguments_of(file: ConfigFile) -> Iterator[Setup]:
             groups.setdefault(".".join(entry.parts[:-1]), {})[entry.last] = from_entry(file, entry)
         for prefix, items in groups.items():
             if len(_STRONG & items.keys()) >= 2:
-                yield Setup.of_file(Tool.TRANSFORMERS, file, items, prefix)
+                yield Setup.of_file(file, items, prefix)
 
 
 def _call_setup(script: Script, call: Call) -> Setup:
@@ -160,7 +160,6 @@ def _launch_setup(launch: Launch, path: str | None) -> Setup | None:
         for name, text in words.items()
     }
     return Setup(
-        tool=Tool.TRANSFORMERS,
         kind=None,
         path=where,
         line=launch.line or 1,
@@ -201,7 +200,7 @@ def deepspeed_configs(patient: Patient) -> list[Setup]:
     """Every DeepSpeed config."""
     configs = optional(lambda: patient.configs)
     return [
-        Setup.of_file(Tool.DEEPSPEED, file, {key: from_entry(file, entry) for key, entry in file.entries.items()})
+        Setup.of_file(file, {key: from_entry(file, entry) for key, entry in file.entries.items()})
         for file in (configs.files if configs is not None else ())
         if file.kind is ConfigKind.DEEPSPEED
     ]

@@ -128,23 +128,23 @@ def _is_rank(node: ast.AST) -> bool:
 def _is_counter(node: ast.AST) -> bool:
     while isinstance(node, ast.BinOp):
         node = node.left
-    return isinstance(node, ast.Name | ast.Attribute) and bool(_COUNTER.fullmatch(called_name(node)))
+    return isinstance(node, (ast.Name, ast.Attribute)) and bool(_COUNTER.fullmatch(called_name(node)))
 
 
 def compared(node: ast.Compare, left: AbstractValue, right: AbstractValue, text: str) -> Meanings | None:
     """What one comparison means; None when it says nothing."""
     op, other = node.ops[0], node.comparators[0]
-    if isinstance(op, ast.Eq | ast.NotEq | ast.Is | ast.IsNot):
+    if isinstance(op, (ast.Eq, ast.NotEq, ast.Is, ast.IsNot)):
         found = _equal(node.left, left, right, text)
         if found is None:
             found = _equal(other, right, left, text)
         if found is not None:
-            return negate(found) if isinstance(op, ast.NotEq | ast.IsNot) else found
-    if isinstance(op, ast.In | ast.NotIn):
+            return negate(found) if isinstance(op, (ast.NotEq, ast.IsNot)) else found
+    if isinstance(op, (ast.In, ast.NotIn)):
         found = _member(node.left, left)
         if found is not None:
             return negate(found) if isinstance(op, ast.NotIn) else found
-    if isinstance(op, ast.Lt | ast.LtE | ast.Gt | ast.GtE):
+    if isinstance(op, (ast.Lt, ast.LtE, ast.Gt, ast.GtE)):
         found = _ordered(node, op, left, right)
         if found is not None:
             return found
@@ -165,7 +165,7 @@ def _equal(node: ast.expr, left: AbstractValue, right: AbstractValue, text: str)
     if _of_device(left) and isinstance(right.value, str) and not left.known:
         gpu = Known(value=right.value.startswith("cuda"), origin=WITH_A_GPU, text=text)
         return (Condition(kind=GuardKind.SWITCH, value=gpu),)
-    if _is_counter(node) and not isinstance(right.value, str | bool) and right.value is not None:
+    if _is_counter(node) and not isinstance(right.value, (str, bool)) and right.value is not None:
         return (Condition(kind=GuardKind.ONCE),)
     return None
 
@@ -184,12 +184,12 @@ def _member(node: ast.expr, left: AbstractValue) -> Meanings | None:
 
 
 def _ordered(node: ast.Compare, op: ast.cmpop, left: AbstractValue, right: AbstractValue) -> Meanings | None:
-    first, bound, below = node.left, right, isinstance(op, ast.Lt | ast.LtE)
+    first, bound, below = node.left, right, isinstance(op, (ast.Lt, ast.LtE))
     if not _is_counter(first) and _is_counter(node.comparators[0]):
         first, bound, below = node.comparators[0], left, not below
     if not _is_counter(first) or left.option:
         return None
-    if not isinstance(bound.value, int | float) or bound.value > _FEW:
+    if not isinstance(bound.value, (int, float)) or bound.value > _FEW:
         return None
     few = Condition(kind=GuardKind.ONCE)
     return (few,) if below else (few.opposite(),)
@@ -198,7 +198,7 @@ def _ordered(node: ast.Compare, op: ast.cmpop, left: AbstractValue, right: Abstr
 def known_comparison(op: ast.cmpop, left: AbstractValue, right: AbstractValue) -> Any:
     """The comparison's value where both sides are known; MISSING otherwise."""
     a, b = left.value, right.value
-    if isinstance(op, ast.Is | ast.IsNot) and (a is None or b is None):
+    if isinstance(op, (ast.Is, ast.IsNot)) and (a is None or b is None):
         other = right if a is None else left
         if other.optional:
             return MISSING

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 def _constant(program: "SourceLookup", module: Module, node: ast.Constant) -> AbstractValue:
     value = node.value
-    if isinstance(value, bool | float) or value is None:
+    if isinstance(value, (bool, float)) or value is None:
         return AbstractValue(value=value)
     if isinstance(value, int):
         return AbstractValue(value=value) if abs(value) < LARGEST else NUMBER
@@ -100,7 +100,7 @@ def _unary(program: "SourceLookup", module: Module, node: ast.UnaryOp) -> Abstra
         test = conditions.negate(conditions.meaning(node.operand, thing, module.segment(node.operand)))
         value = MISSING if thing.value is MISSING else not thing.value
         return AbstractValue(type="bool", value=value, origin=thing.origin, test=test, option=thing.option)
-    if isinstance(thing.value, int | float) and isinstance(node.op, ast.USub | ast.UAdd):
+    if isinstance(thing.value, (int, float)) and isinstance(node.op, (ast.USub, ast.UAdd)):
         return thing.replace(value=-thing.value if isinstance(node.op, ast.USub) else thing.value, test=None)
     return thing.replace(value=MISSING, test=None)
 
@@ -134,7 +134,7 @@ def _bool(program: "SourceLookup", module: Module, node: ast.BoolOp) -> Abstract
 
 def _compare(program: "SourceLookup", module: Module, node: ast.Compare) -> AbstractValue:
     things = [program.thing(module, part) for part in (node.left, *node.comparators)]
-    identity = isinstance(node.ops[0], ast.Is | ast.IsNot | ast.In | ast.NotIn)
+    identity = isinstance(node.ops[0], (ast.Is, ast.IsNot, ast.In, ast.NotIn))
     if not identity and (found := next((t for t in things if t.type in (TENSOR, BATCH)), None)):
         test = conditions.compared(node, things[0], things[1], "") if len(things) == 2 else None
         failed = test if test and test[0].kind is GuardKind.FAILURE else None

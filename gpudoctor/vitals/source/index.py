@@ -36,7 +36,7 @@ def index(module: Module) -> list[ast.Import | ast.ImportFrom]:
         scope = module.home(node)
         _bind(module, scope, node)
         _scope(module, scope, node)
-        if isinstance(node, ast.Import | ast.ImportFrom):
+        if isinstance(node, (ast.Import, ast.ImportFrom)):
             imports.append(node)
     module.torch = any(target.partition(".")[0] in _LIBRARIES for target in module.imports.values())
     return imports
@@ -44,7 +44,7 @@ def index(module: Module) -> list[ast.Import | ast.ImportFrom]:
 
 def _scope(module: Module, outer: Scope, node: ast.AST) -> None:
     """Make the scope of a function or class."""
-    if not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda | ast.ClassDef):
+    if not isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda, ast.ClassDef)):
         return
     short = "<lambda>" if isinstance(node, ast.Lambda) else node.name
     scope = Scope(node, module, outer, f"{outer.name}.{short}" if outer.name else short)
@@ -114,8 +114,8 @@ def _bind(module: Module, scope: Scope, node: ast.AST) -> None:
 def _target(
     scope: Scope, node: ast.AST, target: ast.expr, value: ast.AST | None, kind: str, part: tuple[int, ...] = ()
 ) -> None:
-    if isinstance(target, ast.Tuple | ast.List):
-        pieces = value.elts if isinstance(value, ast.Tuple | ast.List) and kind == "value" else None
+    if isinstance(target, (ast.Tuple, ast.List)):
+        pieces = value.elts if isinstance(value, (ast.Tuple, ast.List)) and kind == "value" else None
         if pieces is not None and (len(pieces) != len(target.elts) or _starred(pieces) or _starred(target.elts)):
             pieces = None
         behind = False

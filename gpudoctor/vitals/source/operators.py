@@ -55,7 +55,7 @@ def _as_kind(name: str, args: list[AbstractValue]) -> AbstractValue | None:
         value = _FUNCTIONS[name](*values)
     except (TypeError, ValueError, OverflowError):
         return NOTHING
-    if not isinstance(value, int | float | str) or len(str(values[0])) > _LONGEST:
+    if not isinstance(value, (int, float, str)) or len(str(values[0])) > _LONGEST:
         return NOTHING
     origin = next((arg.origin for arg in args if arg.origin != "literal"), "literal")
     return AbstractValue(value=value, origin=origin, option=option)

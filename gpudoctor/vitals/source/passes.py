@@ -135,7 +135,7 @@ class _Recorder:
                 for item in (*node.decorator_list, *node.bases, *body):
                     if isinstance(item, ast.ClassDef):
                         self._statement(item)
-                    elif isinstance(item, ast.FunctionDef | ast.AsyncFunctionDef):
+                    elif isinstance(item, (ast.FunctionDef, ast.AsyncFunctionDef)):
                         for inner in (*item.decorator_list, item.args):
                             self._resolve_below(inner)
                     else:
@@ -273,7 +273,7 @@ class _Recorder:
     def expression(self, node: ast.expr, *, tested: bool = False) -> None:
         """Record the calls and tests of an expression; `tested` where its truth is what counts."""
         self.depth += 1
-        if self.depth < 2 * _DEEPEST and not isinstance(node, ast.Name | ast.Constant):
+        if self.depth < 2 * _DEEPEST and not isinstance(node, (ast.Name, ast.Constant)):
             self._expression(node, tested)
         self.depth -= 1
 
@@ -286,7 +286,7 @@ class _Recorder:
         elif isinstance(node, ast.BoolOp):
             for place, operand in enumerate(node.values):
                 self.expression(operand, tested=tested)
-                if place and tested and not isinstance(operand, ast.Call | ast.BoolOp):
+                if place and tested and not isinstance(operand, (ast.Call, ast.BoolOp)):
                     self.add(operand)
                 told, text = self.meaning(operand)
                 positive = isinstance(node.op, ast.And)

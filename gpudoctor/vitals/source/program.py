@@ -579,7 +579,7 @@ class SourceLookup:
             if outer in ("tuple", "Tuple"):
                 return AbstractValue(items=tuple(inner))
             return self.annotation(module, node.value, depth + 1)
-        if not isinstance(node, ast.Name | ast.Attribute):
+        if not isinstance(node, (ast.Name, ast.Attribute)):
             return NOTHING
         return self._instance(self.thing(module, node), last_name(node))
 
@@ -671,7 +671,7 @@ def _apart(block: ast.If, use: ast.AST, binding: ast.AST) -> bool:
 
 def _runs(block: ast.AST, part: ast.AST) -> bool:
     """Whether a part of a block runs whenever the block is met."""
-    if isinstance(block, ast.With | ast.AsyncWith):
+    if isinstance(block, (ast.With, ast.AsyncWith)):
         return True
     if isinstance(block, ast.Try):
         return (part in block.body and not block.handlers) or part in block.finalbody

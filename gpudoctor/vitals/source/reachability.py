@@ -103,7 +103,7 @@ def starts(module: Module) -> bool:
     """Whether a file does something when it is run, and is not a module for others."""
     return any(
         (isinstance(item, ast.If) and is_main_guard(item.test))
-        or isinstance(item, ast.For | ast.While | ast.With)
+        or isinstance(item, (ast.For, ast.While, ast.With))
         or (isinstance(item, ast.Expr) and isinstance(item.value, ast.Call))
         for item in module.tree.body
     )
@@ -190,13 +190,13 @@ def _block(units: list[_Unit], mentions: _Mentions, body: list[ast.stmt], owner:
             dunder = node.name.startswith("__") and node.name.endswith("__")
             klass = scope.klass if scope is not None else None
             unit.always = owner is not None and (dunder or klass is None or _hook(klass, node.name))
-        elif isinstance(node, ast.If | ast.Try | ast.With):
+        elif isinstance(node, (ast.If, ast.Try, ast.With)):
             for part in (getattr(node, "test", None), *getattr(node, "items", ())):
                 names |= mentions.of(part) if part is not None else set()
             inner = [getattr(node, name, []) for name in ("body", "orelse", "finalbody")]
             for block in (*(handler.body for handler in getattr(node, "handlers", ())), *inner):
                 _block(units, mentions, block, owner, names)
-        elif not isinstance(node, ast.Import | ast.ImportFrom) and not _exports(node):
+        elif not isinstance(node, (ast.Import, ast.ImportFrom)) and not _exports(node):
             names |= mentions.of(node)
 
 
