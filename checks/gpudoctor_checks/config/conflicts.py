@@ -6,7 +6,7 @@ letters in the table and as words here.
 
 import json
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
 from importlib.resources import files
 from typing import Any, Final, NamedTuple
@@ -78,8 +78,8 @@ def conflicts(check: Check, patient: Patient, code: str = "") -> Iterator[Findin
             continue
         conditions = [_condition(text) for text in row["when"]]
         sides = {condition.side for condition in conditions}
-        for case in _cases(patient):
-            if case.keys() != sides or not _concerns(row, case[conditions[0].side]):
+        for case in _cases(patient).get(frozenset(sides), ()):
+            if not _concerns(row, case[conditions[0].side]):
                 continue
             matched = [_holds(case, condition) for condition in conditions]
             if None in matched:
@@ -188,8 +188,12 @@ _CASTS = ("float(", "type=float", "eval(", "set_defaults", "add_implicit_resolve
 
 
 @once
-def _cases(patient: Patient) -> list[Case]:
-    return list(_Places(patient).cases())
+def _cases(patient: Patient) -> Mapping[frozenset[str], list[Case]]:
+    """The cases by the sides that they have."""
+    found: dict[frozenset[str], list[Case]] = {}
+    for case in _Places(patient).cases():
+        found.setdefault(frozenset(case), []).append(case)
+    return found
 
 
 class _Places:

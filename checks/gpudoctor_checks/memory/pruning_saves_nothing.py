@@ -51,11 +51,8 @@ class PruningSavesNothing(Check):
     def _from_source(self, script: Script) -> Iterator[Finding]:
         if any(True for _ in script.calls_to("torch.nn.utils.prune.remove")):
             return
-        code = without_comments(script)
-        if any(word in code for word in _REAL):
-            return
         calls = [call for call in script.calls_to(*_UNSTRUCTURED) if not any(guard.never for guard in call.guards)]
-        if not calls:
+        if not calls or any(word in without_comments(script) for word in _REAL):
             return
         first = calls[0]
         more = say(" and {calls} more", calls=len(calls) - 1) if len(calls) > 1 else ""

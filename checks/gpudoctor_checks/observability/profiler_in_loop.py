@@ -215,9 +215,9 @@ class ProfilerInLoop(Check):
                     yield self._found(message, item.event.span, kind, how="step")
         for script in source.scripts:
             for call in script.calls:
-                if call.node in inside or switched_off(source, call):
+                if call.node in inside or _kind(call) != "profiler" or switched_off(source, call):
                     continue
-                if _kind(call) == "profiler" and not call.open_ended and "schedule" not in call.keywords:
+                if not call.open_ended and "schedule" not in call.keywords:
                     around = (trains_within(source, script, block) for block in withs_of(script, call))
                     loop = next((found[1] for found in around if found and self._long(*found)), None)
                     if loop is not None:
