@@ -212,6 +212,8 @@ class _Draft:
 
 def _must_parse(name: str, text: str) -> None:
     """Raise `CannotMend` when the new text of a known kind of file no longer parses."""
+    import yaml  # type: ignore[import-untyped, unused-ignore]
+
     suffix = Path(name).suffix.lower()
     try:
         if suffix in {".py", ".pyw"}:
@@ -219,20 +221,11 @@ def _must_parse(name: str, text: str) -> None:
         elif suffix == ".json":
             _parse_json(text)
         elif suffix in {".yaml", ".yml"}:
-            _parse_yaml(text)
-    except (SyntaxError, ValueError) as error:
-        raise CannotMend("the result would not parse ({error})", error=error) from error
-
-
-def _parse_yaml(text: str) -> None:
-    """Parse YAML as training tools do, by the parser in C where there is one."""
-    import yaml  # type: ignore[import-untyped, unused-ignore]
-
-    try:
-        for _ in yaml.parse(text, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader)):
-            pass
+            list(yaml.parse(text, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader)))
     except yaml.YAMLError as error:
         raise CannotMend("the result would not parse as YAML") from error
+    except (SyntaxError, ValueError) as error:
+        raise CannotMend("the result would not parse ({error})", error=error) from error
 
 
 def _parse_json(text: str) -> None:
