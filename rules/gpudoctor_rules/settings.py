@@ -18,9 +18,7 @@ def settings(finding: Finding, patient: Patient) -> Iterator[tuple[Setup | None,
     for place in finding.evidence:
         if not isinstance(place, Setting | SourceSpan):
             continue
-        found = next(
-            ((setup, item) for setup in setups for item in setup.items.values() if item.stands_at(place)), None
-        )
+        found = next(((one, item) for one in setups for item in one.items.values() if item.stands_at(place)), None)
         if found is not None:
             yield found
         else:
