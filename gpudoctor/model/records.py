@@ -16,7 +16,7 @@ else:
         return lambda decorated: decorated
 
 
-__all__ = ["dataclass", "field", "fields", "frozen", "replace"]
+__all__ = ["dataclass", "dataclass_transform", "field", "fields", "frozen", "replace"]
 _EQUAL = ("__eq__", "__hash__")
 _METHODS = ("__init__", "__repr__", "__setattr__", "__delattr__", "__getstate__", "__setstate__")
 

@@ -3,7 +3,6 @@
 import ast
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 
 from gpudoctor.analysis import of_run
 from gpudoctor.analysis.observation import confirmed
@@ -21,6 +20,7 @@ from gpudoctor.analysis.source.train_eval_mode import (
 )
 from gpudoctor.lang import say
 from gpudoctor.model import Cost, Detail, Finding, Patient, Reads, Severity, Threshold, Trait
+from gpudoctor.model.records import frozen
 from gpudoctor.model.signs.source import Loop, LoopRole, Script, Source
 from gpudoctor.text import chained
 from gpudoctor_checks.run_check import RunCheck
@@ -47,7 +47,7 @@ _IN_TRAINING = {"Dropout": say("its dropout was on"), "Norm": say("its batch nor
 """What the wrong mode does to a kind of layer, by a part of the class's name."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class EvalModeMisuseDetail(Detail):
     """What the rule reads."""
 

@@ -2,14 +2,14 @@
 
 import ast
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 from gpudoctor.analysis.memo import once
 from gpudoctor.analysis.source.syntax import FunctionNode, nodes
+from gpudoctor.model.records import frozen
 from gpudoctor.model.signs.source import Call, Source
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class Built:
     """The class that a call builds."""
 

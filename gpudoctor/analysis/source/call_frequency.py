@@ -4,12 +4,12 @@ import ast
 import math
 import re
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
 
 from gpudoctor.analysis.memo import once
 from gpudoctor.analysis.source.control_flow import bound
 from gpudoctor.lang import say
 from gpudoctor.model import Threshold
+from gpudoctor.model.records import frozen, replace
 from gpudoctor.model.signs.source import Call, Event, Guard, GuardKind, Known, Loop, LoopRole, Script, Source
 
 _EPOCH = re.compile(r"epoch|episode|^ep$|^e$|^round$")
@@ -24,7 +24,7 @@ torch.profiler's recipe records.
 """
 
 
-@dataclass(frozen=True, slots=True)
+@frozen(kw_only=False)
 class TrainingCall:
     """A call that a training loop repeats."""
 

@@ -3,11 +3,11 @@
 import ast
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
 from enum import Enum
 
 from gpudoctor.analysis.memo import once
 from gpudoctor.analysis.source.entry_points import Program, training_programs
+from gpudoctor.model.records import frozen
 from gpudoctor.model.signs.job import Job
 from gpudoctor.model.signs.source import Call, Known, Loop, LoopRole, Script, Source
 
@@ -44,7 +44,7 @@ class Saving(Enum):
     """Enough to go on from, or more than the reader can tell."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+@frozen(eq=False)
 class Saved:
     """How a program saves."""
 

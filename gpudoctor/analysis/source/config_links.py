@@ -7,17 +7,17 @@ both, or they are the only two of their kinds that the user named.
 import os
 import posixpath
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 
 from gpudoctor.analysis.source.declared_settings import Setup
 from gpudoctor.analysis.source.training_arguments import deepspeed_configs, option_words, read_by, training_arguments
 from gpudoctor.model.patient import Patient
+from gpudoctor.model.records import frozen
 from gpudoctor.model.signs.configs import ConfigFile, ConfigKind
 from gpudoctor.model.signs.job import Launch
 from gpudoctor.model.unavailable import optional
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+@frozen(eq=False)
 class Link:
     """Training arguments and the DeepSpeed config that they run with."""
 

@@ -7,17 +7,17 @@ import ast
 import posixpath
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 from gpudoctor.analysis.source.syntax import is_name, segment
 from gpudoctor.analysis.source.syntax_edits import replace_node
 from gpudoctor.model.evidence import Setting, SourceSpan
+from gpudoctor.model.records import frozen
 from gpudoctor.model.remedy import Edit, TextEdit
 from gpudoctor.model.signs.configs import ConfigFile, ConfigKind, ConfigValue, Entry
 from gpudoctor.model.signs.source import Call, Known, Script
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+@frozen(eq=False)
 class Written:
     """One setting as somebody wrote it."""
 
@@ -130,7 +130,7 @@ def replace_key(file: ConfigFile, line: int, column: int, old: str, new: str) ->
     )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+@frozen(eq=False)
 class Setup:
     """The settings of one tool that belong together: a file, a section of one, a call, a dict."""
 

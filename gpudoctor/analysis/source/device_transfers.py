@@ -1,14 +1,14 @@
 """Copies to a device: which calls move a batch, and to where."""
 
 import ast
-from dataclasses import dataclass
 
 from gpudoctor.analysis.source.device_tensors import device_of
 from gpudoctor.analysis.source.syntax import is_method_call, keyword_value, root_name
+from gpudoctor.model.records import frozen
 from gpudoctor.model.signs.source import Call, Event, Known, Loop, Script, Source
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+@frozen(eq=False)
 class Transfer:
     """One `.to(device)` or `.cuda()`."""
 

@@ -3,16 +3,16 @@
 import ast
 import os
 from collections.abc import Hashable, Iterator
-from dataclasses import dataclass, field
 from typing import Any
 
 from gpudoctor.analysis.memo import once
 from gpudoctor.analysis.source.device_tensors import Target, training_target
 from gpudoctor.analysis.source.syntax import mentioned, nodes
+from gpudoctor.model.records import field, frozen
 from gpudoctor.model.signs.source import Call, Loop, LoopRole, Script, Source
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+@frozen(eq=False)
 class Program:
     """One entry script and what it imports of the user's own modules."""
 

@@ -5,16 +5,16 @@ A view of the source sign, for every check that asks about a variable.
 
 import ast
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 from gpudoctor.analysis.memo import once
 from gpudoctor.analysis.source.control_flow import FUNCTIONS, enclosing
 from gpudoctor.analysis.source.syntax import is_main_guard, is_method_call, nodes
 from gpudoctor.model.evidence import SourceSpan
+from gpudoctor.model.records import frozen
 from gpudoctor.model.signs.source import Known, Script, Source
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class Assignment:
     """One place where a script sets a variable for itself and its children."""
 

@@ -7,7 +7,6 @@ whether a training loop consumes it.
 import ast
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 from enum import Enum
 
 from gpudoctor.analysis.memo import once
@@ -16,6 +15,7 @@ from gpudoctor.analysis.source.declared_settings import is_literal
 from gpudoctor.analysis.source.entry_points import in_a_training
 from gpudoctor.analysis.source.syntax import in_order, keyword_value, words
 from gpudoctor.lang import say
+from gpudoctor.model.records import frozen
 from gpudoctor.model.signs.source import Call, Known, Literal, Loop, LoopRole, Script, Source, Unknown, Value
 
 _CLASSES = words(
@@ -42,7 +42,7 @@ class LoaderRole(Enum):
     UNKNOWN = "unknown"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+@frozen(eq=False)
 class Loader:
     """One place where a loader is built, or where an engine is told how to build it."""
 

@@ -7,7 +7,7 @@ network of a library is known by its name alone. Where several networks may be t
 import ast
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 from gpudoctor.analysis.memo import once
 from gpudoctor.analysis.source.control_flow import enclosing
@@ -27,6 +27,7 @@ from gpudoctor.analysis.source.optimizers import optimizers
 from gpudoctor.analysis.source.syntax import is_name
 from gpudoctor.lang import say
 from gpudoctor.model.evidence import SourceSpan
+from gpudoctor.model.records import frozen, replace
 from gpudoctor.model.signs.source import Call, ClassInfo, Known, Script
 
 _LIBRARY = re.compile(
@@ -48,7 +49,7 @@ _DEPTH = 8
 _MOST_CALLS = 5000
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+@frozen(eq=False)
 class Network:
     """The largest network that a program builds outside of its other networks."""
 

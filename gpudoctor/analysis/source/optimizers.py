@@ -3,11 +3,11 @@
 import ast
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 from gpudoctor.analysis.memo import once
 from gpudoctor.analysis.source.control_flow import bound_to
 from gpudoctor.analysis.source.syntax import is_attribute, is_method_call, keyword_value, walk
+from gpudoctor.model.records import frozen
 from gpudoctor.model.signs.source import Call, Script, Source
 
 _CLASSES = re.compile(
@@ -17,7 +17,7 @@ _CLASSES = re.compile(
 _GIVES = frozenset({"parameters", "named_parameters"})
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+@frozen(eq=False)
 class BoundOptimizer:
     """One place where an optimizer is built over parameters that can be told."""
 

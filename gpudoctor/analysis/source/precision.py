@@ -7,13 +7,13 @@ the answer `UNKNOWN`, so that a check stays silent.
 import ast
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
 from enum import Enum
 
 from gpudoctor.analysis.memo import once
 from gpudoctor.analysis.source.entry_points import Program
 from gpudoctor.analysis.source.syntax import nodes, words
 from gpudoctor.model.evidence import SourceSpan
+from gpudoctor.model.records import frozen
 from gpudoctor.model.signs.configs import ConfigFile, ConfigKind, Configs, Entry
 from gpudoctor.model.signs.source import Call, Known, Script, Unknown, Value
 
@@ -65,7 +65,7 @@ class Precision(Enum):
     UNKNOWN = "unknown"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class DeclaredPrecision:
     """The precision of a program and what says so."""
 
@@ -255,7 +255,7 @@ def _left_to_others(program: Program) -> bool:
 # configs
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class ConfigTold:
     """What the config files say of precision, together."""
 

@@ -3,12 +3,12 @@
 import ast
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 from gpudoctor.analysis.memo import once
 from gpudoctor.analysis.source.built_classes import built
 from gpudoctor.analysis.source.control_flow import bound_to, switched_off
 from gpudoctor.analysis.source.syntax import is_attribute, keyword_value, nodes, words
+from gpudoctor.model.records import frozen
 from gpudoctor.model.signs.source import Call, Script, Source
 
 TRAINERS = words("Trainer Seq2SeqTrainer SFTTrainer DPOTrainer ORPOTrainer KTOTrainer CPOTrainer")
@@ -71,7 +71,7 @@ def _cast(script: Script, name: str) -> bool:
     return any(any(is_attribute(target, "data") for target in node.targets) for node in nodes(script, ast.Assign))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class Family:
     """One family."""
 

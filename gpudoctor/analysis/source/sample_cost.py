@@ -6,7 +6,6 @@ most training steps. What counts is what takes a tenth of a millisecond or more 
 
 import ast
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
 
 from gpudoctor.analysis.memo import once
 from gpudoctor.analysis.source.loaders import Loader
@@ -25,13 +24,14 @@ from gpudoctor.analysis.source.sample_syntax import (
 from gpudoctor.analysis.source.syntax import last_name, nodes, walk
 from gpudoctor.lang import say
 from gpudoctor.model.evidence import SourceSpan
+from gpudoctor.model.records import frozen, replace
 from gpudoctor.model.signs.source import Call, ClassInfo, Script, Source
 
 _DEPTH = 4
 """Calls that are followed from an item: `__getitem__`, a loader of its class, a reader's method, its helper."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class ItemWork:
     """One piece of work done for every item (or every batch, in a collate function)."""
 

@@ -7,11 +7,11 @@ each other (`if scaler: ... else: ...`) never meet in one pass; `StepOrder.toget
 import ast
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
 from enum import Enum
 
 from gpudoctor.analysis.source.control_flow import steady
 from gpudoctor.analysis.source.syntax import in_order, nodes
+from gpudoctor.model.records import frozen
 from gpudoctor.model.signs.source import Event, Loop, Source
 
 _OPTIMIZER = re.compile(r"optim(?!.{0,80}sched)|(^|_)opt(s|_|\[|$)|^opt[A-Z0-9]", re.IGNORECASE)
@@ -32,7 +32,7 @@ class Kind(Enum):
     STEP = "step"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+@frozen(eq=False)
 class StepOp:
     """One call of a pass that matters to the order of a step."""
 

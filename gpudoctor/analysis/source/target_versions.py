@@ -3,19 +3,19 @@
 import json
 import os
 import re
-from dataclasses import dataclass
 from functools import cache
 
 from gpudoctor.lang import say
 from gpudoctor.model.cuda import numbers
 from gpudoctor.model.patient import Patient
+from gpudoctor.model.records import frozen
 from gpudoctor.model.remedy import Edit, ImportEdit, KeywordEdit, Remedy
 from gpudoctor.model.signs.project import Asked
 from gpudoctor.model.signs.source import Script
 from gpudoctor.model.unavailable import ReaderCrashed, Unavailable, optional
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class Meant:
     """Which version of a package counts for one file."""
 

@@ -3,11 +3,11 @@
 import ast
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 from gpudoctor.analysis.source.control_flow import callers, enclosing
 from gpudoctor.analysis.source.optimizers import optimizers
 from gpudoctor.analysis.source.syntax import FunctionNode
+from gpudoctor.model.records import frozen
 from gpudoctor.model.signs.source import Call, Event, GuardKind, Loop, LoopRole, Script, Source
 
 _GRADIENT_OFF = re.compile(r"no_grad|inference_mode|set_grad_enabled|eval_mode|inference|evaluating")
@@ -77,7 +77,7 @@ def without_gradient(source: Source, script: Script, node: ast.AST, function: st
     )
 
 
-@dataclass(frozen=True, slots=True)
+@frozen(kw_only=False)
 class LeftInEvalMode:
     """A switch to eval mode in a training that no switch back answers."""
 

@@ -1,7 +1,6 @@
 """What a call calls and gives: a library's function, one of the program's own, a method by its object's type."""
 
 import ast
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from gpudoctor.analysis.source.syntax import last_name, words
@@ -24,6 +23,7 @@ from gpudoctor.vitals.source.values import (
     Function,
     Module,
     Scope,
+    lean,
     tensor,
 )
 
@@ -39,7 +39,7 @@ _BINDERS = frozenset({"staticmethod", "classmethod"})
 """Decorators that only say what a method is bound to."""
 
 
-@dataclass(slots=True, eq=False, repr=False, match_args=False)
+@lean
 class Resolved:
     """What a call calls."""
 

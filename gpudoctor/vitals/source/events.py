@@ -1,13 +1,12 @@
 """What one pass of a loop executes: its own items, those of the functions it calls, in order."""
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from gpudoctor.model.evidence import SourceSpan
 from gpudoctor.model.signs.source import Event, Guard, LoopRole
 from gpudoctor.vitals.source.loop_roles import Roles
-from gpudoctor.vitals.source.values import Function, FunctionRecord, Item, LoopRecord
+from gpudoctor.vitals.source.values import Function, FunctionRecord, Item, LoopRecord, lean
 
 MOST = 8000
 """Most events of one loop; a pass that does more is cut."""
@@ -41,7 +40,7 @@ class Events(Sequence[Event]):
         return self._all()[index]
 
 
-@dataclass(slots=True, eq=False, repr=False, match_args=False)
+@lean
 class Step:
     """One item as a pass of a loop meets it."""
 
@@ -107,7 +106,7 @@ class Walker:
             yield from self._walk(callee.record, callee.record.items, 0, 0, there, budget, (*stack, callee))
 
 
-@dataclass(slots=True, eq=False, repr=False, match_args=False)
+@lean
 class _Here:
     guards: tuple[Guard, ...]
     inner: tuple[LoopRecord, ...]

@@ -6,7 +6,7 @@ pass of the loop around it, unless it is the loop that draws from the data loade
 """
 
 import re
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from gpudoctor.model.signs.source import LoopRole
 from gpudoctor.vitals.source.qualified_names import kind_of
@@ -21,6 +21,7 @@ from gpudoctor.vitals.source.values import (
     Function,
     FunctionRecord,
     LoopRecord,
+    lean,
 )
 
 _LOADER_TEXT = re.compile(r"loader|data_?iter|batches|dataset|minibatch|data_source", re.I)
@@ -32,7 +33,7 @@ _EVALUATION_NAME = re.compile(
 _STEPPING = BACKWARD | STEP
 
 
-@dataclass(slots=True, eq=False, repr=False, match_args=False)
+@lean
 class Effects:
     """What one call of a scope does."""
 
@@ -46,7 +47,7 @@ class Effects:
     """Whether the whole scope is an evaluation."""
 
 
-@dataclass(slots=True, eq=False, repr=False, match_args=False)
+@lean
 class _Own:
     flags: int = 0
     any: int = 0

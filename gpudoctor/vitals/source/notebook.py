@@ -2,10 +2,10 @@
 
 import ast
 import re
-from dataclasses import dataclass, field
 
 from gpudoctor.lang import SpokenError, say
 from gpudoctor.model.external_files import load_json
+from gpudoctor.model.records import field, frozen
 
 _KEEPING = ("%%time", "%%timeit", "%%capture", "%%prun", "%%memit", "%%snakeviz", "%%wandb")
 """Cell magics whose cell is Python all the same."""
@@ -16,7 +16,7 @@ class NotANotebook(SpokenError, ValueError):
     """The file is not a notebook, or one in another language."""
 
 
-@dataclass(slots=True, eq=False, repr=False, match_args=False)
+@frozen(eq=False)
 class Notebook:
     """A notebook as one script."""
 

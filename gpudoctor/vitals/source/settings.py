@@ -2,12 +2,12 @@
 
 import ast
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from itertools import takewhile
 from typing import TYPE_CHECKING
 
 from gpudoctor.analysis.source.syntax import last_name, words
 from gpudoctor.lang import say
+from gpudoctor.model.records import frozen
 from gpudoctor.vitals.source import operators
 from gpudoctor.vitals.source.values import MISSING, NOTHING, AbstractValue, ClassSymbol, Function, Module, value_of
 
@@ -24,7 +24,7 @@ _TRUE = frozenset(["true", "yes", "y", "t", "1", "on"])
 _FALSE = frozenset(["false", "no", "n", "f", "0", "off", "none"])
 
 
-@dataclass(slots=True, kw_only=True, eq=False, repr=False, match_args=False)
+@frozen(eq=False)
 class Option:
     """One option of a command line: its name, default, and how words give it a value."""
 

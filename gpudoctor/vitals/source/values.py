@@ -6,11 +6,11 @@ One file has both, because a value may be an instance of a class, and a class ha
 
 import ast
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field, fields, replace
-from typing import TypeAlias, TypeVar
+from typing import Any, TypeAlias, TypeVar
 
 from gpudoctor.analysis.source.syntax import walk
 from gpudoctor.model.evidence import SourceSpan
+from gpudoctor.model.records import dataclass, dataclass_transform, field, fields, replace
 from gpudoctor.model.signs.source import (
     Call,
     ClassInfo,
@@ -25,6 +25,13 @@ from gpudoctor.model.signs.source import (
 )
 
 A = TypeVar("A", bound=ast.AST)
+
+
+@dataclass_transform(field_specifiers=(field,))
+def lean(kind: Any) -> Any:
+    """A dataclass with slots, without the methods that nobody calls."""
+    return dataclass(slots=True, eq=False, repr=False, match_args=False)(kind)
+
 
 MODULE = "torch.nn.Module"
 TENSOR = "torch.Tensor"
@@ -47,7 +54,7 @@ class _Missing:
 MISSING = _Missing()
 
 
-@dataclass(slots=True, eq=False, repr=False, match_args=False)
+@lean
 class Condition:
     """A condition, as far as it says how often what it guards runs."""
 
@@ -80,7 +87,7 @@ Meanings: TypeAlias = tuple[Condition, ...]
 """A conjunction: all of them hold."""
 
 
-@dataclass(slots=True, eq=False, repr=False, match_args=False)
+@lean
 class AbstractValue:
     """An abstract value. Treated as immutable: a change makes a new one."""
 
@@ -204,7 +211,7 @@ COLLECT = 64
 FunctionNode = ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda
 
 
-@dataclass(slots=True, eq=False, repr=False, match_args=False)
+@lean
 class LoopRecord:
     """A lexical loop of one scope."""
 
@@ -229,7 +236,7 @@ class LoopRecord:
     loop: Loop | None = None
 
 
-@dataclass(slots=True, eq=False, repr=False, match_args=False)
+@lean
 class Item:
     """One thing that a scope executes."""
 
@@ -243,7 +250,7 @@ class Item:
     callee: "Function | None" = None
 
 
-@dataclass(slots=True, eq=False, repr=False, match_args=False)
+@lean
 class FunctionRecord:
     """What a scope (a module, or a function) does, in order."""
 
@@ -254,7 +261,7 @@ class FunctionRecord:
     loops: list[LoopRecord] = field(default_factory=list)
 
 
-@dataclass(slots=True, eq=False, repr=False, match_args=False)
+@lean
 class Binding:
     """One way in which a name gets a value."""
 
@@ -271,7 +278,7 @@ class Binding:
     """Which piece of the value: places in tuples, outermost first."""
 
 
-@dataclass(slots=True, eq=False, repr=False, match_args=False)
+@lean
 class Scope:
     """What binds names: a module, a function, a class."""
 
@@ -289,7 +296,7 @@ class Scope:
     """Names that it declares to be outside."""
 
 
-@dataclass(slots=True, eq=False, repr=False, match_args=False)
+@lean
 class Function:
     """A function, method or lambda of the program."""
 
@@ -320,7 +327,7 @@ class Function:
         return self.name.rpartition(".")[2]
 
 
-@dataclass(slots=True, eq=False, repr=False, match_args=False)
+@lean
 class ClassSymbol:
     """A class of the program."""
 
@@ -377,7 +384,7 @@ class ClassSymbol:
         return self.told
 
 
-@dataclass(slots=True, eq=False, repr=False, match_args=False)
+@lean
 class Module:
     """One parsed file."""
 
