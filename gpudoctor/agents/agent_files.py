@@ -2,8 +2,9 @@
 
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
+
+from gpudoctor.model.records import frozen
 
 SCOPES = ("project", "user")
 _FILES = {
@@ -26,7 +27,7 @@ _NEXT = {
 AGENTS = tuple(_FILES)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class AgentFiles:
     """Files of one agent in one scope."""
 

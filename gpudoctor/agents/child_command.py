@@ -7,11 +7,11 @@ import sys
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
 
 from gpudoctor.errors import IncompleteError
 from gpudoctor.model.child_process import child_code
+from gpudoctor.model.records import frozen
 from gpudoctor.model.redaction import mask_text
 from gpudoctor.recorder.ending import end_all
 from gpudoctor.recorder.start_command import die_with_us
@@ -34,7 +34,7 @@ Note = Callable[[float, float | None, str], Awaitable[None]]
 Told = Callable[[], None]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class ChildCall:
     """What to run."""
 
@@ -51,7 +51,7 @@ class ChildCall:
     whose output a user keeps."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class ChildEnd:
     """How it ended."""
 

@@ -6,18 +6,18 @@ An agent starts the server in an environment of its own (`uvx`), where `python` 
 import os
 import sys
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 
 from gpudoctor.errors import UsageError
 from gpudoctor.model import Unavailable
+from gpudoctor.model.records import frozen
 from gpudoctor.vitals.interpreter import Interpreter, find_interpreter
 
 _USUAL = (".venv", "venv", "env")
 """Folders of a project in which its virtual environment is, as uv, VS Code and PyCharm look for it."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class TargetEnvironment:
     """Where the target's commands run."""
 

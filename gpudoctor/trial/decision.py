@@ -2,12 +2,12 @@
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import cache
 from statistics import fmean, median, stdev
 from typing import Literal
 
 # Student's t for whole degrees of freedom, in closed form (Abramowitz & Stegun 26.7.3 and 26.7.4).
+from gpudoctor.model.records import frozen
 
 
 def student_cdf(t: float, degrees: int) -> float:
@@ -53,7 +53,7 @@ MOST_ASIDE = 0.25
 """Never more than this share of the pairs is set aside: what happens so often is no accident."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class WindowPair:
     """Two windows measured one right after the other; seconds a step, each the median of its window."""
 
@@ -110,7 +110,7 @@ LOOKS = tuple(SPENT)
 """Numbers of pairs at which a trial may stop."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class Decision:
     """The state of a trial after some pairs."""
 

@@ -5,14 +5,15 @@ import stat
 import time
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field
+
+from gpudoctor.model.records import field, frozen
 
 _STREAMS = (1, 2)
 _MOST_BYTES = 256 << 20
 """Bytes at the end of a file that are read: a report has a minute, and a death is at the end."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class OutputFiles:
     """Where a command's output goes, as it was before the command began."""
 

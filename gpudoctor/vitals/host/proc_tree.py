@@ -3,13 +3,14 @@
 import os
 import shutil
 from collections.abc import Callable
-from dataclasses import dataclass
+
+from gpudoctor.model.records import frozen
 
 _LARGEST_FILE = 1 << 20
 """Bytes. No file read here is that long; a recorded tree may hold anything."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class Space:
     """Room in a file system, bytes."""
 
@@ -23,7 +24,7 @@ def measure(path: str) -> Space:
     return Space(total=usage.total, free=usage.free)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class Tree:
     """A file-system root and the process in it that is examined."""
 
