@@ -2,9 +2,8 @@
 
 import os
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
-
-from gpudoctor.model.records import frozen
 
 SCOPES = ("project", "user")
 _FILES = {
@@ -27,7 +26,7 @@ _NEXT = {
 AGENTS = tuple(_FILES)
 
 
-@frozen
+@dataclass(frozen=True, slots=True, kw_only=True)
 class AgentFiles:
     """Files of one agent in one scope."""
 
