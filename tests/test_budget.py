@@ -33,8 +33,8 @@ BUDGETS = {
             "gpudoctor/__main__.py",
         ],
     ),
-    "engine, mend": (4277, ["gpudoctor/engine", "gpudoctor/mend"]),
-    "source": (9961, ["gpudoctor/vitals/source", "gpudoctor/analysis/source"]),
+    "engine, mend": (4275, ["gpudoctor/engine", "gpudoctor/mend"]),
+    "source": (9773, ["gpudoctor/vitals/source", "gpudoctor/analysis/source"]),
     "logs": (
         4535,
         [
@@ -54,9 +54,9 @@ BUDGETS = {
         11994,
         ["gpudoctor/report", "gpudoctor/ui", "gpudoctor/cli", "gpudoctor/watch", "gpudoctor/agents"],
     ),
-    "checks": (19716, ["checks"]),
+    "checks": (19692, ["checks"]),
     "rules": (3791, ["rules"]),
-    "the rest of vitals and analysis": (11209, ["gpudoctor"]),
+    "the rest of vitals and analysis": (11202, ["gpudoctor"]),
     "tests": (44648, ["tests"]),
     "benchmarks": (7022, ["benchmarks"]),
 }
