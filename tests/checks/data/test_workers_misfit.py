@@ -45,9 +45,10 @@ def test_healthy_waits_that_are_no_starts(wait, starts, workers):
     assert of_run(wait=wait, starts=starts, workers=workers) == []
 
 
-def _on_cuda(workers: int, survey=None, job=None):
+def _on_cuda(workers: int | str, survey=None, job=None):
     script = f"""
         import torch
+        THREADS = 48
         model = torch.nn.Linear(8, 8).cuda()
         optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
         items = torch.utils.data.DataLoader(torch.load("d.pt"), num_workers={workers})
@@ -68,3 +69,11 @@ def test_sick_workers_against_what_the_scheduler_grants_stay_a_warning():
     job = Job(profile=Profile.SLURM, cpus_granted=4)
     [finding] = examine(WorkersMisfit, _on_cuda(12, make_survey(pci_devices=(), device_nodes=()), job))
     assert finding.severity is Severity.WARNING and "4 CPUs from the scheduler for 1 process" in finding.message
+
+
+def test_sick_a_number_from_elsewhere_is_not_written_over():
+    for workers, steps, edits in (("THREADS", "Set THREADS, which the loader gets, to ", False), ("48", "", True)):
+        patient = _on_cuda(workers)
+        [finding] = examine(WorkersMisfit, patient)
+        [found] = prescribe(workers_misfit, finding, patient)
+        assert bool(found.edits) == edits and found.steps[0].startswith(steps)
