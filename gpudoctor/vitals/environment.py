@@ -1,7 +1,8 @@
 """The environment variables of this process, or of the one that is examined."""
 
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
+from contextlib import suppress
 
 from gpudoctor.lang import say
 from gpudoctor.model import Unavailable
@@ -60,22 +61,12 @@ def _clean(text: str) -> str:
 def _shadowing(variables: Mapping[str, str]) -> tuple[tuple[str, str], ...]:
     """Library and path for each CUDA library that LD_PRELOAD or LD_LIBRARY_PATH puts before torch's own."""
     found: dict[str, str] = {}
-    for path in variables.get("LD_PRELOAD", "").replace(":", " ").split():
-        _note(found, os.path.basename(path), path)
-    for folder in variables.get("LD_LIBRARY_PATH", "").split(":")[:_MOST_FOLDERS]:
-        for name in _listed(folder) if folder else ():
-            _note(found, name, os.path.join(folder, name))
+    paths = variables.get("LD_PRELOAD", "").replace(":", " ").split()
+    for folder in filter(None, variables.get("LD_LIBRARY_PATH", "").split(":")[:_MOST_FOLDERS]):
+        with suppress(OSError, ValueError):
+            paths += [os.path.join(folder, name) for name in sorted(os.listdir(folder))]
+    for path in paths:
+        for library in _LIBRARIES:
+            if os.path.basename(path).startswith(library):
+                found.setdefault(library, path)
     return tuple(found.items())
-
-
-def _note(found: dict[str, str], name: str, path: str) -> None:
-    for library in _LIBRARIES:
-        if name.startswith(library):
-            found.setdefault(library, path)
-
-
-def _listed(folder: str) -> Iterable[str]:
-    try:
-        return sorted(os.listdir(folder))
-    except (OSError, ValueError):
-        return ()

@@ -69,12 +69,11 @@ def _kind_of(path: Path, _written: int, size: int) -> FileKind:
     from gpudoctor.vitals.scheduler_records.sacct import is_sacct
 
     raw = read_head(path, _HEAD)
-    head = text_of(raw)
-    if _is_flight_dump(path, raw):
-        return FileKind.FLIGHT
-    if size <= SMALL_JSON.most and is_sacct(head):
-        return FileKind.SCHEDULER
     unpacked = _unpacked_head(path, raw)
+    if _is_flight_dump(path, unpacked):
+        return FileKind.FLIGHT
+    if size <= SMALL_JSON.most and is_sacct(text_of(raw)):
+        return FileKind.SCHEDULER
     if (
         suffix == ".json"
         and raw.lstrip()[:1] == b"{"
@@ -102,7 +101,6 @@ def _kind_of_text(suffix: str, head: bytes) -> FileKind:
 
 def _is_flight_dump(path: Path, head: bytes) -> bool:
     """Whether a file is a flight-recorder dump, or has the name of one and is no text."""
-    head = _unpacked_head(path, head)
     if head[:2] == b"\x1f\x8b":
         return False
     pickled = len(head) > 1 and head[0] == 0x80 and 2 <= head[1] <= 5

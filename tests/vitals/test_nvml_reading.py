@@ -4,6 +4,7 @@ import json
 import os
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 from fake_nvml import Machine, compiler, library_folder
@@ -12,7 +13,6 @@ from fake_nvml.machine import GIB, h100
 from gpudoctor.model import Absent
 from gpudoctor.model.signs.gpu import DriverState
 from gpudoctor.vitals.nvml import bus, survey
-from gpudoctor.vitals.nvml.bus import Roots
 
 needs_compiler = pytest.mark.skipif(compiler() is None, reason="no C compiler to build the fake driver with")
 
@@ -66,12 +66,12 @@ def test_each_error_of_the_driver_is_a_reason(seen, code, reason):
 
 def roots(tmp_path, **changes):
     Machine(**changes).build(tmp_path / "root")
-    return Roots.of({"GPUDOCTOR_ROOT": str(tmp_path / "root")})
+    return bus.tree_of({"GPUDOCTOR_ROOT": str(tmp_path / "root")})
 
 
 def test_the_bus_shows_controllers_and_their_driver(tmp_path):
     place = roots(tmp_path, addresses=("0000:3b:00.0",), bound_to="nouveau", nodes=11)
-    audio = place.sys / "bus/pci/devices/0000:3b:00.1"
+    audio = Path(place.at("/sys/bus/pci/devices/0000:3b:00.1"))
     audio.mkdir()
     for name, value in (("vendor", "0x10de"), ("class", "0x040300"), ("device", "0x22ba")):
         (audio / name).write_text(value + "\n")
@@ -90,9 +90,9 @@ def test_the_bus_shows_controllers_and_their_driver(tmp_path):
 )
 def test_the_kernel_module_names_its_version(tmp_path, line):
     place = roots(tmp_path)
-    (place.proc / "driver/nvidia/version").write_text(line + "\nGCC version:  gcc version 12.3.0\n")
+    Path(place.at("/proc/driver/nvidia/version")).write_text(line + "\nGCC version:  gcc version 12.3.0\n")
     assert bus.kernel_module_version(place) == "470.57.02"
-    (place.proc / "driver/nvidia/version").write_text("nothing\n")
+    Path(place.at("/proc/driver/nvidia/version")).write_text("nothing\n")
     assert isinstance(bus.kernel_module_version(place), Absent)
 
 
@@ -105,8 +105,8 @@ def test_a_compat_library_counts_on_the_loader_path_only(tmp_path):
     assert bus.compat_libcuda(place, {}) is None
     found = bus.compat_libcuda(place, {"LD_LIBRARY_PATH": f"/x:{folder}"})
     assert found is not None and found.endswith("compat/libcuda.so.570.86.15")
-    (place.etc / "ld.so.conf.d").mkdir()
-    (place.etc / "ld.so.conf.d" / "988-compat.conf").write_text(f"{folder}\n")
+    (etc := Path(place.at("/etc/ld.so.conf.d"))).mkdir(parents=True)
+    (etc / "988-compat.conf").write_text(f"{folder}\n")
     assert bus.compat_libcuda(place, {}) == found
 
 

@@ -41,7 +41,6 @@ class JobMemory:
 
     title: str
     """The file (or file:line) that says most of it."""
-    path: str
     model: str
     values: Mapping[str, Choice]
     """Every field of the job as it was taken: `method`, `dtype`, `optimizer`, `seq`, `batch`, `accumulate`,

@@ -88,7 +88,6 @@ def read_host(
     group = read_group(tree, mounts)
     memory = read_memory(tree)
     granted = group.memory(memory.total)
-    limits = read_limits(tree, group.processes())
     disks, silent = read_disks(tree, mounts, [*folders, *usual_folders(variables, working_folder)])
     devices, ethernet = bus.infiniband(tree)
     release = (tree.text("/proc/sys/kernel/osrelease") or "").strip()
@@ -102,9 +101,7 @@ def read_host(
         swap_used=memory.swap_used,
         swap_rate=swap_rate(tree, memory.swap_used),
         shm_total=_shared_memory(tree),
-        open_files=limits.open_files,
-        locked_memory=limits.locked_memory,
-        processes=limits.processes,
+        **read_limits(tree, group.processes()),
         disks=disks,
         silent_folders=silent,
         infiniband=devices,

@@ -4,7 +4,6 @@ import os
 import re
 from collections.abc import Mapping
 
-from gpudoctor.model.records import frozen
 from gpudoctor.model.signs.host import Limit
 from gpudoctor.vitals.host.proc_tree import Tree, number
 
@@ -13,46 +12,20 @@ _COLUMNS = re.compile(r" {2,}")
 _LINES = {"Max open files": "open_files", "Max locked memory": "locked_memory", "Max processes": "processes"}
 
 
-@frozen
-class Limits:
-    """The limits that training meets."""
-
-    open_files: Limit = _UNLIMITED
-    locked_memory: Limit = _UNLIMITED
-    processes: Limit = _UNLIMITED
-
-
-def read_limits(tree: Tree, processes_in_group: int | None) -> Limits:
-    """From /proc/PID/limits; unlimited where that does not tell."""
-    found = parse_limits(tree.of_process("limits") or "")
-    processes = found.get("processes", _UNLIMITED)
-    return Limits(
-        open_files=found.get("open_files", _UNLIMITED),
-        locked_memory=found.get("locked_memory", _UNLIMITED),
-        processes=Limit(
-            soft=_smaller(processes.soft, processes_in_group), hard=_smaller(processes.hard, processes_in_group)
-        ),
-    )
-
-
-def parse_limits(text: str) -> dict[str, Limit]:
-    """The lines of /proc/PID/limits that matter here, by the name of the field."""
-    found: dict[str, Limit] = {}
-    for line in text.splitlines():
+def read_limits(tree: Tree, processes_in_group: int | None) -> dict[str, Limit]:
+    """The lines of /proc/PID/limits that matter here, by the field of `Host`; unlimited where it does not tell."""
+    found = dict.fromkeys(_LINES.values(), _UNLIMITED)
+    for line in (tree.of_process("limits") or "").splitlines():
         columns = _COLUMNS.split(line.strip())
-        name = _LINES.get(columns[0])
-        if name is None or len(columns) < 3:
-            continue
-        values = [None if word == "unlimited" else number(word) for word in columns[1:3]]
-        words = columns[1:3]
-        if all(word == "unlimited" or value is not None for word, value in zip(words, values, strict=True)):
+        name, words = _LINES.get(columns[0]), columns[1:3]
+        values = [number(word) for word in words]
+        told = all(word == "unlimited" or value is not None for word, value in zip(words, values, strict=True))
+        if name is not None and len(words) == 2 and told:
             found[name] = Limit(soft=values[0], hard=values[1])
-    return found
-
-
-def _smaller(first: int | None, second: int | None) -> int | None:
-    known = [value for value in (first, second) if value is not None]
-    return min(known, default=None)
+    own = found["processes"]
+    each = ([value for value in (side, processes_in_group) if value is not None] for side in (own.soft, own.hard))
+    soft, hard = (min(known, default=None) for known in each)
+    return found | {"processes": Limit(soft=soft, hard=hard)}
 
 
 # Logical CPUs: how many there are and how many the examined process may use.

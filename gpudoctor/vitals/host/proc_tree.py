@@ -67,6 +67,13 @@ class Tree:
         except (OSError, ValueError):
             return ()
 
+    def link(self, path: str) -> str:
+        """Where a symbolic link points; "" for what is none."""
+        try:
+            return os.readlink(self.at(path))
+        except (OSError, ValueError):
+            return ""
+
     def exists(self, path: str) -> bool:
         """Whether something is there."""
         try:

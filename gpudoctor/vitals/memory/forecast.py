@@ -48,7 +48,7 @@ def forecast(job: ToldJob, shape: ModelShape, card: TargetGpu) -> JobMemory:
     now = _projection(estimate, {})
     assert estimate.card.limit is not None  # a card was given
     return JobMemory(
-        title=job.title, path=job.path, model=shape.name,
+        title=job.title, model=shape.name,
         values={name: getattr(taken, name) for name in _SHOWN},
         guessed=frozenset(job.told.guessed), places=job.told.places,
         assumptions=tuple(job.told.assumptions),

@@ -110,7 +110,6 @@ class ToldJob:
     """One run, as far as anything says it."""
 
     title: str
-    path: str
     told: DeclaredJob
     engine: bool = False
     """Whether a DeepSpeed or accelerate config is part of it."""
@@ -142,7 +141,7 @@ def jobs_of(patient: Patient) -> Jobs:
         if told.model is None:
             jobs.reasons.append(say("{path} names no model", path=file.path))
             continue
-        jobs.found.append(ToldJob(title=file.path, path=file.path, told=told, engine=engine))
+        jobs.found.append(ToldJob(title=file.path, told=told, engine=engine))
     if not jobs.found:
         _scripted(patient, jobs)
     return jobs
@@ -218,5 +217,4 @@ def _scripted(patient: Patient, jobs: Jobs) -> None:
     except (Undeclared, UsageError) as reason:
         jobs.reasons.append(str(reason))
         return
-    script = source.scripts[0]
-    jobs.found.append(ToldJob(title=script.path, path=script.path, told=told, engine=any(engines)))
+    jobs.found.append(ToldJob(title=source.scripts[0].path, told=told, engine=any(engines)))

@@ -10,8 +10,8 @@ from gpudoctor.lang import say
 from gpudoctor.model.signs.gpu import DriverState, Gpu, GpuSurvey, LostGpu
 from gpudoctor.model.unavailable import Absent, Unavailable
 from gpudoctor.text import duration
+from gpudoctor.vitals.host.proc_tree import Tree
 from gpudoctor.vitals.nvml import bus, decode
-from gpudoctor.vitals.nvml.bus import Roots
 from gpudoctor.vitals.nvml.child_feed import ChildFeed
 
 _LARGEST = 64 << 20
@@ -37,15 +37,11 @@ class ChildOutput:
 
 
 def take(
-    *,
-    limit: float,
-    own_pids: frozenset[int] = frozenset(),
-    roots: Roots | None = None,
-    environment: Mapping[str, str] | None = None,
+    *, limit: float, own_pids: frozenset[int] = frozenset(), environment: Mapping[str, str] | None = None
 ) -> GpuSurvey:
     """The survey; `environment` is the child's (and says where libraries are), this process's by default."""
     surroundings = dict(os.environ if environment is None else environment)
-    places = roots or Roots.of(surroundings)
+    tree = bus.tree_of(surroundings)
     try:
         child = ChildFeed("examining", longest=_LARGEST, environment=surroundings)
     except OSError as why:
@@ -53,9 +49,9 @@ def take(
     said = ChildOutput()
     try:
         # The kernel's files are read while the child waits for the driver.
-        nodes = bus.device_nodes(places)
-        devices = bus.pci_devices(places)
-        module = bus.kernel_module_version(places)
+        nodes = bus.device_nodes(tree)
+        devices = bus.pci_devices(tree)
+        module = bus.kernel_module_version(tree)
         while not child.ended and not said.hung:
             said.hung = not child.wait(limit)
             said.records += child.records()
@@ -63,7 +59,7 @@ def take(
     finally:
         child.close()
     state, error = _verdict(said, limit)
-    gpus, lost = _gpus(said, places, own_pids)
+    gpus, lost = _gpus(said, tree, own_pids)
     driver = said.last("driver")
     return GpuSurvey(
         driver=state,
@@ -73,11 +69,11 @@ def take(
         kernel_module_version=module,
         pci_devices=devices,
         device_nodes=nodes,
-        denied_nodes=bus.denied_nodes(places, nodes),
+        denied_nodes=bus.denied_nodes(tree, nodes),
         gpus=gpus,
         lost=lost,
-        compat_libcuda=bus.compat_libcuda(places, surroundings),
-        pids_visible=bus.pids_visible(places),
+        compat_libcuda=bus.compat_libcuda(tree, surroundings),
+        pids_visible=bus.pids_visible(tree),
     )
 
 
@@ -100,9 +96,9 @@ def _verdict(said: ChildOutput, limit: float) -> tuple[DriverState, str]:
     return DriverState.CRASHED, say("{death} while {stage}", death=death, stage=stage)
 
 
-def _gpus(said: ChildOutput, roots: Roots, own_pids: frozenset[int]) -> tuple[tuple[Gpu, ...], tuple[LostGpu, ...]]:
+def _gpus(said: ChildOutput, tree: Tree, own_pids: frozenset[int]) -> tuple[tuple[Gpu, ...], tuple[LostGpu, ...]]:
     def name(pid: int) -> str | None:
-        return bus.process_name(roots, pid)
+        return bus.process_name(tree, pid)
 
     gpus = [decode.gpu(record, name, own_pids) for record in said.records if record["record"] == "gpu"]
     lost = [

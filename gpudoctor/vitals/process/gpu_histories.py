@@ -11,7 +11,6 @@ from gpudoctor.model.signs.process import DeviceEvent, Gap, GpuUser, GpuWindow
 from gpudoctor.model.unavailable import Absent, Reading, known
 from gpudoctor.text import duration
 from gpudoctor.vitals.nvml import bus, decode
-from gpudoctor.vitals.nvml.bus import Roots
 from gpudoctor.vitals.nvml.child_feed import ChildFeed
 from gpudoctor.vitals.process.time_series import RollingSeries
 
@@ -93,7 +92,7 @@ class GpuFeed:
         self._cards: dict[int, _Card] = {}
         self._failed: dict[str, Any] | None = None
         self._version: Reading[str] = Absent("the driver did not start")
-        self._roots = Roots.of(os.environ)
+        self._tree = bus.tree_of(os.environ)
         self._child: ChildFeed | None = None
         try:
             self._child = ChildFeed("watching", str(interval), str(SURVEY_EVERY), longest=_LONGEST)
@@ -110,7 +109,7 @@ class GpuFeed:
                     self._card(int(sample["index"])).take(t, sample)
             elif kind == "survey":
                 self._card(int(record["index"])).static = decode.gpu(
-                    record, lambda pid: bus.process_name(self._roots, pid), frozenset()
+                    record, lambda pid: bus.process_name(self._tree, pid), frozenset()
                 )
             elif kind == "lost":
                 self._card(int(record["index"])).lost = str(record["error"])
@@ -153,7 +152,7 @@ class GpuFeed:
     @property
     def pids_visible(self) -> bool:
         """False in a container's own pid namespace: the driver's pids are the host's."""
-        return bus.pids_visible(self._roots)
+        return bus.pids_visible(self._tree)
 
     def gaps(self, t: float, *, used: bool = False) -> list[Gap]:
         """What of the GPUs cannot be seen, and why; `used`: whether the job has one open."""

@@ -62,8 +62,7 @@ def started(item: ProcessUsage) -> float:
 
 def boot_time() -> float | None:
     """Epoch seconds of this boot; None where the kernel does not say."""
-    found = re.search(rb"^btime (\d+)", _read("/proc/stat"), re.MULTILINE)
-    return float(found[1]) if found else None
+    return _number("/proc/stat", rb"^btime (\d+)")
 
 
 def command(pid: int) -> tuple[str, ...]:
@@ -96,14 +95,12 @@ def user(pid: int) -> str:
 
 def thread_group(pid: int) -> int | None:
     """The process that a thread belongs to; the process itself for a process."""
-    found = re.search(rb"^Tgid:\s*(\d+)", _read(f"/proc/{pid}/status"), re.MULTILINE)
-    return int(found[1]) if found else None
+    return _number(f"/proc/{pid}/status", rb"^Tgid:\s*(\d+)")
 
 
 def innermost_pid(pid: int) -> int | None:
     """Its pid as it sees itself: another number where it lives in a pid namespace of its own."""
-    found = re.search(rb"^NSpid:.*?(\d+)\s*$", _read(f"/proc/{pid}/status"), re.MULTILINE)
-    return int(found[1]) if found else None
+    return _number(f"/proc/{pid}/status", rb"^NSpid:.*?(\d+)\s*$")
 
 
 def wait_channel(pid: int) -> str:
@@ -114,8 +111,7 @@ def wait_channel(pid: int) -> str:
 
 def disk_bytes(pid: int) -> int | None:
     """Bytes that it caused to be read from storage so far."""
-    found = re.search(rb"^read_bytes: (\d+)$", _read(f"/proc/{pid}/io"), re.MULTILINE)
-    return int(found[1]) if found else None
+    return _number(f"/proc/{pid}/io", rb"^read_bytes: (\d+)$")
 
 
 @frozen(kw_only=False)
@@ -177,6 +173,12 @@ def _read(path: str, limit: int = _LONGEST) -> bytes:
             return file.read(limit)
     except OSError:
         return b""
+
+
+def _number(path: str, line: bytes) -> int | None:
+    """The number in the first line of a file that has this form."""
+    found = re.search(line, _read(path), re.MULTILINE)
+    return int(found[1]) if found else None
 
 
 def _link(path: str) -> str:

@@ -258,8 +258,3 @@ def _root_of(pid: int) -> str:
     except OSError:
         pass
     return ""
-
-
-def clock() -> float:
-    """Seconds that only grow."""
-    return time.monotonic()
