@@ -228,15 +228,11 @@ def runs_here(patient: Patient) -> bool:
     survey = optional(lambda: patient.gpu_survey)
     if job.script_path is None or survey is None or not without_gpus(survey):
         return True
-    if job.gpus_granted or any(_wants_gpus(launch) for launch in job.launches):
+    # DeepSpeed needs GPUs
+    if job.gpus_granted or any(item.grants.gpus_granted or item.launcher == "deepspeed" for item in job.launches):
         return False
     source = optional(lambda: patient.source)
     return source is None or training_target(source) is not Target.CUDA
-
-
-def _wants_gpus(launch: Launch) -> bool:
-    """Whether a launch is for GPUs: it was granted some, or DeepSpeed starts it, which needs them."""
-    return bool(launch.grants.gpus_granted) or launch.launcher == "deepspeed"
 
 
 def in_allocation(environment: Environment) -> bool:

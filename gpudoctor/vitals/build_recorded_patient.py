@@ -2,7 +2,6 @@
 
 import os
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -56,23 +55,14 @@ def _log(recording: Recording, messages: Iterable[tuple[str, LogMessage]]) -> "J
 def _of_file(recording: Recording, targets: Sequence[str]) -> Patient:
     """A log of one thing alone: no run and no job was seen, so no check of one has looked at anything."""
     what = recording.origin
-    return Patient(
-        PatientKind.RECORDING,
-        Path(recording.path).name,
-        replace(
-            _held(recording, Sign.missing("the recording", say("a {what} contains no run", what=what))),
-            job=Sign.missing("the job", say("a {what} names no job", what=what)),
-            source=Sign.missing("the source", say("a {what} names no script", what=what)),
-        ),
-        targets=tuple(targets),
+    assert recording.kernel_log is not None
+    signs = Signs(
+        recording=Sign.missing("the recording", say("a {what} contains no run", what=what)),
+        kernel_log=Sign.of("the kernel log", recording.kernel_log),
+        job=Sign.missing("the job", say("a {what} names no job", what=what)),
+        source=Sign.missing("the source", say("a {what} names no script", what=what)),
     )
-
-
-def _held(recording: Recording, no_run: Sign[Recording]) -> Signs:
-    """The signs that such a file holds."""
-    if recording.kernel_log is not None:
-        return Signs(recording=no_run, kernel_log=Sign.of("the kernel log", recording.kernel_log))
-    return Signs(recording=Sign.of("the recording", recording))
+    return Patient(PatientKind.RECORDING, Path(recording.path).name, signs, targets=tuple(targets))
 
 
 def _job(recording: Recording) -> "Job":

@@ -161,11 +161,11 @@ def as_written(job: JobMemory, name: str, value: Choice, patient: Patient) -> st
 def _reader(job: JobMemory, patient: Patient) -> tuple[bool, ConfigKind | None]:
     """Whether the job's file was read, and the kind of its reader; None for a script."""
     configs = optional(lambda: patient.configs)
-    file = next((item for item in configs.files if item.path == job.path), None) if configs is not None else None
+    file = next((item for item in configs.files if item.path == job.title), None) if configs is not None else None
     if file is not None:
         return True, file.kind
     source = optional(lambda: patient.source)
-    return source is not None and any(item.path == job.path for item in source.scripts), None
+    return source is not None and any(item.path == job.title for item in source.scripts), None
 
 
 def said_as(item: Written | None, name: str, value: Choice) -> str:

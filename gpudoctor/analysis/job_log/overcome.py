@@ -16,20 +16,12 @@ NO_END, _OF_SHELL, _OF_A_QUOTE, _OF_A_WARNING = 150, 25, 5, 2
 Behind an exception: a program that ends writes at most its buffer of 8 KiB. Behind a line of the shell; behind a line
 that quotes an exception; behind a warning.
 """
-_ANOTHER_PROGRAM, _A_LONG_WAY = 25, 100
-"""The same before another cause, and before a symptom: another program ran in its place."""
+_ANOTHER_PROGRAM = 25
+"""The same before another failure: another program ran in its place."""
 _OF_A_RUN = 2
 """Lines or steps that show another run: a bar is printed once more, and ranks of one run fail at once."""
 _OF_A_LOOP, _SERVED = 10, 2
 """Times that a line quotes an exception, after which it is of a loop; answers of a server behind an exception."""
-BEFORE_THE_PROGRAM = frozenset({"command-line", "unrecognized", "program"})
-"""Kinds of failures of a process that began no work: it does not know an option, or cannot open the program."""
-NOT_THERE = frozenset({"missing", "not-found"})
-"""Kinds of failures of a program that misses a file: the one before may not have written it."""
-WHILE_IMPORTING = frozenset({"ModuleNotFoundError", "ImportError", "SyntaxError", "IndentationError", "TabError"})
-"""Exceptions of a program that began no work: all ranks raise them, thus another failure is of a later run."""
-TO_END = frozenset({"sigterm", "interrupted"})
-"""Kinds of signals after which a program ends itself."""
 _BY_SCHEDULER = frozenset({"time-limit", "preemption"})
 """Kinds of ends that only the scheduler brings: what they end after the training was complete is no failure."""
 _RECORDED = re.compile(r"JobState=|State: ")
@@ -40,41 +32,28 @@ def overcome(event: LogEvent, told: Sequence[LogEvent], log: JobLog) -> bool:
     """Whether its program went on, or said at its end that all was well; `told` is all that may count."""
     if event.earlier or event.lasting or _RECORDED.match(event.text):
         return event.earlier or (event.lasting and not event.at_end)
-    alone = last_death(log) < 0
-    if event.succeeded and alone:
+    if event.succeeded and last_death(log) < 0:
         return True
-    if 0 < done_line(log, event.path) < event.line and (
-        event.kind in _BY_SCHEDULER or (event.kind in TO_END and alone)
-    ):
+    if event.kind in _BY_SCHEDULER and 0 < done_line(log, event.path) < event.line:
         return True
     return _went_on(event, log) or _of_an_earlier_program(event, told, log)
 
 
 def _went_on(event: LogEvent, log: JobLog) -> bool:
     """Whether enough stands behind it: the more its program shows that it had caught it, the less is asked."""
-    steps, lines = WENT_ON, float("inf")
+    lines = float("inf")
     if event.closing or (event.exception and event.rank is None):
         lines = _OF_SHELL if event.closing else NO_END
     said = event.quoted or event.warned or event.goes_on
-    if last_death(log) < event.order or (event.progress > 0 and _raised_later(event, log)):
-        if said or event.habitual:
-            steps = 1
+    if last_death(log) < event.order or event.progress > 0:
         if said:
             lines = min(lines, _OF_A_WARNING - event.low_behind if event.warned else _OF_A_QUOTE)
         if event.logged and event.low_behind > _OF_A_WARNING:
             return True
         if event.quoted and ((event.rank is None and event.count >= _OF_A_LOOP) or event.goes_on):
             return event.count >= _OF_A_LOOP or not is_last(event, log)
-    if log.finished and not event.exception and event.bearing is Bearing.CONSEQUENCE:
-        return True
     served = (event.exception or event.closing) and event.served >= _SERVED
-    return bool(served) or event.progress >= steps or event.followed > lines
-
-
-def _raised_later(event: LogEvent, log: JobLog) -> bool:
-    """Whether its file has another exception behind it, of which the death may be."""
-    later = (item for item in log.events if item.path == event.path and item.order > event.order)
-    return any(item.exception and item.bearing is Bearing.CAUSE for item in later)
+    return bool(served) or event.progress >= (1 if said else WENT_ON) or event.followed > lines
 
 
 def _of_an_earlier_program(event: LogEvent, told: Sequence[LogEvent], log: JobLog) -> bool:
@@ -88,17 +67,9 @@ def _of_an_earlier_program(event: LogEvent, told: Sequence[LogEvent], log: JobLo
         between = event.followed + event.text.count("\n") - _OF_A_RUN
         if event.progress >= _OF_A_RUN or any(item.of_script and item.followed <= between for item in later):
             return True
-    other = [item for item in later if not (same_failure(item, event) or item.kind in NOT_THERE)]
-    causes = [item for item in later if item.bearing is Bearing.CAUSE]
     if event.closing and not event.exception:  # the shell went on, and a program that it started failed
-        return any(item.exception for item in other)
-    if event.exception and any(item.kind in BEFORE_THE_PROGRAM and not item.exception for item in later):
-        return True
-    works = (item for item in other if item.bearing is Bearing.CAUSE and item.exception not in WHILE_IMPORTING)
-    if event.exception in WHILE_IMPORTING and any(works):
-        return True
-    patience = _ANOTHER_PROGRAM if causes else _A_LONG_WAY
-    return bool(event.exception and later and event.followed > patience)
+        return any(item.exception and not same_failure(item, event) for item in later)
+    return bool(event.exception and later and event.followed > _ANOTHER_PROGRAM)
 
 
 @once

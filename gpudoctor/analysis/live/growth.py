@@ -1,6 +1,7 @@
 """What only grows in a watched job: memory, and the time of a step."""
 
-from gpudoctor.analysis.run.trends import Trend, kept_level, trend
+from gpudoctor.analysis.run.memory_growth import steady_rise
+from gpudoctor.analysis.run.trends import Trend, kept_level
 from gpudoctor.lang import say
 from gpudoctor.model.check import Check
 from gpudoctor.model.evidence import Measurement
@@ -16,9 +17,6 @@ WARM_UP = 0.25
 LEAST_SECONDS = 60.0
 LEAST_POINTS = 50
 """Values below which a trend of memory is not judged: a leak shows over 50 steps or looks."""
-SURE = 1e-3
-"""Two-sided probability that so clear an order is chance."""
-_RISING = 0.6
 
 
 @frozen
@@ -44,11 +42,9 @@ def growing(rank: Rank, series: Series) -> Growing | None:
     xs, ys = series.t[start:], kept_level(series.values[start:])
     if len(xs) < LEAST_POINTS * (1 - WARM_UP) or xs[-1] - xs[0] < LEAST_SECONDS * (1 - WARM_UP):
         return None
-    found = trend(xs, ys)
-    if found is None or found.p > SURE or found.rising < _RISING or found.slope <= 0:
+    found = steady_rise(xs, ys)
+    if found is None:
         return None
-    if found.late_slope < 0.3 * found.slope:
-        return None  # it comes to rest
     return Growing(rank=rank, trend=found, rate=found.slope, now=series.last, seconds=xs[-1] - xs[0])
 
 

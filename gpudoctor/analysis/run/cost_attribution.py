@@ -5,7 +5,8 @@ from dataclasses import replace
 
 from gpudoctor.analysis.observation import Observation, Recurrence
 from gpudoctor.analysis.run.line_costs import Site
-from gpudoctor.analysis.run.line_ownership import LineOwner, lines_of, share_of
+from gpudoctor.analysis.run.line_ownership import lines_of, share_of
+from gpudoctor.analysis.run.statement_effects import LineOwner
 from gpudoctor.analysis.run.steady_run import Run, dear, measured, period, site_spans, sites_of, spot
 from gpudoctor.analysis.run.steady_state import PARTS
 from gpudoctor.analysis.run.trainer_engines import started_at

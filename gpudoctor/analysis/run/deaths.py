@@ -179,10 +179,9 @@ def library(path: str) -> bool:
 def _first_exception(recording: Recording) -> DeathMessage | None:
     """The root among the ranks' exceptions: the first that is not the echo of another's death."""
     found = [
-        (process.wall + record.t, process, record)
-        for process in recording.ranks
-        for record in process.of("exception")
-        if record.get("exception") not in ("KeyboardInterrupt", "GeneratorExit")
+        item
+        for item in _by_time(recording, "exception")
+        if item[2].get("exception") not in ("KeyboardInterrupt", "GeneratorExit")
     ]
     if not found:
         return None
@@ -253,12 +252,12 @@ def _echoes(record: Record) -> bool:
 
 def _fatal(recording: Recording) -> list[tuple[float, Process, Record]]:
     """Ranks that wrote down a fault of their own: a segmentation fault, an abort."""
-    return [
-        (process.wall + record.t, process, record)
-        for process in recording.ranks
-        for record in process.of("signal")
-        if str(record.get("signal")) in _NATIVE | {"SIGBUS"}
-    ]
+    return [item for item in _by_time(recording, "signal") if str(item[2].get("signal")) in _NATIVE | {"SIGBUS"}]
+
+
+def _by_time(recording: Recording, type: str) -> list[tuple[float, Process, Record]]:
+    """The records of a type on all ranks, with their epoch seconds."""
+    return [(process.wall + record.t, process, record) for process in recording.ranks for record in process.of(type)]
 
 
 def _signal(recording: Recording) -> DeathMessage | None:
@@ -270,12 +269,7 @@ def _signal(recording: Recording) -> DeathMessage | None:
     # A watchdog aborts the ranks that wait for one that is gone.
     found = [item for item in _fatal(recording) if not lost or item[2].get("signal") != "SIGABRT"]
     if not found and not lost:
-        found = [
-            (process.wall + record.t, process, record)
-            for process in recording.ranks
-            for record in process.of("signal")
-            if not process.clean
-        ]
+        found = [item for item in _by_time(recording, "signal") if not item[1].clean]
     if not found:
         return None
     _, process, record = min(found, key=lambda item: item[0])
@@ -308,16 +302,13 @@ def _by_launcher(recording: Recording) -> tuple[int | None, int | None]:
     """The rank that failed first and its exit code, by the words of the launcher; None where they say none."""
     for process in recording.launchers:
         for record in process.of("exception"):
-            found = _EXITCODES.search(_root_cause(str(record.get("message") or "")))
+            message = str(record.get("message") or "")
+            # torchrun lists other failures before the one that came first
+            found = _EXITCODES.search(message, max(0, message.find("Root Cause")))
             if found is not None:
                 rank, code, alone = found.groups()
                 return (int(rank) if rank else None), int(code or alone)
     return None, None
-
-
-def _root_cause(message: str) -> str:
-    """torchrun lists other failures before the one that came first."""
-    return message[max(0, message.find("Root Cause")) :]
 
 
 def _of_signal(name: str) -> Death:

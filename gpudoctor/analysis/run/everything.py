@@ -21,6 +21,7 @@ from gpudoctor.analysis.run.recorded_loaders import *
 from gpudoctor.analysis.run.recorded_statements import *
 from gpudoctor.analysis.run.rollouts import *
 from gpudoctor.analysis.run.run_numbers import *
+from gpudoctor.analysis.run.statement_effects import LineOwner as LineOwner
 from gpudoctor.analysis.run.steady_state import *
 from gpudoctor.analysis.run.trainer_engines import *
 from gpudoctor.analysis.run.training.gradients import *

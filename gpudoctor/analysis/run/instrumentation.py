@@ -8,7 +8,7 @@ from gpudoctor.analysis.memo import once
 from gpudoctor.analysis.run.line_costs import LineCost, LinePlace, line_costs, place_of
 from gpudoctor.analysis.run.steady_state import Steady, counts, steady
 from gpudoctor.model.records import frozen
-from gpudoctor.model.signs.recording import Process, Record
+from gpudoctor.model.signs.recording import Process
 
 _LONGER = 1.1
 """Times as long as the others from which on steps with it are called longer."""
@@ -47,7 +47,9 @@ def coverage(state: Steady, pattern: str) -> Coverage | None:
     A window without an end lasted to the end of the run.
     """
     wanted = re.compile(pattern)
-    found = [item for item in _windows(state.process) if wanted.search(str(item.get("what") or ""))]
+    windows = state.process.of("window")  # each as it was written down last: one that lasts is written again and again
+    last_of = {(item.get("what"), item.get("path"), item.get("line"), item.get("begin")): item for item in windows}
+    found = [item for item in last_of.values() if wanted.search(str(item.get("what") or ""))]
     if not found or not state.rows:
         return None
     indices = [int(value) for value in state.values("index")]
@@ -66,13 +68,6 @@ def coverage(state: Steady, pattern: str) -> Coverage | None:
         slower=_ratio(state, inside, steps),
         place=place_of(found[-1]),
     )
-
-
-def _windows(process: Process) -> list[Record]:
-    """Each window as it was written down last: one that lasts is written again and again."""
-    each = {(item.get("what"), item.get("path"), item.get("line"), item.get("begin")): item
-            for item in process.of("window")}  # fmt: skip
-    return list(each.values())
 
 
 def _covered(indices: Iterable[int], spans: Iterable[tuple[int, int]]) -> list[bool]:
@@ -113,19 +108,12 @@ def instrumented(process: Process) -> tuple[LineCost, ...]:
 
     `share` is of all samples (0..1). The time that hooks charged to the phase `profiler` is not in it.
     """
-    return _measuring(_records(process))
-
-
-def _records(process: Process) -> list[Record]:
-    """What was sampled in steady state; everything where there is none."""
     stable = steady(process)
-    return [item for item in process.of("lines") if not stable.rows or item.t >= stable.begin]
-
-
-def _measuring(records: Iterable[Record]) -> tuple[LineCost, ...]:
     found: dict[tuple[str, str, int, str], float] = {}
     total = 0.0
-    for record in records:
+    for record in process.of("lines"):
+        if stable.rows and record.t < stable.begin:
+            continue
         counts = record.get("counts") or ()
         total += max(sum(row[4] for row in counts), float(record.get("samples") or 0.0))
         for index, path, _, samples in record.get("leaves") or ():

@@ -133,17 +133,7 @@ def start(process: Process) -> Start:
                 imports[key] = imports.get(key, 0.0) + below.get(index, 0.0) * interval
     spent = {key: seconds for key, seconds in spent.items() if imports[key] < _IMPORTS * seconds}
     total = sum(spent.values())
-    found = [
-        LineCost(
-            phase=phase,
-            place=LinePlace(path=path, line=line, function=function),
-            samples=seconds,
-            share=seconds / total,
-        )
-        for (phase, path, line, function), seconds in spent.items()
-        if total > 0
-    ]
-    return Start(seconds=total, lines=tuple(sorted(found, key=lambda item: -item.samples)))
+    return Start(seconds=total, lines=line_costs(spent if total > 0 else {}, total))
 
 
 _LATE = 0.05

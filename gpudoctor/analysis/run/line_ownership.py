@@ -8,12 +8,11 @@ statement tells it without the source; where there is a source, its syntax tells
 import ast
 import re
 from collections.abc import Iterable, Mapping
-from enum import Enum
 
 from gpudoctor.analysis.run.line_costs import LineCost, LinePlace, Site, lines, sites
 from gpudoctor.analysis.run.recorded_statements import calls_on, extent, inner_loop, statement_at, statements_on
 from gpudoctor.analysis.run.rollouts import plays
-from gpudoctor.analysis.run.statement_effects import COLLECTS, FLUSHES, StatementEffect, effect, makes_passes
+from gpudoctor.analysis.run.statement_effects import COLLECTS, FLUSHES, LineOwner, calls_module, effect, makes_passes
 from gpudoctor.analysis.run.steady_run import Run, script_at, source_of
 from gpudoctor.analysis.run.steady_state import OTHER, Steady
 from gpudoctor.analysis.run.trainer_engines import engine_of
@@ -42,28 +41,6 @@ _PLAYS = re.compile(r"\benv\w*\.|\.(step|sample|act|select_action|reset)\(")
 _LOSS = re.compile(r"loss|criter|objective|penalt\w{0,40}_term", re.IGNORECASE)
 
 
-class LineOwner(Enum):
-    """Who has to answer for a line."""
-
-    METRICS = "metrics"
-    HISTOGRAMS = "histograms"
-    LOGGING = "logging"
-    FLUSHING = "flushing"
-    SAVING = "checkpoint"
-    COLLECTING = "collecting"
-    PROFILING = "profiler"
-    EVALUATION = "evaluation"
-    COMMUNICATION = "collective"
-    COMPUTE = "compute"
-    """The loss and what leads to it, and how the passes are called: the job itself."""
-    PLAYING = "playing"
-    """An environment is stepped, or acted in: the job itself, too."""
-    ENGINE = "engine"
-    """A framework's own loop, which one line of the user's starts."""
-    NOBODY = "nobody"
-    """Nothing explains it."""
-
-
 _OF_PHASE = {
     "logging": LineOwner.LOGGING, "checkpoint": LineOwner.SAVING, "profiler": LineOwner.PROFILING,
     "evaluation": LineOwner.EVALUATION, "collective": LineOwner.COMMUNICATION,
@@ -76,14 +53,6 @@ _MEASURED = frozenset({LineOwner.NOBODY, LineOwner.COMPUTE, LineOwner.ENGINE, Li
 """Owners whose part of `sync` hooks measured: told as lines, too, it would count twice."""
 _PARALLELISM = "parallelism."
 """What sites of collectives begin with that the parallelism itself makes (DeepSpeed, DDP, FSDP)."""
-
-
-_BY_EFFECT = {
-    StatementEffect.FLUSHES: LineOwner.FLUSHING,
-    StatementEffect.WRITES: LineOwner.LOGGING,
-    StatementEffect.SAVES: LineOwner.SAVING,
-    StatementEffect.COLLECTS: LineOwner.COLLECTING,
-}
 
 
 @frozen
@@ -126,6 +95,9 @@ def _owned(patient: Patient, state: Steady) -> tuple[OwnedLine, ...]:
     if started is not None:
         loops.add((started.path, started.line))
     machinery = _machinery(sampled)
+    hooked: dict[str, list[Site]] = {}
+    for site in sites(state.process):
+        hooked.setdefault(site.place.path, []).append(site)
     found: list[OwnedLine] = []
     for phase in _PHASES:
         inside = [item for item in sampled if item.phase == phase]
@@ -133,7 +105,6 @@ def _owned(patient: Patient, state: Steady) -> tuple[OwnedLine, ...]:
         if not total:
             continue
         scale = state.share(phase) / total
-        hooked = _hooked(state)
         for item in inside:
             here = (item.place.path, item.place.line)
             owner = LineOwner.ENGINE if here in loops else _owner(patient, item, hooked, state)
@@ -171,14 +142,6 @@ def _machinery(sampled: Iterable[LineCost]) -> set[tuple[str, int]]:
             here = (item.place.path, item.place.line)
             inside[here] = inside.get(here, 0.0) + (-item.samples if item.phase == OTHER else item.samples)
     return {here for here, more in inside.items() if more > 0}
-
-
-def _hooked(state: Steady) -> Mapping[str, list[Site]]:
-    """Sites by file."""
-    found: dict[str, list[Site]] = {}
-    for site in sites(state.process):
-        found.setdefault(site.place.path, []).append(site)
-    return found
 
 
 def _owner(patient: Patient, item: LineCost, hooked: Mapping[str, list[Site]], state: Steady) -> LineOwner:
@@ -228,7 +191,7 @@ def _by_syntax(script: Script, whole: ast.stmt) -> LineOwner:
         return LineOwner.METRICS
     done = effect(calls)
     if done is not None:
-        return _BY_EFFECT[done]
+        return done
     return LineOwner.COMPUTE if _computes(script, whole, calls) else LineOwner.NOBODY
 
 
@@ -243,7 +206,7 @@ def _computes(script: Script, whole: ast.stmt, calls: Iterable[Call]) -> bool:
         return makes_passes(script, loop) and not over_samples(script, whole)
     if any(call.method in _DRAWS for call in calls):
         return True
-    if any(call.method == _BACKWARD or _calls_module(call) for call in calls):
+    if any(call.method == _BACKWARD or calls_module(call) for call in calls):
         return True
     if any(call.name.startswith(("torch.nn.functional.", "torch.autograd.")) or _LOSS.search(call.name)
            for call in calls):  # fmt: skip
@@ -252,10 +215,6 @@ def _computes(script: Script, whole: ast.stmt, calls: Iterable[Call]) -> bool:
     return any(_LOSS.search(target) for target in targets) and any(
         call.name.startswith("torch.") or call.receiver_type == "torch.Tensor" for call in calls
     )
-
-
-def _calls_module(call: Call) -> bool:
-    return call.method == "__call__" and (call.receiver_type or "").startswith("torch.nn.")
 
 
 def over_samples(script: Script, whole: ast.stmt) -> bool:

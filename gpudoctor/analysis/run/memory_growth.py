@@ -135,12 +135,16 @@ def rise(process: Process, column: str) -> MemoryGrowth | None:
 def grown(xs: Sequence[float], values: Sequence[float], times: Sequence[float]) -> MemoryGrowth | None:
     """Steady growth of values along steps xs at seconds `times`; None as for `growth`."""
     values = kept_level(values)
-    found = trend(xs, values)
-    if found is None or found.slope <= 0 or not _goes_on(found):
-        return None
-    if found.growth < _SMALL and not _even(values):
+    found = steady_rise(xs, values)
+    if found is None or (found.growth < _SMALL and not _even(values)):
         return None
     return _as_growth(found, xs, times)
+
+
+def steady_rise(xs: Sequence[float], values: Sequence[float]) -> Trend | None:
+    """The trend of values that rise for sure, and have not come to rest."""
+    found = trend(xs, values)
+    return found if found is not None and found.slope > 0 and _goes_on(found) else None
 
 
 def _goes_on(found: Trend) -> bool:

@@ -19,25 +19,38 @@ FLUSHES = re.compile(r"^(flush|fsync|fdatasync|sync)$")
 COLLECTS = re.compile(r"^(collect|empty_cache|malloc_trim)$")
 
 
-class StatementEffect(Enum):
-    """What is done."""
+class LineOwner(Enum):
+    """Who has to answer for a line."""
 
-    FLUSHES = "flushes"
-    WRITES = "writes"
-    SAVES = "saves"
-    COLLECTS = "collects"
+    METRICS = "metrics"
+    HISTOGRAMS = "histograms"
+    LOGGING = "logging"
+    FLUSHING = "flushing"
+    SAVING = "checkpoint"
+    COLLECTING = "collecting"
+    PROFILING = "profiler"
+    EVALUATION = "evaluation"
+    COMMUNICATION = "collective"
+    COMPUTE = "compute"
+    """The loss and what leads to it, and how the passes are called: the job itself."""
+    PLAYING = "playing"
+    """An environment is stepped, or acted in: the job itself, too."""
+    ENGINE = "engine"
+    """A framework's own loop, which one line of the user's starts."""
+    NOBODY = "nobody"
+    """Nothing explains it."""
 
 
 _BY_NAME = (
-    (FLUSHES, StatementEffect.FLUSHES),
-    (_WRITES, StatementEffect.WRITES),
-    (_SAVES, StatementEffect.SAVES),
-    (COLLECTS, StatementEffect.COLLECTS),
+    (FLUSHES, LineOwner.FLUSHING),
+    (_WRITES, LineOwner.LOGGING),
+    (_SAVES, LineOwner.SAVING),
+    (COLLECTS, LineOwner.COLLECTING),
 )
 
 
-def effect(calls: Iterable[Call]) -> StatementEffect | None:
-    """The effect of a statement with these calls; None where none of them has one."""
+def effect(calls: Iterable[Call]) -> LineOwner | None:
+    """Who answers for a statement with these calls by what it does; None where none of them does such a thing."""
     known = [call for call in calls if not _arithmetic(call)]
     for pattern, what in _BY_NAME:
         if any(pattern.match(call.method) for call in known):
@@ -45,8 +58,8 @@ def effect(calls: Iterable[Call]) -> StatementEffect | None:
     return None
 
 
-def effect_at(script: Script, line: int) -> StatementEffect | None:
-    """The effect of the statements on a line."""
+def effect_at(script: Script, line: int) -> LineOwner | None:
+    """The same of the statements on a line."""
     found = (effect(calls_on(script, whole)) for whole in statements_on(script, line))
     return next((one for one in found if one is not None), None)
 
@@ -56,6 +69,11 @@ def _arithmetic(call: Call) -> bool:
     if call.method not in _ARITHMETIC:
         return False
     return call.name.startswith(("torch.", "numpy.", "math.")) and "tensorboard" not in call.name
+
+
+def calls_module(call: Call) -> bool:
+    """Whether a call is one of a module of torch."""
+    return call.method == "__call__" and (call.receiver_type or "").startswith("torch.nn.")
 
 
 _PASSES = ("torch.autograd.", "torch.func.", "torch.nn.functional.", "functorch.")
@@ -72,7 +90,5 @@ def _passes(script: Script) -> tuple[int, ...]:
     return tuple(
         call.span.line
         for call in script.calls
-        if call.method == "backward"
-        or call.name.startswith(_PASSES)
-        or (call.method == "__call__" and (call.receiver_type or "").startswith("torch.nn."))
+        if call.method == "backward" or call.name.startswith(_PASSES) or calls_module(call)
     )

@@ -136,20 +136,20 @@ class Steady:
 @once
 def steady(process: Process) -> Steady:
     """The steady state of a process."""
-    durations, counts = process.steps.column("duration"), _counts(process)
+    durations, steps = process.steps.column("duration"), counts(process)
     each = _each(process)
     # Work is launched for a device: until the queue is full, steps last as long as launching.
     runs_ahead = any(map(math.isfinite, process.steps.column("device_busy")))
-    first = max(_warm(each, runs_ahead), _compiled(process, counts))
+    first = max(_warm(each, runs_ahead), _compiled(process, steps))
     kept = [row for row in range(first, len(each)) if math.isfinite(each[row])]
     pauses = _pauses(process, each, kept)
     rows = tuple(row for row in kept if row not in pauses)
     return Steady(
         process=process,
         rows=rows,
-        steps=int(sum(counts[row] for row in rows)),
+        steps=int(sum(steps[row] for row in rows)),
         seconds=math.fsum(durations[row] for row in rows),
-        warm_up_steps=int(sum(counts[:first])),
+        warm_up_steps=int(sum(steps[:first])),
         warm_up_seconds=math.fsum(seconds for seconds in durations[:first] if math.isfinite(seconds)),
     )
 
@@ -163,22 +163,18 @@ def padding(states: Iterable[Steady]) -> float | None:
 
 def cold_steps(process: Process) -> int:
     """Steps at the start that take longer than later ones; those in which a host runs ahead are none."""
-    counts = _counts(process)
-    return int(sum(counts[: max(_warm(_each(process), False), _compiled(process, counts))]))
+    steps = counts(process)
+    return int(sum(steps[: max(_warm(_each(process), False), _compiled(process, steps))]))
 
 
 def _each(process: Process) -> list[float]:
     """Seconds of a step, by row."""
     durations = process.steps.column("duration")
-    return [seconds / count for seconds, count in zip(durations, _counts(process), strict=True)]
+    return [seconds / count for seconds, count in zip(durations, counts(process), strict=True)]
 
 
 def counts(process: Process) -> list[float]:
     """Steps in each row."""
-    return _counts(process)
-
-
-def _counts(process: Process) -> list[float]:
     given = process.steps.column("count")
     return [max(1.0, count) for count in given] if len(given) else [1.0] * len(process.steps)
 
@@ -198,9 +194,9 @@ def _warm(each: Sequence[float], runs_ahead: bool) -> int:
     return limit if rows > _NEAR else 1
 
 
-def _compiled(process: Process, counts: Sequence[float]) -> int:
-    """The first row after the compiling that belongs to the start."""
-    total = sum(counts)
+def _compiled(process: Process, steps: Sequence[float]) -> int:
+    """The first row after the compiling that belongs to the start; `steps` are those of each row."""
+    total = sum(steps)
     last = max(
         (
             int(item.get("step") or 0)

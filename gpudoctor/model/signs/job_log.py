@@ -79,8 +79,6 @@ class LogEvent:
     """Whether the program says that it goes on without what failed: skipping, falling back, retrying."""
     outside: bool = False
     """Whether only what runs round the program prints it: steps behind it do not show that it was overcome."""
-    habitual: bool = False
-    """Whether the training went on after others like it."""
     low_behind: int = 0
     """Lines that a logger printed behind it as warnings or less."""
     served: int = 0

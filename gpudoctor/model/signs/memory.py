@@ -40,7 +40,7 @@ class JobMemory:
     """The memory of one job, on one GPU of the machine that it is meant for."""
 
     title: str
-    """The file (or file:line) that says most of it."""
+    """The file that says most of it."""
     model: str
     values: Mapping[str, Choice]
     """Every field of the job as it was taken: `method`, `dtype`, `optimizer`, `seq`, `batch`, `accumulate`,

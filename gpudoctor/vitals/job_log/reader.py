@@ -289,7 +289,6 @@ class _Events:
             item.followed = self.ordinary - item.followed
             item.low_behind, item.served = self.low - item.low_behind, self.served - item.served
             item.doubtful = item.doubtful or item in self._in_doubt
-            item.habitual = self._survived[alike] > 0
             if self._survived[alike] >= _HABIT and item.last_line < latest:
                 item.seen.update(range(1, WENT_ON + 1))
         return self.all
