@@ -20,18 +20,38 @@ _HEADS = ("ForCausalLM", "LMHeadModel", "ForSeq2SeqLM", "ForMaskedLM", "ForImage
 """Endings of classes whose head and loss the estimate counts."""
 _OTHER_TUNERS = frozenset(
     {
-        "PrefixTuningConfig", "PromptTuningConfig", "PromptEncoderConfig", "IA3Config", "AdaLoraConfig",
-        "LoHaConfig", "LoKrConfig", "OFTConfig", "BOFTConfig", "VeraConfig", "LNTuningConfig",
+        "PrefixTuningConfig",
+        "PromptTuningConfig",
+        "PromptEncoderConfig",
+        "IA3Config",
+        "AdaLoraConfig",
+        "LoHaConfig",
+        "LoKrConfig",
+        "OFTConfig",
+        "BOFTConfig",
+        "VeraConfig",
+        "LNTuningConfig",
     }
-)  # fmt: skip
+)
 
 
 _OTHER_TRAINERS = frozenset(
     {
-        "DPOTrainer", "ORPOTrainer", "KTOTrainer", "CPOTrainer", "PPOTrainer", "GRPOTrainer", "RLOOTrainer",
-        "RewardTrainer", "BCOTrainer", "GKDTrainer", "OnlineDPOTrainer", "XPOTrainer", "NashMDTrainer",
+        "DPOTrainer",
+        "ORPOTrainer",
+        "KTOTrainer",
+        "CPOTrainer",
+        "PPOTrainer",
+        "GRPOTrainer",
+        "RLOOTrainer",
+        "RewardTrainer",
+        "BCOTrainer",
+        "GKDTrainer",
+        "OnlineDPOTrainer",
+        "XPOTrainer",
+        "NashMDTrainer",
     }
-)  # fmt: skip
+)
 """Trainers with pairs of rows, a second model, or generation between steps."""
 
 

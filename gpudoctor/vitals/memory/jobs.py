@@ -21,11 +21,17 @@ if TYPE_CHECKING:
 # From training arguments in a script or on a launch line to the fields of a job.
 
 _COUNTS = {
-    "per_device_train_batch_size": "batch", "per_gpu_train_batch_size": "batch",
-    "gradient_accumulation_steps": "accumulate", "max_seq_length": "seq", "max_length": "seq",
-    "block_size": "seq", "model_max_length": "seq", "cutoff_len": "seq", "lora_r": "lora_rank",
+    "per_device_train_batch_size": "batch",
+    "per_gpu_train_batch_size": "batch",
+    "gradient_accumulation_steps": "accumulate",
+    "max_seq_length": "seq",
+    "max_length": "seq",
+    "block_size": "seq",
+    "model_max_length": "seq",
+    "cutoff_len": "seq",
+    "lora_r": "lora_rank",
     "lora_rank": "lora_rank",
-}  # fmt: skip
+}
 _DEFAULTS = {"batch": 8, "accumulate": 1, "checkpointing": "none", "mixed_precision": "no"}
 """transformers' own (TrainingArguments)."""
 SPEAKS = frozenset({*_COUNTS, "gradient_checkpointing", "bf16", "fp16", "optim", "fsdp", *LIGER})
@@ -88,13 +94,32 @@ _OBJECTIVES = frozenset({"sft", "pt", "1", "2", "3"})
 """Objectives with one sequence a row and one model; a number under `stage` is ZeRO's."""
 _OTHERS = frozenset(
     {
-        "use_galore", "use_apollo", "use_badam", "use_adam_mini", "use_muon", "use_kt", "mixture_of_depths",
-        "lisa_n_layers", "unfrozen_parameters", "relora_steps", "relora", "optim_target_modules",
-        "reward_model", "process_reward_model", "num_labels", "sequence_parallel_degree",
-        "context_parallel_size", "tiled_mlp", "use_unsloth", "unsloth", "freeze_mm_modules",
-        "quantize_moe_experts", "layer_offloading", "activation_offloading",
+        "use_galore",
+        "use_apollo",
+        "use_badam",
+        "use_adam_mini",
+        "use_muon",
+        "use_kt",
+        "mixture_of_depths",
+        "lisa_n_layers",
+        "unfrozen_parameters",
+        "relora_steps",
+        "relora",
+        "optim_target_modules",
+        "reward_model",
+        "process_reward_model",
+        "num_labels",
+        "sequence_parallel_degree",
+        "context_parallel_size",
+        "tiled_mlp",
+        "use_unsloth",
+        "unsloth",
+        "freeze_mm_modules",
+        "quantize_moe_experts",
+        "layer_offloading",
+        "activation_offloading",
     }
-)  # fmt: skip
+)
 """Switches that change what is kept in memory in ways that have no formula here."""
 _SHARDS = re.compile(
     r"fsdp|deepspeed|zero[-_ ]?[123]\b|distributed|megatron|multi[-_ ]?(?:gpu|node)|offload|ktransformers"

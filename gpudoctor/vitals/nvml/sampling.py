@@ -10,18 +10,28 @@ from gpudoctor.vitals.nvml.reading import UNNAMED, memory_temperature, mig_devic
 
 _GPM_SM = 2
 _LIMITS = (
-    "power_limit", "temperature_slowdown", "temperature_max", "temperature_memory_max", "pcie_width_max",
+    "power_limit",
+    "temperature_slowdown",
+    "temperature_max",
+    "temperature_memory_max",
+    "pcie_width_max",
     "pcie_generation_max",
-)  # fmt: skip
+)
 """Readings that stay as they are while a run lasts."""
 _SAMPLE = {
-    "util": "utilization", "memory": "memory_used", "power": "power", "temperature": "temperature",
-    "clock": "clock_sm", "reasons": "event_reasons",
-}  # fmt: skip
+    "util": "utilization",
+    "memory": "memory_used",
+    "power": "power",
+    "temperature": "temperature",
+    "clock": "clock_sm",
+    "reasons": "event_reasons",
+}
 _HEALTH = {
-    "margin": "temperature_margin", "pcie_width": "pcie_width", "pcie_generation": "pcie_generation",
+    "margin": "temperature_margin",
+    "pcie_width": "pcie_width",
+    "pcie_generation": "pcie_generation",
     "pcie_replays": "pcie_replays",
-}  # fmt: skip
+}
 """Columns, each with its reading."""
 
 

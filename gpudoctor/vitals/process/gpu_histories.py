@@ -25,9 +25,12 @@ _LONGEST = 4 << 20
 _HISTORIES = {"busy": "util", "sm": "sm", "memory": "memory", "power": "power", "temperature": "temperature"}
 """Field of the window to the sample's name."""
 _NOW = {
-    "util": "utilization", "memory": "memory_used", "power": "power", "temperature": "temperature",
+    "util": "utilization",
+    "memory": "memory_used",
+    "power": "power",
+    "temperature": "temperature",
     "reasons": "event_reasons",
-}  # fmt: skip
+}
 """The sample's name to the field of `Gpu`."""
 _WHOLE = frozenset({"memory_used", "event_reasons"})
 
