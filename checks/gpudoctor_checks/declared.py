@@ -1,7 +1,23 @@
-"""What the source declares, as evidence with the command that shows it."""
+"""What the source declares: of work that comes too often, and as evidence with the command that shows it."""
 
+from gpudoctor.model import Detail
 from gpudoctor.model.evidence import Measurement, Provenance
+from gpudoctor.model.records import frozen
 from gpudoctor.model.signs.source import Loop
+
+
+@frozen
+class PeriodDetail(Detail):
+    """What the rules read of work that comes too often."""
+
+    period: float | None = None
+    """Steps between two of them."""
+    norm: float | None = None
+    """Steps: a shorter period would be found again."""
+    engine_loop: str | None = None
+    """The framework whose own loop it is."""
+    calls: int | None = None
+    """In the source."""
 
 
 def measured(name: str, value: float | str, unit: str, loop: Loop) -> Measurement:

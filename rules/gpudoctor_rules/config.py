@@ -71,38 +71,29 @@ def precision_conflict(finding: Finding, patient: Patient) -> Iterator[Remedy]:
         yield _setting(f"CFG001-{cure}", *_PRECISIONS.get(cure, _PRECISIONS["none"]))
 
 
-@answers("CFG002")
-def batch_mismatch(finding: Finding, patient: Patient) -> Iterator[Remedy]:
-    """Let DeepSpeed take the batch size from the training arguments, or compute it."""
-    cure = finding.detail_of(Facts).cure
+_DROPPED = {
+    "CFG002": (
+        "drop train_batch_size; DeepSpeed computes it from the other two and the ranks",
+        "remove train_batch_size from the DeepSpeed config, or set it to "
+        "train_micro_batch_size_per_gpu x gradient_accumulation_steps x ranks",
+    ),
+    "CFG003": (
+        "remove the optimizer section from the DeepSpeed config",
+        "remove `optimizer` (and `scheduler`) from the DeepSpeed config; the script builds its own",
+    ),
+}
+
+
+@answers("CFG002", "CFG003")
+def disagreement(finding: Finding, patient: Patient) -> Iterator[Remedy]:
+    """One place alone says it: DeepSpeed takes it from the training arguments, or computes it."""
+    cure, code = finding.detail_of(Facts).cure, finding.code
     items = [item for _, item in settings(finding, patient)]
     if cure == "auto" and items:
         yield auto_remedy(finding, patient, items[0].key)
     elif cure == "drop":
-        yield remedy(
-            "CFG002-drop",
-            "drop train_batch_size; DeepSpeed computes it from the other two and the ranks",
-            "remove train_batch_size from the DeepSpeed config, or set it to "
-            "train_micro_batch_size_per_gpu x gradient_accumulation_steps x ranks",
-            effort=Effort.SETTING,
-        )
-
-
-@answers("CFG003")
-def optimizer_mismatch(finding: Finding, patient: Patient) -> Iterator[Remedy]:
-    """Leave the numbers to the training arguments, and one optimizer to one place."""
-    cure = finding.detail_of(Facts).cure
-    items = [item for _, item in settings(finding, patient)]
-    if cure == "auto" and items:
-        yield auto_remedy(finding, patient, items[0].key)
-    elif cure == "drop":
-        yield remedy(
-            "CFG003-drop",
-            "remove the optimizer section from the DeepSpeed config",
-            "remove `optimizer` (and `scheduler`) from the DeepSpeed config; the script builds its own",
-            effort=Effort.SETTING,
-        )
-    else:
+        yield remedy(f"{code}-drop", *_DROPPED[code], effort=Effort.SETTING)
+    elif code == "CFG003":
         named = ", ".join(f"{item.key}={item.shown}" for item in items[:2])
         yield remedy(
             "CFG003-one",

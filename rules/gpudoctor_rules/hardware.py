@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from gpudoctor.lang import say
+from gpudoctor.lang import say, template
 from gpudoctor.model import Applicability, Effect, EffectOrigin, Effort, Finding, Patient, Remedy, Severity, answers
 from gpudoctor.model.job_devices import CardsDetail, chosen, job_gpus
 from gpudoctor.model.signs.kernel_log import KernelLog
@@ -68,18 +68,14 @@ def _reset(finding: Finding, *, later: bool = False) -> Remedy:
     )
 
 
-def _reboot(finding: Finding, *, power: bool = False) -> Remedy:
+def _reboot(finding: Finding) -> Remedy:
     """Reboot the node."""
-    steps: tuple[str, ...] = (say("Drain the node so that no job starts on it."), "sudo reboot")
-    if power:
-        steps = (
-            *steps,
-            say("When the GPU is still missing: power the node off and on, then check power cable, riser and slot."),
-        )
     return remedy(
         f"{finding.code}-reboot",
         "drain and reboot the node",
-        *steps,
+        "Drain the node so that no job starts on it.",
+        "sudo reboot",
+        "When the GPU is still missing: power the node off and on, then check power cable, riser and slot.",
         effort=Effort.ADMINISTRATOR,
         references=(_RESET_DOC,),
     )
@@ -106,10 +102,17 @@ def _inspect(finding: Finding, title: str, *steps: str) -> Remedy:
     return remedy(f"{finding.code}-inspect", title, *steps, effort=Effort.ADMINISTRATOR, references=(_RESET_DOC,))
 
 
-@answers("GPU002")
-def throttled(finding: Finding, patient: Patient) -> Iterator[Remedy]:
-    """The other GPUs until then; a row names the cure by the reason that the driver gives."""
-    yield from _leave_out(finding, patient, say("{subject} slows down", subject=finding.subject))
+_UNTIL_THEN = {
+    "GPU002": template("{subject} slows down"),
+    "GPU007": template("{subject} is not free"),
+    "GPU011": template("{subject} is hot"),
+}
+
+
+@answers("GPU002", "GPU007", "GPU011")
+def leave_out(finding: Finding, patient: Patient) -> Iterator[Remedy]:
+    """The other GPUs until then; rows name the cure."""
+    yield from _leave_out(finding, patient, say(_UNTIL_THEN[finding.code], subject=finding.subject))
 
 
 @answers("GPU003")
@@ -141,7 +144,7 @@ def xid(finding: Finding, patient: Patient) -> Iterator[Remedy]:
     if action in {"reset", "reset-later"}:
         yield _reset(finding, later=action == "reset-later")
     elif action == "reboot":
-        yield _reboot(finding, power=True)
+        yield _reboot(finding)
     elif action == "replace":
         yield _replace(finding)
     elif action != "check-app":
@@ -200,12 +203,6 @@ def nvlink_down(finding: Finding, patient: Patient) -> Iterator[Remedy]:
     yield _reset(finding)
 
 
-@answers("GPU007")
-def occupied(finding: Finding, patient: Patient) -> Iterator[Remedy]:
-    """The free GPUs; rows name the way to free the others."""
-    yield from _leave_out(finding, patient, say("{subject} is not free", subject=finding.subject))
-
-
 @answers("GPU008")
 def recovery_needed(finding: Finding, patient: Patient) -> Iterator[Remedy]:
     """The action that the driver asks for, and the other GPUs until then."""
@@ -214,7 +211,7 @@ def recovery_needed(finding: Finding, patient: Patient) -> Iterator[Remedy]:
     if action == "reset":
         yield _reset(finding)
     elif action == "reboot":
-        yield _reboot(finding, power=True)
+        yield _reboot(finding)
 
 
 @answers("GPU010")
@@ -233,9 +230,3 @@ def power_limited(finding: Finding) -> Iterator[Remedy]:
         effect=Effect(quantity="throughput", low=1.0, high=ratio, unit="x", provenance=EffectOrigin.BOUND),
         sets=(("power.limit", f"{watts:.0f}"),),
     )
-
-
-@answers("GPU011")
-def hot(finding: Finding, patient: Patient) -> Iterator[Remedy]:
-    """Cooling, and the other GPUs until then."""
-    yield from _leave_out(finding, patient, say("{subject} is hot", subject=finding.subject))

@@ -8,12 +8,10 @@ from gpudoctor.analysis.source.periodic_edits import events_at, thinned
 from gpudoctor.analysis.source.syntax_edits import replace_node
 from gpudoctor.analysis.source.trainer_periods import OVERRIDES, engine_period, period_for
 from gpudoctor.analysis.workload import scripts_given
-from gpudoctor.lang import say
+from gpudoctor.lang import say, template
 from gpudoctor.model import Applicability, Edit, Effort, Facts, Finding, Patient, Remedy, answers
 from gpudoctor.model.evidence import SourceSpan
-from gpudoctor_checks.observability.checkpoint_too_often import CheckpointTooOftenDetail
-from gpudoctor_checks.observability.evaluation_too_often import EvaluationTooOftenDetail
-from gpudoctor_checks.observability.logging_too_often import LoggingTooOftenDetail
+from gpudoctor_checks.declared import PeriodDetail
 from gpudoctor_rules.remedies import call_at, published, remedy, source_places
 
 _LOG_EVERY = 50
@@ -23,7 +21,7 @@ _LOG_EVERY = 50
 @answers("OBS002")
 def logging_too_often(finding: Finding, patient: Patient) -> Iterator[Remedy]:
     """Write every 50 steps."""
-    detail = finding.detail_of(LoggingTooOftenDetail)
+    detail = finding.detail_of(PeriodDetail)
     if detail.engine_loop:
         yield _by_setting(patient, "OBS002", detail.engine_loop, "log", _LOG_EVERY)
         return
@@ -61,39 +59,38 @@ _SELDOM = 500
 """Steps between two saves or evaluations: transformers' default."""
 
 
-@answers("OBS003")
-def checkpoint_too_often(finding: Finding, patient: Patient) -> Iterator[Remedy]:
-    """Save every 500 steps."""
-    detail = finding.detail_of(CheckpointTooOftenDetail)
+_SAID = {
+    "OBS003": (
+        "save",
+        "save_period",
+        template("save every {every} steps"),
+        template("if step % {every} == 0:   # around the save, and one more save after the loop"),
+    ),
+    "OBS004": (
+        "eval",
+        "evaluation_period",
+        template("evaluate every {every} steps"),
+        template("if step % {every} == 0:   # around the evaluation, or once after the loop over the batches"),
+    ),
+}
+"""What an engine's setting is about, what is set, and the remedy's words."""
+
+
+@answers("OBS003", "OBS004")
+def less_often(finding: Finding, patient: Patient) -> Iterator[Remedy]:
+    """Save or evaluate every 500 steps."""
+    detail, (kind, period, title, step) = finding.detail_of(PeriodDetail), _SAID[finding.code]
     if detail.engine_loop:
-        yield _by_setting(patient, "OBS003", detail.engine_loop, "save", _SELDOM)
+        yield _by_setting(patient, finding.code, detail.engine_loop, kind, _SELDOM)
         return
     every = period_for(finding, patient, _SELDOM, detail.period, detail.norm)
     yield remedy(
-        "OBS003-every",
-        say("save every {every} steps", every=every),
-        say("if step % {every} == 0:   # around the save, and one more save after the loop", every=every),
+        f"{finding.code}-every",
+        say(title, every=every),
+        say(step, every=every),
         effort=Effort.ONE_LINE,
         override=(("every", str(every)),),
-        sets=(("save_period", str(every)),),
-    )
-
-
-@answers("OBS004")
-def evaluation_too_often(finding: Finding, patient: Patient) -> Iterator[Remedy]:
-    """Evaluate every 500 steps."""
-    detail = finding.detail_of(EvaluationTooOftenDetail)
-    if detail.engine_loop:
-        yield _by_setting(patient, "OBS004", detail.engine_loop, "eval", _SELDOM)
-        return
-    every = period_for(finding, patient, _SELDOM, detail.period, detail.norm)
-    yield remedy(
-        "OBS004-every",
-        say("evaluate every {every} steps", every=every),
-        say("if step % {every} == 0:   # around the evaluation, or once after the loop over the batches", every=every),
-        effort=Effort.ONE_LINE,
-        override=(("every", str(every)),),
-        sets=(("evaluation_period", str(every)),),
+        sets=((period, str(every)),),
     )
 
 

@@ -9,10 +9,9 @@ from gpudoctor.analysis.observation import Observation, suspicions
 from gpudoctor.analysis.run.steady_run import judged_by_share, watched
 from gpudoctor.analysis.source.call_frequency import TrainingCall, calls_in_training, full_batch, often
 from gpudoctor.lang import say
-from gpudoctor.model import OWN_CHOICE, Check, Detail, Finding, Patient, Reads, Severity, Threshold
-from gpudoctor.model.records import frozen
+from gpudoctor.model import OWN_CHOICE, Check, Finding, Patient, Reads, Severity, Threshold
 from gpudoctor.model.signs.source import Source
-from gpudoctor_checks.declared import measured
+from gpudoctor_checks.declared import PeriodDetail, measured
 from gpudoctor_checks.thresholds import EVENTS
 
 _SAVES = re.compile(
@@ -20,18 +19,6 @@ _SAVES = re.compile(
     r"|lightning\.Fabric\.save$|deepspeed\.DeepSpeedEngine\.save_|torch_xla\.core\.xla_model\.save$"
 )
 _STATE = re.compile(r"\{|state|model|net|ckpt|checkpoint|params|weights", re.IGNORECASE)
-
-
-@frozen
-class CheckpointTooOftenDetail(Detail):
-    """What the rule reads."""
-
-    period: float | None = None
-    """Steps between two of them."""
-    norm: float | None = None
-    """Steps: a shorter period would be found again."""
-    engine_loop: str | None = None
-    """The framework whose own loop it is."""
 
 
 class CheckpointTooOften(Check):
@@ -93,7 +80,7 @@ class CheckpointTooOften(Check):
             name="checkpoint_share",
             severity=severity,
             suspected=suspicions(lambda: self._from_source(patient.source), seen),
-            detail=CheckpointTooOftenDetail(period=saves.steps, engine_loop=seen.engine),
+            detail=PeriodDetail(period=saves.steps, engine_loop=seen.engine),
             numbers=(saves.measurement,),
         )
 
@@ -125,7 +112,7 @@ class CheckpointTooOften(Check):
             ),
             evidence=(event.span, *event.via, measured("steps_between_saves", period, "{steps}", found.loop)),
             severity=Severity.NOTE,
-            detail=CheckpointTooOftenDetail(period=period, norm=self.limit("save_period")),
+            detail=PeriodDetail(period=period, norm=self.limit("save_period")),
         )
 
 

@@ -8,27 +8,15 @@ from gpudoctor.analysis.observation import Observation, suspicions
 from gpudoctor.analysis.run.steady_run import hot_lines, judged_by_share, watched
 from gpudoctor.analysis.source.call_frequency import full_batch, known_period, often
 from gpudoctor.lang import say
-from gpudoctor.model import Check, Detail, Finding, Patient, Reads, Severity, Threshold, Trait, Whose
+from gpudoctor.model import Check, Finding, Patient, Reads, Severity, Threshold, Trait, Whose
 from gpudoctor.model.evidence import SourceSpan
-from gpudoctor.model.records import frozen, replace
+from gpudoctor.model.records import replace
 from gpudoctor.model.signs.source import Event, Loop, LoopRole, Source
-from gpudoctor_checks.declared import measured
+from gpudoctor_checks.declared import PeriodDetail, measured
 from gpudoctor_checks.thresholds import EVENTS
 
 _EVALUATES = re.compile(r"eval|valid|test|(^|[_.])val(_|$)", re.IGNORECASE)
 """In the function or the loader of a loop that evaluates; others may be a part of the step."""
-
-
-@frozen
-class EvaluationTooOftenDetail(Detail):
-    """What the rule reads."""
-
-    period: float | None = None
-    """Steps between two of them."""
-    norm: float | None = None
-    """Steps: a shorter period would be found again."""
-    engine_loop: str | None = None
-    """The framework whose own loop it is."""
 
 
 class EvaluationTooOften(Check):
@@ -87,7 +75,7 @@ class EvaluationTooOften(Check):
             name="evaluation_share",
             severity=severity,
             suspected=suspicions(lambda: self._from_source(patient.source), seen),
-            detail=EvaluationTooOftenDetail(period=passes.steps, engine_loop=seen.engine),
+            detail=PeriodDetail(period=passes.steps, engine_loop=seen.engine),
             numbers=(passes.measurement,),
         )
 
@@ -133,5 +121,5 @@ class EvaluationTooOften(Check):
             ),
             evidence=(*dict.fromkeys((span, own.span)), measured("steps_between_evaluations", period, "{steps}", loop)),
             severity=Severity.NOTE,
-            detail=EvaluationTooOftenDetail(period=period, norm=self.limit("eval_period")),
+            detail=PeriodDetail(period=period, norm=self.limit("eval_period")),
         )

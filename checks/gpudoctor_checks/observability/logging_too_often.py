@@ -9,11 +9,10 @@ from gpudoctor.analysis.observation import suspicions
 from gpudoctor.analysis.run.steady_run import Run
 from gpudoctor.analysis.source.call_frequency import TrainingCall, calls_in_training, measures
 from gpudoctor.lang import say
-from gpudoctor.model import Detail, Finding, Patient, Reads, Severity, Threshold
-from gpudoctor.model.records import frozen
+from gpudoctor.model import Finding, Patient, Reads, Severity, Threshold
 from gpudoctor.model.signs.source import Guard, GuardKind, Known, Loop
 from gpudoctor.text import duration
-from gpudoctor_checks.declared import measured
+from gpudoctor_checks.declared import PeriodDetail, measured
 from gpudoctor_checks.run_check import RunCheck
 
 _SCALARS = re.compile(r"(?:add_scalars?|log_metrics?|report_scalar)$")
@@ -32,20 +31,6 @@ _FILES = re.compile(
 """Writes records, or text into what a name says to be a file."""
 
 _EPOCH = re.compile(r"epoch|episode|^ep$")
-
-
-@frozen
-class LoggingTooOftenDetail(Detail):
-    """What the rule reads."""
-
-    period: float | None = None
-    """Steps between two of them."""
-    norm: float | None = None
-    """Steps: a shorter period would be found again."""
-    engine_loop: str | None = None
-    """The framework whose own loop it is."""
-    calls: int | None = None
-    """In the source."""
 
 
 class LoggingTooOften(RunCheck):
@@ -114,7 +99,7 @@ class LoggingTooOften(RunCheck):
                 name="logging_share",
                 severity=severity,
                 suspected=suspicions(lambda: self.suspected(patient), seen),
-                detail=LoggingTooOftenDetail(),
+                detail=PeriodDetail(),
             )
 
     def measured(self, patient: Patient, run: Run, suspected: list[Finding]) -> Iterator[Finding]:
@@ -153,9 +138,7 @@ class LoggingTooOften(RunCheck):
             name="logging_share",
             severity=severity,
             suspected=suspected,
-            detail=LoggingTooOftenDetail(
-                period=round(1 / seen.calls) if 0 < seen.calls < 1 else 1, engine_loop=seen.engine
-            ),
+            detail=PeriodDetail(period=round(1 / seen.calls) if 0 < seen.calls < 1 else 1, engine_loop=seen.engine),
         )
 
     def suspected(self, patient: Patient) -> Iterator[Finding]:
@@ -193,7 +176,7 @@ class LoggingTooOften(RunCheck):
                 measured("steps_between_writes", period, "{step}", loop),
             ),
             severity=Severity.NOTE,
-            detail=LoggingTooOftenDetail(period=period, calls=len(writes), norm=self.limit("log_period")),
+            detail=PeriodDetail(period=period, calls=len(writes), norm=self.limit("log_period")),
         )
 
 

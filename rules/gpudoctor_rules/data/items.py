@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 from gpudoctor.analysis.source.syntax_edits import settable
-from gpudoctor.analysis.workload import cpus_per_rank, scripts_given
+from gpudoctor.analysis.workload import cpus_per_rank, optional, scripts_given
 from gpudoctor.lang import say
 from gpudoctor.model import Edit, Effort, Facts, Finding, Patient, Remedy, Resource, Unavailable, answers
 from gpudoctor.model.job_devices import ranks_here
@@ -13,37 +13,27 @@ from gpudoctor_rules.remedies import keyword_edit, remedy, script_of
 
 _MOST = 16
 """Processes beyond which preparing a set gains little on common disks; LLaMA-Factory's own examples use as many."""
+_FALLBACK = 4
+"""Where the machine that will train is not known."""
 
 
 @answers("DATA002")
 def slow_preprocessing(finding: Finding, patient: Patient) -> Iterator[Remedy]:
     """Tokens made once, by as many processes as there are CPUs; the rest is told in the table."""
     if finding.detail_of(Facts).kind == "tokens":
-        yield _pretokenise(_tokenising_processes(patient))
-
-
-def _pretokenise(processes: int) -> Remedy:
-    several = f"num_proc={processes}" if processes > 1 else ""
-    how = say("batched=True, {several}", several=several) if several else "batched=True"
-    return remedy(
-        "DATA002-pretokenise",
-        say(
-            "tokenise once, before the training{several}",
-            several=say(" ({several})", several=several) if several else "",
-        ),
-        say("dataset = dataset.map(tokenise, {how})   # cached on disk", how=how),
-        'or in the Dataset\'s __init__: self.encoded = tokenizer(texts, truncation=True)["input_ids"]',
-        "pad in the collate function, to the batch's longest sample",
-        uses=frozenset({Resource.DISK}),
-    )
-
-
-def _tokenising_processes(patient: Patient) -> int:
-    """Processes to prepare a set with: this machine's CPUs, which nothing else uses yet."""
-    try:
-        return max(1, min(_MOST, int(cpus_per_rank(patient)[0])))
-    except Unavailable:
-        return 4
+        cpus = optional(lambda: cpus_per_rank(patient)[0])  # nothing else uses them yet
+        processes = max(1, min(_MOST, int(cpus))) if cpus is not None else _FALLBACK
+        several = f"num_proc={processes}" if processes > 1 else ""
+        also = say(" ({several})", several=several) if several else ""
+        how = say("batched=True, {several}", several=several) if several else "batched=True"
+        yield remedy(
+            "DATA002-pretokenise",
+            say("tokenise once, before the training{several}", several=also),
+            say("dataset = dataset.map(tokenise, {how})   # cached on disk", how=how),
+            'or in the Dataset\'s __init__: self.encoded = tokenizer(texts, truncation=True)["input_ids"]',
+            "pad in the collate function, to the batch's longest sample",
+            uses=frozenset({Resource.DISK}),
+        )
 
 
 _TRAINER = "transformers.Trainer"
@@ -126,10 +116,6 @@ def dataset_reopens(finding: Finding, patient: Patient) -> Iterator[Remedy]:
         ),
         # No edit: what an item changes in place would stay changed.
     )
-
-
-_FALLBACK = 4
-"""Where the machine that will train is not known."""
 
 
 @answers("DATA012")
