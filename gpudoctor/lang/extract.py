@@ -31,7 +31,8 @@ OPTIONS = {"cli/**.py": {"commands": "yes"}}
 """Options of the methods: what argparse shows is a text in these files only."""
 _MARKS = frozenset({"say", "tr", "template"})
 _ROWS = {"advise": row_template, "remedy": plain_template}
-_TEXTS = {"Remedy": ("title", "steps"), "Cost": ("breaks",), "Threshold": ("meaning",), "Visible": ("fault",)}
+_TEXTS: dict[str, tuple[str, ...]] = {"Remedy": ("title", "steps"), "Threshold": ("meaning",), "Visible": ("fault",)}
+_TEXTS |= dict.fromkeys(("Cost", "finding"), ("breaks",))
 """Arguments by name whose constants are texts without parts."""
 _ERRORS = """
 Absent BadValue CannotMend Damaged Expired IncompleteError NoRoomError NotSupported RefusedFile

@@ -73,13 +73,15 @@ def precision_conflict(finding: Finding, patient: Patient) -> Iterator[Remedy]:
 
 _DROPPED = {
     "CFG002": (
-        "drop train_batch_size; DeepSpeed computes it from the other two and the ranks",
-        "remove train_batch_size from the DeepSpeed config, or set it to "
-        "train_micro_batch_size_per_gpu x gradient_accumulation_steps x ranks",
+        say("drop train_batch_size; DeepSpeed computes it from the other two and the ranks"),
+        say(
+            "remove train_batch_size from the DeepSpeed config, or set it to "
+            "train_micro_batch_size_per_gpu x gradient_accumulation_steps x ranks"
+        ),
     ),
     "CFG003": (
-        "remove the optimizer section from the DeepSpeed config",
-        "remove `optimizer` (and `scheduler`) from the DeepSpeed config; the script builds its own",
+        say("remove the optimizer section from the DeepSpeed config"),
+        say("remove `optimizer` (and `scheduler`) from the DeepSpeed config; the script builds its own"),
     ),
 }
 
