@@ -19,6 +19,7 @@ from gpudoctor.analysis.run.training import How
 from gpudoctor.engine.registry import load_registry
 from gpudoctor.engine.selection import topic_of
 from gpudoctor.model import BadStepDetail, Detail, LeakDetail, Reads, Trait
+from gpudoctor_checks.declared import PeriodDetail
 from gpudoctor_rules.advice import Advice, advice, tomllib
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -144,6 +145,7 @@ def details_of(code: str) -> list[type[Detail]]:
 
 
 SHARED_DETAILS = {"node": (NodesDetail,), "memory": (LeakDetail,), "numerics": (BadStepDetail,), "training": (How,)}
+SHARED_DETAILS["observability"] = (PeriodDetail,)
 """Details that a topic's checks share."""
 
 

@@ -10,7 +10,7 @@ from gpudoctor_checks.hardware.persistence_off import PersistenceOff
 from gpudoctor_checks.hardware.power_limited import PowerLimited
 from gpudoctor_checks.hardware.throttled import Throttled
 from gpudoctor_rules.advice import advice
-from gpudoctor_rules.hardware import hot, pcie_degraded, power_limited, throttled
+from gpudoctor_rules.hardware import leave_out, pcie_degraded, power_limited
 
 NONE = Absent("not supported by this card")
 
@@ -20,7 +20,7 @@ def test_sick_close_to_the_slowdown():
     [finding] = examine(Hot, patient)
     assert finding.severity is Severity.WARNING and finding.subject == "GPU 1"
     assert "84 °C, 4 °C below its slowdown" in finding.message
-    away, cool = prescribe((hot, *advice("hardware")), finding, patient)
+    away, cool = prescribe((leave_out, *advice("hardware")), finding, patient)
     assert away.title == "CUDA_VISIBLE_DEVICES=0" and "cooling of GPU 1" in cool.title
 
 
@@ -185,10 +185,10 @@ def test_the_mask_can_be_overridden():
 def test_the_rule_names_the_other_gpus_and_cooling_or_power():
     patient = make_patient(gpus=[make_gpu(0), make_gpu(1, event_reasons=0x40), make_gpu(2)])
     [finding] = examine(Throttled, patient)
-    away, cool = prescribe((throttled, *advice("hardware")), finding, patient)
+    away, cool = prescribe((leave_out, *advice("hardware")), finding, patient)
     assert away.sets == (("CUDA_VISIBLE_DEVICES", "0,2"),)
     assert "cooling of GPU 1" in cool.title and cool.applicability is Applicability.DISPLAY_ONLY
     patient = make_patient(gpus=[make_gpu(0, event_reasons=0x88)])
     [finding] = examine(Throttled, patient)
-    [power] = prescribe((throttled, *advice("hardware")), finding, patient)
+    [power] = prescribe((leave_out, *advice("hardware")), finding, patient)
     assert "power supply" in power.title
