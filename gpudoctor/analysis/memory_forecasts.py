@@ -109,10 +109,10 @@ def evidence(job: JobMemory, *names: str) -> tuple[Evidence, ...]:
         if name in job.places:
             places.setdefault((job.places[name].path, job.places[name].line), job.places[name])
     estimate = Measurement(
-        name="estimated_peak", value=job.now.peak, unit="B", provenance=Provenance.ANALYTIC,
+        "estimated_peak", job.now.peak, "B", provenance=Provenance.ANALYTIC,
         reproduce=f"gpudoctor estimate {command(job)}",
     )  # fmt: skip
-    card = Measurement(name="device_memory", value=job.device_bytes, unit="B", provenance=Provenance.DECLARED)
+    card = Measurement("device_memory", job.device_bytes, "B", provenance=Provenance.DECLARED)
     return (*places.values(), estimate, card)
 
 

@@ -102,7 +102,7 @@ class Observation:
         Not `priced`: the share shows something else than what a cure gives back, and is left out.
         """
         share = round(self.share, 6 if self.recording is not None else 4)
-        measured = Measurement(name=name, value=share, unit="1", reproduce=self.reproduce)
+        measured = Measurement(name, share, "1", reproduce=self.reproduce)
         first = self.spans[0] if self.spans and self.recording is None else None
         return confirmed(
             check,

@@ -129,8 +129,8 @@ def explained(finding: Finding, replayed: Replay) -> Finding:
         return replace(finding, message=shown)
     detail, place = finding.detail, replayed.place
     kept = [item for item in finding.evidence if place is None or not isinstance(item, SourceSpan)]
-    seen = [Measurement(name="cause_class", value=replayed.cause.value if replayed.cause else "", unit="")]
-    seen += [Measurement(name="operation", value=replayed.operator, unit="")] if replayed.operator else []
+    seen = [Measurement("cause_class", replayed.cause.value if replayed.cause else "", "")]
+    seen += [Measurement("operation", replayed.operator, "")] if replayed.operator else []
     head = finding.message.partition(";")[0].rstrip(".")
     return replace(
         finding,

@@ -84,6 +84,7 @@ _DROPPED = {
         say("remove `optimizer` (and `scheduler`) from the DeepSpeed config; the script builds its own"),
     ),
 }
+"""Title and step of the remedy that leaves a setting out."""
 
 
 @answers("CFG002", "CFG003")

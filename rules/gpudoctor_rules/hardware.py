@@ -107,6 +107,7 @@ _UNTIL_THEN = {
     "GPU007": template("{subject} is not free"),
     "GPU011": template("{subject} is hot"),
 }
+"""Why the cards of a finding are left out."""
 
 
 @answers("GPU002", "GPU007", "GPU011")

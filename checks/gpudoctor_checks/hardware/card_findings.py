@@ -7,7 +7,7 @@ from gpudoctor.analysis import of_run
 from gpudoctor.analysis.run.steady_run import measured
 from gpudoctor.lang import say
 from gpudoctor.lang.message import concatenated
-from gpudoctor.model import Check, Confidence, Finding, Resource, Severity
+from gpudoctor.model import Check, Finding, Resource, Severity
 from gpudoctor.model.job_devices import CardsDetail, each_card
 from gpudoctor.model.signs.gpu import Gpu, list_gpus, name_gpus
 
@@ -42,7 +42,6 @@ def on_cards(
     return check.finding(
         message,
         evidence=evidence,
-        confidence=Confidence.CONFIRMED,
         severity=severity,
         breaks=breaks,
         subject=subject,

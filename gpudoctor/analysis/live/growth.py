@@ -80,13 +80,8 @@ def leak(check: Check, found: Growing, words: str, total: float | None, breaks: 
             full=full,
         ),
         evidence=(
-            Measurement(
-                name="bytes_per_minute",
-                value=round(found.rate * 60),
-                unit="B",
-                reproduce=f"ps -o rss= -p {found.rank.pid}",
-            ),
-            Measurement(name="memory_now", value=int(found.now), unit="B"),
+            Measurement("bytes_per_minute", round(found.rate * 60), "B", reproduce=f"ps -o rss= -p {found.rank.pid}"),
+            Measurement("memory_now", int(found.now), "B"),
         ),
         confidence=Confidence.CONFIRMED,
         severity=Severity.ERROR if soon else Severity.WARNING,

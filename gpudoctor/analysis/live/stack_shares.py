@@ -179,7 +179,7 @@ def recurring_live(window: ProcessWindow, phase: str, *, whose: Whose = Whose.HO
         recurrence=Recurrence(
             times=len(begun),
             words=say(", every {between}", between=duration(between)),
-            measurement=Measurement(name=f"seconds_between_{phase}s", value=round(between, 1), unit="s"),
+            measurement=Measurement(f"seconds_between_{phase}s", round(between, 1), "s"),
         ),
     )
 

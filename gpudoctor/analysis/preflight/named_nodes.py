@@ -96,9 +96,6 @@ def measurements_of(preflight: Preflight, tests: Iterable[LinkTest]) -> tuple[Me
         if len(test.nodes) > 4:
             title = f"{len(test.nodes)}_nodes"
         if test.failure:
-            lines.append(Measurement(name=f"test_{title}", value=test.failure, unit=""))
-        lines += [
-            Measurement(name=f"{item.quantity.value}_{title}", value=item.value, unit=item.unit)
-            for item in test.figures
-        ]
+            lines.append(Measurement(f"test_{title}", test.failure, ""))
+        lines += [Measurement(f"{item.quantity.value}_{title}", item.value, item.unit) for item in test.figures]
     return tuple(lines[:8])

@@ -30,18 +30,18 @@ def peer_thresholds(*, slower: float, against_reference: float | None) -> tuple[
     """The thresholds `peers`, `deviations` and, where a table of references exists, `reference`."""
     found = (
         Threshold(
-            name="peers",
-            default=slower,
-            unit="1",
-            source=f"{OWN_CHOICE}; healthy cards of one kind differ by up to 5 % (stas00/ml-engineering)",
-            meaning="A unit slower than the median of its peers by more than this share is reported ...",
+            "peers",
+            slower,
+            "1",
+            f"{OWN_CHOICE}; healthy cards of one kind differ by up to 5 % (stas00/ml-engineering)",
+            "A unit slower than the median of its peers by more than this share is reported ...",
         ),
         Threshold(
-            name="deviations",
-            default=5.0,
-            unit="1",
-            source=f"{OWN_CHOICE}; of normal figures one in three million is that far off",
-            meaning="... if it is also so many robust standard deviations below them.",
+            "deviations",
+            5.0,
+            "1",
+            f"{OWN_CHOICE}; of normal figures one in three million is that far off",
+            "... if it is also so many robust standard deviations below them.",
         ),
     )
     if against_reference is None:
@@ -49,11 +49,11 @@ def peer_thresholds(*, slower: float, against_reference: float | None) -> tuple[
     return (
         *found,
         Threshold(
-            name="reference",
-            default=against_reference,
-            unit="1",
-            source=f"{OWN_CHOICE}; references are the best of many shapes, a test has one",
-            meaning="A unit slower than a measured reference by more than this share is reported.",
+            "reference",
+            against_reference,
+            "1",
+            f"{OWN_CHOICE}; references are the best of many shapes, a test has one",
+            "A unit slower than a measured reference by more than this share is reported.",
         ),
     )
 
@@ -99,10 +99,10 @@ def _below_peers(
             share=percent(1 - outlier.share),
         ),
         evidence=(
-            Measurement(name=f"own_{asked.quantity.value}", value=outlier.value, unit=measure),
-            Measurement(name="median_of_peers", value=outlier.peers, unit=measure),
-            Measurement(name="peers", value=outlier.count, unit="{units}"),
-            Measurement(name="robust_deviations", value=round(outlier.deviations, 1), unit=""),
+            Measurement(f"own_{asked.quantity.value}", outlier.value, measure),
+            Measurement("median_of_peers", outlier.peers, measure),
+            Measurement("peers", outlier.count, "{units}"),
+            Measurement("robust_deviations", round(outlier.deviations, 1), ""),
         ),
         confidence=outlier.confidence,
         subject=name,
@@ -158,10 +158,8 @@ def _below_reference(
     return check.finding(
         say("{who} reached {reached}; {elsewhere}.", who=capitalised(who), reached=reached, elsewhere=elsewhere),
         evidence=(
-            Measurement(name=f"own_{row.quantity.value}", value=figure.value, unit=figure.unit),
-            Measurement(
-                name=f"reference, {row.source}", value=row.value, unit=figure.unit, provenance=Provenance.DECLARED
-            ),
+            Measurement(f"own_{row.quantity.value}", figure.value, figure.unit),
+            Measurement(f"reference, {row.source}", row.value, figure.unit, provenance=Provenance.DECLARED),
         ),
         confidence=Confidence.PROBABLE,
         subject=who,

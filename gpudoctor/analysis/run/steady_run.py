@@ -204,7 +204,7 @@ def measured(name: str, value: float | str, unit: str = "1", recording: "Recordi
     """A number (or a word on one) out of a recording, with the command that shows it again."""
     shown = f"gpudoctor report {recording.path}" if recording is not None else None
     rounded = round(value, 6 if unit in {"s", "1"} else 3) if isinstance(value, float) else value
-    return Measurement(name=name, value=rounded, unit=unit, reproduce=shown)
+    return Measurement(name, rounded, unit, reproduce=shown)
 
 
 def spot(patient: Patient, place: "LinePlace") -> SourceSpan:

@@ -123,11 +123,11 @@ def measures(loop: Loop) -> bool:
 
 
 MEASUREMENT_STEPS = Threshold(
-    name="measurement_steps",
-    default=20,
-    unit="{step}",
-    source="convention: benchmarks and demonstrations of an interface make 5 to 20 steps",
-    meaning="A loop known to end within this many steps is a measurement, not a training.",
+    "measurement_steps",
+    20,
+    "{step}",
+    "convention: benchmarks and demonstrations of an interface make 5 to 20 steps",
+    "A loop known to end within this many steps is a measurement, not a training.",
 )
 """Of checks that ask whether a loop is `brief`."""
 
