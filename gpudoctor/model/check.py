@@ -176,7 +176,6 @@ class Check(ABC):
     """Why no rule answers it, when none does."""
 
     def __init_subclass__(cls) -> None:
-        super().__init_subclass__()
         if "name" not in vars(cls):
             cls.name = cls.__module__.rpartition(".")[2].replace("_", "-")
 
