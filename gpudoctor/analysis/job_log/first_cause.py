@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from enum import Enum
 
 from gpudoctor.analysis.job_log.consequences import OF_A_GOOD_END, PEER, UNHEEDED
-from gpudoctor.analysis.job_log.overcome import is_last, last_death, overcome, same_failure
+from gpudoctor.analysis.job_log.overcome import TO_END, is_last, last_death, overcome, same_failure
 from gpudoctor.analysis.memo import once
 from gpudoctor.model.log_message import PLAIN, Bearing
 from gpudoctor.model.records import frozen, replace
@@ -19,8 +19,6 @@ from gpudoctor.model.signs.job_log import JobLog, LogEvent
 
 _HALF_A_DAY = 43_200.0
 """Seconds: two clocks without a day that differ by more have midnight between."""
-_TO_END = frozenset({"sigterm", "interrupted"})
-"""Kinds of signals after which a program ends itself."""
 _CRASHES = frozenset({"segfault", "abort", "illegal-instruction"})
 _HARD = frozenset({-9, -11, -7, -4, -8, 137, 139, 135, 132, 136})
 """Exit codes of ranks that a signal ended which no waiting rank sends to itself."""
@@ -187,7 +185,7 @@ def _before(one: LogEvent, other: LogEvent) -> bool:
 
 def _by_signal(event: LogEvent, symptoms: Sequence[LogEvent]) -> bool:
     """Whether an exception of no known kind came as its process had said that it got a signal to end."""
-    signals = (item for item in symptoms if item.kind in _TO_END and item.rank == event.rank)
+    signals = (item for item in symptoms if item.kind in TO_END and item.rank == event.rank)
     return event.kind == PLAIN and any(_before(item, event) for item in signals)
 
 

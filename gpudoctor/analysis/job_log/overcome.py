@@ -22,6 +22,8 @@ _OF_A_RUN = 2
 """Lines or steps that show another run: a bar is printed once more, and ranks of one run fail at once."""
 _OF_A_LOOP, _SERVED = 10, 2
 """Times that a line quotes an exception, after which it is of a loop; answers of a server behind an exception."""
+TO_END = frozenset({"sigterm", "interrupted"})
+"""Kinds of signals after which a program ends itself."""
 _BY_SCHEDULER = frozenset({"time-limit", "preemption"})
 """Kinds of ends that only the scheduler brings: what they end after the training was complete is no failure."""
 _RECORDED = re.compile(r"JobState=|State: ")
@@ -32,9 +34,11 @@ def overcome(event: LogEvent, told: Sequence[LogEvent], log: JobLog) -> bool:
     """Whether its program went on, or said at its end that all was well; `told` is all that may count."""
     if event.earlier or event.lasting or _RECORDED.match(event.text):
         return event.earlier or (event.lasting and not event.at_end)
-    if event.succeeded and last_death(log) < 0:
+    alone = last_death(log) < 0
+    if event.succeeded and alone:
         return True
-    if event.kind in _BY_SCHEDULER and 0 < done_line(log, event.path) < event.line:
+    asked_to_end = event.kind in _BY_SCHEDULER or (event.kind in TO_END and alone)
+    if asked_to_end and 0 < done_line(log, event.path) < event.line:
         return True
     return _went_on(event, log) or _of_an_earlier_program(event, told, log)
 
