@@ -36,6 +36,7 @@ MOST = {
 def test_a_command_imports_only_what_it_needs(tmp_path, words):
     (tmp_path / "job.log").write_text(LOG)
     (tmp_path / "train.py").write_text((ROOT / "examples" / "train_crops.py").read_text())
-    command = [sys.executable, "-c", COUNT, *words]
-    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=120, check=True)
+    for count in (["explain", "oom"], words):  # the first writes the index of the checks anew where it is out of date
+        command = [sys.executable, "-c", COUNT, *count]
+        done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=120, check=True)
     assert all(map(int.__le__, map(int, done.stdout.split()[-2:]), MOST[words])), done.stdout
