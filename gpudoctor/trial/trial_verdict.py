@@ -107,7 +107,14 @@ def _cured_words(tried: Sequence[TrialRow]) -> str:
 
 def _faster_words(tried: Sequence[TrialRow], trial: TrialSummary) -> str:
     """The best that is proven to be faster."""
-    proven = [row for row in tried if row.conclusion is Conclusion.PROVEN and row.proof]
+    proven = [
+        row
+        for row in tried
+        if row.conclusion is Conclusion.PROVEN
+        and row.proof
+        and row.proof.verdict == "faster"
+        and row.proof.loss != "moved"
+    ]
     if not proven:
         return ""
     best, together = proven[0], trial.together

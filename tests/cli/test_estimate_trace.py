@@ -1,5 +1,6 @@
 """`gpudoctor estimate --trace` end to end: the child, both answers side by side, and what it refuses."""
 
+import importlib.util
 import json
 from pathlib import Path
 
@@ -11,7 +12,6 @@ from tiny_models import TINY
 from gpudoctor.cli import estimate as command
 from gpudoctor.cli import main
 from gpudoctor.estimate import estimate
-from gpudoctor.estimate.traced import child
 
 LIBRARIES = ("transformers", "peft")
 SCHEMA = Path(__file__).parents[2] / "gpudoctor" / "report" / "estimate-1.schema.json"
@@ -36,7 +36,7 @@ def ask(capsys):
 
 
 needs_libraries = pytest.mark.skipif(
-    not all(map(child._installed, child.NEEDED)), reason="a package that it asks for is not installed"
+    not all(map(importlib.util.find_spec, ("torch", *LIBRARIES))), reason="a package that it asks for is not installed"
 )
 
 
@@ -93,7 +93,8 @@ def test_wrong_usage(ask, monkeypatch, tmp_path, words, said):
 
 
 def test_without_torch_it_says_what_to_install(ask, monkeypatch):
-    monkeypatch.setattr(child, "_installed", lambda name: name != "torch")
+    found = importlib.util.find_spec
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: found(name) if name != "torch" else None)
     code, out, err = ask("--model", "7b", "--trace")
     assert (code, out) == (2, "")
     assert "pip install torch transformers peft" in err and "torch cannot be found" in err
