@@ -36,7 +36,7 @@ BUDGETS = {
     "engine, mend": (4275, ["gpudoctor/engine", "gpudoctor/mend"]),
     "source": (9773, ["gpudoctor/vitals/source", "gpudoctor/analysis/source"]),
     "logs": (
-        4507,
+        4503,
         [
             "gpudoctor/vitals/job_log",
             "gpudoctor/analysis/job_log",

@@ -131,8 +131,8 @@ def test_a_tracker_that_is_imported_later_is_found(tmp_path):
     ("loop", "waits"),
     [
         ("for x, y in batches():", True),
-        ("for step in range(16):\n    x, y = get_batch()", True),
-        ("for step in range(16):\n    x, y = prepare()", False),
+        ("for step in range(30):\n    x, y = get_batch()", True),
+        ("for step in range(30):\n    x, y = prepare()", False),
     ],
 )
 def test_batches_of_ones_own_making_are_data_wait(tmp_path, loop, waits):
@@ -141,13 +141,13 @@ def test_batches_of_ones_own_making_are_data_wait(tmp_path, loop, waits):
         f"""
 def prepare():
     total = 0
-    for i in range(200_000):
+    for i in range(600_000):
         total += i
     return torch.randn(8, 8), torch.randint(0, 3, (8,))
 def get_batch():
     return prepare()
 def batches():
-    for _ in range(16):
+    for _ in range(30):
         yield prepare()
 model = net()
 optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
@@ -173,7 +173,7 @@ def test_what_comes_after_the_last_step_is_told_apart(tmp_path):
             F.cross_entropy(model(x), y).backward()
             optimizer.step()
         total = 0
-        for i in range(2_000_000):
+        for i in range(4_000_000):
             total += i * i  # after
         """,
     )

@@ -365,7 +365,7 @@ class _FileReader:
         self._prior, self._pieces = self._pieces[-10:], pieces
         self.lines, self._bytes = numbers[-1], self._bytes + block.size
         bares = bare(b"\n".join(pieces)).split(b"\n")
-        shapes, table = self._shapes, self._table
+        shapes, table, waiting = self._shapes, self._table, self._tracebacks.open
         first, full = max(0, _BEGINNING - self._taken), len(pieces) - _READ_WHOLE if last else len(pieces)
         self._taken += len(pieces)
         for index, line in enumerate(bares):
@@ -373,7 +373,7 @@ class _FileReader:
             number = numbers[index]
             if index < first or number <= self._follow:
                 self._look_for_beginning(pieces[index], line, number, first=index < first)
-            if shape.reads or index < first or self._tracebacks.waiting:
+            if shape.reads or index < first or waiting:
                 if index < full and self._skips(shape, pieces[index]):
                     continue
                 self._index = index
@@ -399,7 +399,7 @@ class _FileReader:
             self._left_out, self._pending = 0, self._left_out
             return False
         self._left_out += not idle
-        if self._tracebacks.waiting:
+        if self._tracebacks.open:
             self._close()
         self._skipping = raw.startswith(HEADER.encode())
         return True
@@ -468,7 +468,7 @@ class _FileReader:
         of_kernel = (first or known) and (b"[" in head or b"kernel" in head) and OF_KERNEL.search(text_of(head))
         if not alike or of_kernel or ((first or known) and _OF_USAGE.match(alike)):
             return
-        if first and not self.events.all and not self._tracebacks.waiting:
+        if first and not self.events.all and not self._tracebacks.open:
             self._beginning.add(alike)
             if len(self._opening) < _OPENING and not alike.startswith(b"Traceback"):
                 self._opening.append(alike)

@@ -170,7 +170,8 @@ class Tracebacks:
     """Takes lines in order, gives chains of exceptions when they are complete; each has its first exception first."""
 
     def __init__(self) -> None:
-        self._open: dict[str, _Open] = {}
+        self.open: dict[str, _Open] = {}
+        """Tracebacks that are open, by their source: every line may belong to one. Always the same table."""
         self._announced: dict[str, tuple[str, int]] = {}
         self._first_open = 0
         """No exception that is open stands in a line before this one."""
@@ -178,23 +179,18 @@ class Tracebacks:
         """Whether the last line is a frame of a traceback, or its exception."""
 
     @property
-    def waiting(self) -> bool:
-        """Whether a traceback is open: every line may belong to it."""
-        return bool(self._open)
-
-    @property
     def inside(self) -> bool:
         """Whether a traceback is open whose exception is still to come."""
-        return any(opened.current is None for opened in self._open.values())
+        return any(opened.current is None for opened in self.open.values())
 
     def waits_for(self, line: PrefixedLine) -> bool:
         """Whether a traceback is open that a line may belong to: one of its own rank, or of nobody known."""
-        return line.source in self._open or (bool(self._open) and not line.source)
+        return line.source in self.open or (bool(self.open) and not line.source)
 
     def take(self, line: PrefixedLine, number: int, level: Callable[[], str]) -> list[list[Raised]]:
         """Chains that this line completes; `level` says of a header how it was logged."""
         done = [*self._stale(line.source, number), *self._take(line, number, level)]
-        opened = self._open.get(line.source)
+        opened = self.open.get(line.source)
         if opened is not None and opened.current is not None:
             self._first_open = min(self._first_open, opened.current.line)
         return done
@@ -202,7 +198,7 @@ class Tracebacks:
     def _take(self, line: PrefixedLine, number: int, level: Callable[[], str]) -> list[list[Raised]]:
         text, key = line.text.rstrip(), line.source
         self.took = False
-        opened = self._open.get(key)
+        opened = self.open.get(key)
         if any(part in text for part in _OF_UNHEEDED) and _UNHEEDED.search(text):
             self._announced[key] = text, number
         if HEADER in text:
@@ -216,7 +212,7 @@ class Tracebacks:
         self._inside(opened, line, number, text)
         self.took = opened.current is not None or len(opened.frames) > before
         if opened.lines > _MOST_LINES or opened.noise > _MOST_NOISE:
-            del self._open[key]
+            del self.open[key]
             return [opened.chain] if opened.chain else []
         return []
 
@@ -226,11 +222,11 @@ class Tracebacks:
             return []
         old = [
             other
-            for other, opened in self._open.items()
+            for other, opened in self.open.items()
             if other != key and opened.current is not None and number - opened.current.line > _SILENT
         ]
-        done = [_closed(self._open.pop(other)) for other in old]
-        lines = [opened.current.line for opened in self._open.values() if opened.current is not None]
+        done = [_closed(self.open.pop(other)) for other in old]
+        lines = [opened.current.line for opened in self.open.values() if opened.current is not None]
         self._first_open = min(lines, default=number)
         return done
 
@@ -238,7 +234,7 @@ class Tracebacks:
         """An exception whose traceback is not there: the lines of its message may follow."""
         raised.announced = self._above(raised.of.source, raised.line)
         self._first_open = min(self._first_open, raised.line)
-        self._open[raised.of.source] = _Open(current=raised)
+        self.open[raised.of.source] = _Open(current=raised)
 
     def _above(self, key: str, number: int) -> str:
         text, at = self._announced.get(key, ("", -10))
@@ -246,18 +242,18 @@ class Tracebacks:
 
     def end(self, line: PrefixedLine) -> list[list[Raised]]:
         """Chains that are complete as nothing more comes of them."""
-        opened = self._open.pop(line.source, None)
+        opened = self.open.pop(line.source, None)
         return [chain] if opened is not None and (chain := _closed(opened)) else []
 
     def finish(self) -> list[list[Raised]]:
         """Chains that the end of the file completes."""
-        rest = list(map(_closed, self._open.values()))
-        self._open.clear()
+        rest = list(map(_closed, self.open.values()))
+        self.open.clear()
         return [chain for chain in rest if chain]
 
     def _begin(self, line: PrefixedLine, number: int, text: str, level: Callable[[], str]) -> list[list[Raised]]:
         key = line.source
-        opened, done = self._open.get(key), list[Raised]()
+        opened, done = self.open.get(key), list[Raised]()
         raised = opened.current if opened is not None else None
         linked = raised is None or _WITHIN.search(text) or _OF_CELL.search(raised.type)
         if opened is not None and (opened.chain or raised) and not linked:
@@ -266,9 +262,9 @@ class Tracebacks:
             opened.chain.append(opened.current)
             opened.current = None
         if opened is None:
-            if len(self._open) >= _MOST_OPEN:
-                self._open.pop(next(iter(self._open)))
-            opened = self._open[key] = _Open(announced=self._above(key, number), level=level())
+            if len(self.open) >= _MOST_OPEN:
+                self.open.pop(next(iter(self.open)))
+            opened = self.open[key] = _Open(announced=self._above(key, number), level=level())
         opened.frames, opened.noise, opened.of = [], 0, line
         opened.indent = len(text) - len(text.lstrip(" "))
         opened.boxed = text.lstrip()[:1] in "╭┌"
@@ -353,7 +349,7 @@ class Tracebacks:
         ):
             current.text += ("" if current.text.endswith(": ") else "\n") + text[:500]
             return []
-        del self._open[key]
+        del self.open[key]
         return [_closed(opened)]
 
 
