@@ -161,9 +161,9 @@ def _reported(
     found: int | None = None
     try:
         with interrupts.allowed():
-            made = limited(lambda: _made(command, folder, request, arguments, output), REPORT_SECONDS)
-            found = send(made[0], arguments, sys.stderr)
-            keep_shown(folder, *made[1:])
+            out, verdict, steps = limited(lambda: _made(command, folder, request, arguments, output), REPORT_SECONDS)
+            found = send(out, arguments, sys.stderr)
+            keep_shown(folder, verdict, steps)
     except Expired as error:
         write_line("gpudoctor: {error}; make it with: gpudoctor report {folder}", error=error, folder=folder)
         found = error.exit_code
