@@ -141,7 +141,7 @@ def _answers(packages: Packages, questions: Sequence[Mapping[str, Any]]) -> list
     # a child that was ended gave fewer
     for at, answer in zip(left, _ask(packages.executable, [questions[at] for at in left]), strict=False):
         answers[at] = answer
-        if "absent" not in answer:
+        if answer.get("lasts"):
             with suppress(OSError):  # no home, a full disk: then it is asked again
                 folder.mkdir(mode=0o700, parents=True, exist_ok=True)
                 part = kept[at].with_suffix(f".{os.getpid()}")

@@ -32,7 +32,9 @@ def answer(question: dict[str, Any]) -> dict[str, Any]:
         if isinstance(getattr(target, "world_size", None), property):
             target.world_size = property(lambda _, ranks=ranks: ranks)  # type: ignore[misc]
         unknown, refused[ranks] = built(target, question)
-    return {"unknown": unknown, "refused": {ranks: text for ranks, text in refused.items() if text}}
+    # A checkout that is worked on changes without a new version.
+    lasts = "-packages" in inspect.getfile(target)
+    return {"unknown": unknown, "refused": {ranks: text for ranks, text in refused.items() if text}, "lasts": lasts}
 
 
 def found(name: str) -> Any:

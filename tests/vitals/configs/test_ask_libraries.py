@@ -39,12 +39,14 @@ FILE = "output_dir: o\nper_device_train_batch_size: 2\nnum_train_epochs: 1\nnum_
 
 @pytest.fixture
 def packages(tmp_path):
-    def made(text=LIBRARY):
-        (tmp_path / "transformers.py").write_text(text)
+    def made(text=LIBRARY, folder="site-packages"):
+        home = tmp_path / folder
+        home.mkdir(exist_ok=True)
+        (home / "transformers.py").write_text(text)
         python = tmp_path / "python"
-        python.write_text(f'#!/bin/sh\nshift 2\nPYTHONPATH={tmp_path} exec "{sys.executable}" -B "$@"\n')
+        python.write_text(f'#!/bin/sh\nshift 2\nPYTHONPATH={home} exec "{sys.executable}" -B "$@"\n')
         python.chmod(0o755)
-        library = Distribution(name="transformers", version="9.1", requires=(), location=str(tmp_path))
+        library = Distribution(name="transformers", version="9.1", requires=(), location=str(home))
         return Packages(
             prefix=str(tmp_path), python="3.11.1", executable=str(python), distributions={"transformers": library}
         )
@@ -100,10 +102,13 @@ def test_the_same_question_to_the_same_environment_starts_one_child(packages, mo
         without.setattr(ask_libraries, "_ask", None)
         assert read_answers(patient) == first
     newer = replace(there, distributions={"transformers": replace(there.distributions["transformers"], version="9.2")})
+    of_checkout = replace(packages(folder="checkout"), python="3.12.1")
+    read_answers(patient_of({"train.yaml": FILE}, packages=of_checkout))  # it may change without a new version
     asked = []
     monkeypatch.setattr(ask_libraries, "_ask", lambda _, questions: asked.extend(questions) or [])
-    assert read_answers(patient_of({"train.yaml": FILE}, packages=newer)) == ()
-    assert len(asked) == 1
+    for other in (newer, of_checkout):
+        assert read_answers(patient_of({"train.yaml": FILE}, packages=other)) == ()
+    assert len(asked) == 2
 
 
 def test_no_child_without_a_question(packages, monkeypatch):
