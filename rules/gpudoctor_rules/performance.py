@@ -7,7 +7,7 @@ from gpudoctor.analysis.source.control_flow import enclosing, loop_node, stateme
 from gpudoctor.analysis.source.entry_points import Program, training_programs
 from gpudoctor.analysis.source.precision import TRAINING_ARGUMENTS
 from gpudoctor.analysis.source.syntax import is_attribute, nodes
-from gpudoctor.analysis.source.syntax_edits import insert_after, replace_node
+from gpudoctor.analysis.source.syntax_edits import block, insert_after, own_lines, put_under, replace_node
 from gpudoctor.analysis.source.tf32 import settings_in, tf32_settings
 from gpudoctor.analysis.workload import scripts_given
 from gpudoctor.lang import say
@@ -135,19 +135,9 @@ def _wrap(script: Script, loop: Loop, context: str) -> TextEdit | None:
     ]
     if len(backwards) != 1 or script.imports.get("torch") != "torch" or backwards[0].call is None:
         return None
-    block = next(
-        (
-            (node.body, place)
-            for node in enclosing(script, backwards[0].node)
-            if isinstance(node, ast.For | ast.While | ast.If | ast.With)
-            for place, item in enumerate(node.body)
-            if any(part is backwards[0].node for part in ast.walk(item))
-        ),
-        None,
-    )
-    if block is None:
-        return None
-    before, loss = block[0][: block[1]], backwards[0].call.receiver
+    passes = statement(script, backwards[0].node)
+    body = block(script, passes) if passes is not None else []
+    before, loss = body[: body.index(passes)] if passes in body else [], backwards[0].call.receiver
     binding = (
         n for n, each in enumerate(before) if isinstance(each, ast.Assign) and loss in map(ast.unparse, each.targets)
     )
@@ -163,35 +153,9 @@ def _wrap(script: Script, loop: Loop, context: str) -> TextEdit | None:
     first = next((n for n, item in enumerate(before) if any(id(part) in models for part in ast.walk(item))), None)
     if last is None or first is None or first > last:
         return None
-    return _indented(script, before[first : last + 1], context)
-
-
-def _indented(script: Script, statements: list[ast.stmt], context: str) -> TextEdit | None:
-    """Whole lines, four columns further in; None where a string runs over lines or a line is shared."""
-    lines = script.text.splitlines()
-    first, end = statements[0].lineno, statements[-1].end_lineno or statements[-1].lineno
-    text = lines[first - 1 : end]
-    indent = text[0][: len(text[0]) - len(text[0].lstrip())]
-    if indent.encode() != text[0].encode()[: statements[0].col_offset] or ";" in "".join(text):
-        return None
-    for item in statements:
-        for part in ast.walk(item):
-            if isinstance(part, ast.Constant | ast.JoinedStr) and part.lineno != part.end_lineno:
-                return None
-    unit = "\t" if indent.startswith("\t") else "    "
-    start, stop = replace_node(script, statements[0], ""), replace_node(script, statements[-1], "")
-    # A comment behind the last statement stays where it is.
-    shown = [*text[:-1], text[-1][: stop.end_column - 1]]
-    body = "\n".join(unit + line if line.strip() else line for line in shown)
-    return TextEdit(
-        path=script.path,
-        line=start.line,
-        column=start.column,
-        end_line=end,
-        end_column=stop.end_column,
-        new_text=f"with {context}:\n{body}",
-        expected="\n".join(shown)[start.column - 1 :],
-    )
+    inside = before[first : last + 1]
+    movable = all(own_lines(script, item) is not None for item in inside)
+    return put_under(script, inside, f"with {context}:") if movable else None
 
 
 _ALLOWED = {"highest": '"high"', "ieee": '"tf32"', "none": '"tf32"'}

@@ -39,7 +39,7 @@ def host_sync_in_loop(finding: Finding, patient: Patient) -> Iterator[Remedy]:
             "https://pytorch.org/tutorials/recipes/recipes/tuning_guide.html#avoid-unnecessary-cpu-gpu-synchronization",
         ),
     )
-    if float(detail.waits or detail.reads) >= 2:
+    if detail.reads >= 2:
         yield remedy(
             "SYNC001-together",
             "Fetch them in one transfer",

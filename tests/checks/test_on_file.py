@@ -73,7 +73,6 @@ def card(*capability):
         ("DIST005", "healthy_switch_off", 1, "--data-parallel", {}),
         ("LOOP005", "sick_amp", 0, "", {"torch": make_torch("2.3.1")}),
         ("LOOP009", "sick_nothing", 1, "", {"job": PREEMPTED}),
-        ("LOOP009", "sick_weights_only", 1, "", {"job": PREEMPTED}),
         ("LOOP009", "sick_trainer_off", 1, "", {"job": PREEMPTED}),
         ("PERF001", "sick_resnet", 0, "", card(6, 1)),
         ("PERF001", "sick_switch_off", 0, "--amp", {}),

@@ -1,4 +1,4 @@
-"""LOOP009: a long run saves nothing, or nothing that it could be resumed from."""
+"""LOOP009: a long run saves nothing while it trains."""
 
 from collections.abc import Iterator
 
@@ -14,18 +14,16 @@ from gpudoctor_checks.loop.time_limits import limit_setting
 
 
 class NoCheckpoint(Check):
-    """A long run saves no checkpoint while it trains, or none that it can resume from.
+    """A long run saves no checkpoint while it trains.
 
     What it finds:
         A long run (by the scheduler's time limit or preemption) that cannot resume:
         - it saves no checkpoint
         - it saves only after training
-        - it saves only the model's weights, without optimizer, scheduler or step
 
         An engine that is set not to save (`save_strategy="no"`).
     Why it hurts:
-        After a time limit, a preemption, a full disk or a bad node, all hours since the start are lost. Weights
-        alone restart with an empty optimizer, a new warm-up and the same data again.
+        After a time limit, a preemption, a full disk or a bad node, all hours since the start are lost.
     How it knows:
         It searches the program's modules for every way of saving: `torch.save`, `save_pretrained`,
         `save_state`, checkpoint callbacks and managers. Functions with such names count too. It reads where
@@ -59,7 +57,7 @@ class NoCheckpoint(Check):
             return  # somebody saves by it
         length = self._length(job)
         for program in launched(patient.source, job):
-            if length is not None and (saved := saving(program)).how is not Saving.RESUMABLE:
+            if length is not None and (saved := saving(program)).how is not Saving.WHILE_IT_TRAINS:
                 yield self._found(program, saved, length, (job.time_limit if job is not None else None) or 18000.0)
 
     def _length(self, job: Job | None) -> tuple[str, Evidence] | None:
@@ -75,7 +73,6 @@ class NoCheckpoint(Check):
         what = {
             Saving.NOTHING: say("the program never saves a checkpoint"),
             Saving.AT_THE_END: say("the program saves only when training ends"),
-            Saving.WEIGHTS: say("the program saves only the model's weights: no optimizer and no step to resume from"),
         }[saved.how]
         _, loop = next(iter(program.loops))
         places: tuple[Evidence, ...] = tuple(call.span for _, call in saved.calls[:2]) or (loop.span,)

@@ -1,11 +1,9 @@
-"""Which reads of one pass wait for the device, and which find its queue empty.
+"""Which loops of a training step launch work on the device.
 
-A read waits until all queued work is done. Until something launches work again, every further read is a small
-copy: reads that follow each other are one wait.
+A read waits until all queued work is done. Until something launches work again, every further read is a small copy.
 """
 
 import ast
-from collections.abc import Sequence
 
 from gpudoctor.analysis.source.device_tensors import DeviceTensors
 from gpudoctor.analysis.source.train_eval_mode import is_forward
@@ -19,31 +17,9 @@ _VIEWS = frozenset(
 _LAUNCHES = frozenset({"backward", "step", "manual_backward", "training_step"})
 
 
-class Queue:
-    """The device's queue along the events of one pass."""
-
-    def __init__(self, loop: Loop, tensors: DeviceTensors, reads: Sequence[Event]) -> None:
-        own = {id(node) for read in reads for node in ast.walk(read.node)}
-        self._filled: dict[int, int] = {}
-        self._loops: set[int] = set()
-        filled = 0
-        for event in loop.events:
-            launches = _launches(event, tensors)
-            if launches:
-                self._loops |= {id(inner) for inner in event.inner}
-            # What a read itself works out (`(a == b).sum().item()`) is short: it makes no wait of its own.
-            if launches and id(event.node) not in own:
-                filled += 1
-            self._filled[id(event)] = filled
-
-    def filling(self, event: Event) -> int:
-        """How often work was launched before an event: reads with one number make one wait."""
-        return self._filled[id(event)]
-
-    def refills(self, event: Event, loop: Loop) -> bool:
-        """Whether each pass of the innermost loop around an event launches work before it is read again."""
-        inner = [item for item in event.inner if item is not loop]
-        return not inner or id(inner[-1]) in self._loops
+def launching_loops(loop: Loop, tensors: DeviceTensors) -> set[int]:
+    """Ids of the loops around what queues work on the device in a pass: a read in one waits in each pass of it."""
+    return {id(inner) for event in loop.events if _launches(event, tensors) for inner in event.inner}
 
 
 def _launches(event: Event, tensors: DeviceTensors) -> bool:

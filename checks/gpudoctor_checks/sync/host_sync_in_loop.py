@@ -18,9 +18,9 @@ from gpudoctor.model import OWN_CHOICE, Facts, Finding, Patient, Reads, Severity
 from gpudoctor.model.evidence import SourceSpan
 from gpudoctor.model.records import frozen, replace
 from gpudoctor.model.signs.source import Event, Known, Loop, Script, Source
-from gpudoctor.text import capitalised, percent
+from gpudoctor.text import percent
 from gpudoctor_checks.run_check import RunCheck
-from gpudoctor_checks.sync.device_queue import Queue
+from gpudoctor_checks.sync.device_queue import launching_loops
 from gpudoctor_checks.sync.device_reads import read_word
 
 _SYNCHRONIZES = frozenset({"torch.cuda.synchronize", "torch.accelerator.synchronize"})
@@ -39,10 +39,6 @@ class _Read:
     """Whether a loop of unknown length runs it."""
     several: bool
     """Whether a loop over samples, parameters or the like makes a wait of each."""
-    waits: float
-    """Waits a step, were it the only read."""
-    filling: int
-    """Reads with the same number follow each other with no work for the device between them: one wait."""
 
 
 class HostSyncInLoop(RunCheck):
@@ -60,9 +56,8 @@ class HostSyncInLoop(RunCheck):
     How it knows:
         From the source: gpudoctor follows names from the model, the loss and `.to(device)`. It weights reads by
         the conditions around them (`if step % 50 == 0` counts a fiftieth). It also counts the passes of inner
-        loops, if they are known. Else the count is "at least". Reads with no work for the device between them
-        are one wait: the later ones find the queue empty. Waits in a loop over samples or parameters are a
-        warning, all others a note.
+        loops, if they are known. Else the count is "at least". Reads in a loop over samples or parameters that
+        launches work between them are a warning, all others a note.
     False alarms:
         A step of hundreds of milliseconds hides one read. Reads in evaluation, under a period, or after an
         explicit synchronize are not reported. Neither are reads in a script that trains on the CPU. SYNC004
@@ -121,7 +116,7 @@ class HostSyncInLoop(RunCheck):
             name="sync_share",
             severity=severity,
             suspected=suspicions(lambda: self.suspected(patient), seen),
-            detail=Facts(reads=1.0, waits=None),
+            detail=Facts(reads=1.0),
         )
 
     def measured(self, patient: Patient, run: Run, suspected: list[Finding]) -> Iterator[Finding]:
@@ -160,7 +155,7 @@ class HostSyncInLoop(RunCheck):
             name="sync_share",
             severity=severity,
             suspected=suspected,
-            detail=Facts(reads=round(max(reads, seen.calls), 2), waits=None),
+            detail=Facts(reads=round(max(reads, seen.calls), 2)),
             numbers=(run.measured("reads_per_step", reads, "{reads}"),),
         )
 
@@ -181,55 +176,22 @@ class HostSyncInLoop(RunCheck):
         often = [read for read in reads if read.rate >= self.limit("reads_noted")]
         # A value that the step goes by cannot be read less often: alone it is worth knowing, no more.
         free = [read for read in runs if not steers(source, read.span)]
-        warn = any(read.several and read.waits >= self.limit("reads_noted") for read in free)
+        warn = any(read.several and read.rate >= self.limit("reads_noted") for read in free)
         reads = often or reads
         total = sum(read.rate for read in reads)
-        named = {_key(read) for read in reads}
-        waits = sum(_of_each_wait([read for read in runs if _key(read) in named]))
-        words = concatenated(", ", dict.fromkeys(read.word for read in reads))
-        more = any(read.repeated for read in reads)
-        where = lines_at((read.span for read in reads), script.path)
         yield self.finding(
-            _sentence(
-                round(total),
-                max(1, round(waits)),
-                at_least=more,
-                what=say("{reads}; {places}", reads=words, places=where),
+            say(
+                "Every training step reads a value from the GPU {least}{many} ({reads}; {places}).",
+                least=say("at least ") if any(read.repeated for read in reads) else "",
+                many=say("once") if round(total) <= 1 else say("{reads} times", reads=round(total)),
+                reads=concatenated(", ", dict.fromkeys(read.word for read in reads)),
+                places=lines_at((read.span for read in reads), script.path),
             ),
             evidence=tuple(read.span for read in reads[:8]),
             severity=Severity.WARNING if warn else Severity.NOTE,
             subject=f"{script.path}:{loop.span.line}",
-            detail=Facts(reads=round(total, 2), waits=round(waits, 2)),
+            detail=Facts(reads=round(total, 2)),
         )
-
-
-def _sentence(reads: int, waits: int, *, at_least: bool, what: str) -> str:
-    """Waits are what costs: reads are counted beside them where there are more."""
-    least = say("at least ") if at_least else ""
-    if waits >= reads:
-        many = say("once") if reads == 1 else say("{reads} times", reads=reads)
-        return say(
-            "Every training step waits for the GPU {least}{many} to read a value ({what}).",
-            least=least,
-            many=many,
-            what=what,
-        )
-    make = say("one wait") if waits == 1 else say("{waits} waits", waits=waits)
-    start = capitalised(say("{least}{reads}", least=least, reads=reads))
-    return say(
-        "{start} reads of the GPU ({what}) make {make} for it in every training step.",
-        start=start,
-        what=what,
-        make=make,
-    )
-
-
-def _of_each_wait(reads: list[_Read]) -> Iterator[float]:
-    """Of the reads that make one wait, the one that runs most often."""
-    most: dict[int, float] = {}
-    for read in reads:
-        most[read.filling] = max(most.get(read.filling, 0.0), read.waits)
-    yield from most.values()
 
 
 def _place(patient: Patient, site: "of_run.Site") -> tuple[str, int]:
@@ -240,7 +202,7 @@ def _place(patient: Patient, site: "of_run.Site") -> tuple[str, int]:
 def _reads(script: Script, loop: Loop) -> list[_Read]:
     """Reads of one pass in order, one for each call that leads to a place."""
     tensors = DeviceTensors(loop)
-    queue = Queue(loop, tensors, [event for event in loop.events if read_word(event, loop, tensors)])
+    launching = launching_loops(loop, tensors)
     elsewhere = set(_elsewhere(loop))
     found: list[_Read] = []
     seen: set[tuple[object, ...]] = set()
@@ -257,17 +219,13 @@ def _reads(script: Script, loop: Loop) -> list[_Read]:
             if (key, event.via) in seen:
                 continue
             seen.add((key, event.via))
-            each = queue.refills(event, loop)
-            waits = rate if each else rate / max(1, _passes(event, loop) or 1)
             found.append(
                 _Read(
                     span=event.span,
                     word=word,
                     rate=rate,
                     repeated=_may_be_more(event, loop),
-                    several=_over_data(event, loop) and each,
-                    waits=waits,
-                    filling=queue.filling(event),
+                    several=_over_data(event, loop) and id(event.inner[-1]) in launching,
                 )
             )
     return found

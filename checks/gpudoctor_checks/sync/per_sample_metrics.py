@@ -10,7 +10,6 @@ from gpudoctor.analysis.source.device_tensors import DeviceTensors, training_tar
 from gpudoctor.analysis.source.metrics import is_metric, samples_around
 from gpudoctor.lang import say
 from gpudoctor.model import Check, Facts, Finding, Patient, Reads, SourceSpan, Threshold
-from gpudoctor.model.signs.source import Source
 from gpudoctor.text import joined
 from gpudoctor_checks.sync.device_reads import read_word
 
@@ -85,10 +84,8 @@ class PerSampleMetrics(Check):
         return seen.also_at(heads)
 
     def _suspected(self, patient: Patient) -> Iterator[Finding]:
-        return self._in_source(patient.source, on_gpu=not ran_on_cpu(patient))
-
-    def _in_source(self, source: Source, *, on_gpu: bool = True) -> Iterator[Finding]:
-        on_gpu = on_gpu and training_target(source).on_gpu
+        source = patient.source
+        on_gpu = not ran_on_cpu(patient) and training_target(source).on_gpu
         what = _library if not on_gpu else lambda item: _library(item) or _sample_loop(item)
         for found in calls_in_training(source, what, every=self.limit("metric_period"), skip=full_batch):
             yield self._from_source(found)

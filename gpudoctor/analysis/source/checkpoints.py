@@ -1,6 +1,5 @@
 """Checkpoints as source tells them: what saves, where in the run, and whether a run can be resumed from it."""
 
-import ast
 import re
 from collections.abc import Iterator
 from enum import Enum
@@ -23,12 +22,6 @@ _NO_SAVES = re.compile(  # for `match` with the name of a method
     re.IGNORECASE,
 )
 _KEEPERS = re.compile(r"(Checkpoint\w{0,60}|Saver|CheckPointer|SaveModel\w{0,60})$")
-_WEIGHTS_ONLY = re.compile(
-    r"^(save_pretrained|save_model|save_file|save_lora_\w+|save_weights|push_to_hub|save_adapter)$"
-)
-_OPTIMIZER_STATE = re.compile(
-    r"opt\w{0,60}\.state_dict\(|optim\w{0,60}_state|['\"]optim|['\"]opt['\"]|full_optim", re.IGNORECASE
-)
 
 SAVING_ENGINES = ("transformers.", "trl.", "lightning.", "sentence_transformers.", "unsloth.", "setfit.")
 
@@ -38,10 +31,7 @@ class Saving(Enum):
 
     NOTHING = "nothing"
     AT_THE_END = "at the end"
-    WEIGHTS = "weights"
-    """While it trains, and only the model's weights."""
-    RESUMABLE = "resumable"
-    """Enough to go on from, or more than the reader can tell."""
+    WHILE_IT_TRAINS = "while it trains"
 
 
 @frozen(eq=False)
@@ -61,16 +51,12 @@ def saving(program: Program) -> Saved:
         return _engine_saving(program, engines)
     calls = tuple((script, call) for script in program.scripts for call in saves_of(script))
     if any(_KEEPERS.search(call.name) and "torch.utils" not in call.name for _, call in program.calls):
-        return Saved(how=Saving.RESUMABLE, calls=calls)
+        return Saved(how=Saving.WHILE_IT_TRAINS, calls=calls)
     if not calls:
         return Saved(how=Saving.NOTHING)
     if all(_after_training(program, script, call) for script, call in calls):
         return Saved(how=Saving.AT_THE_END, calls=calls)
-    if all(_weights_only(call) for _, call in calls) and not any(
-        _OPTIMIZER_STATE.search(script.text) for script in program.scripts
-    ):
-        return Saved(how=Saving.WEIGHTS, calls=calls)
-    return Saved(how=Saving.RESUMABLE, calls=calls)
+    return Saved(how=Saving.WHILE_IT_TRAINS, calls=calls)
 
 
 def _engine_saving(program: Program, engines: list[Loop]) -> Saved:
@@ -82,7 +68,7 @@ def _engine_saving(program: Program, engines: list[Loop]) -> Saved:
         for call in saves_of(script)
     )
     if not told or not all((loop.engine or "").startswith(SAVING_ENGINES) for loop in engines):
-        return Saved(how=Saving.RESUMABLE)
+        return Saved(how=Saving.WHILE_IT_TRAINS)
     return Saved(how=Saving.AT_THE_END if saves else Saving.NOTHING, calls=tuple(told))
 
 
@@ -126,13 +112,6 @@ def _after_training(program: Program, script: Script, call: Call) -> bool:
         if loop.role is LoopRole.EPOCHS and loop not in loops
         for event in loop.events
     )
-
-
-def _weights_only(call: Call) -> bool:
-    if call.name == "torch.save":
-        first = ast.unparse(call.node.args[0]) if call.node.args else ""
-        return first.endswith(".state_dict()") or bool(re.search(r"model|net", first.rsplit(".", 1)[-1]))
-    return bool(_WEIGHTS_ONLY.match(call.method))
 
 
 def launched(source: Source, job: Job | None) -> Iterator[Program]:
