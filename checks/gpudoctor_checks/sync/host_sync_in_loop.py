@@ -9,7 +9,7 @@ from gpudoctor.analysis.observation import suspicions
 from gpudoctor.analysis.run.steady_run import Run, spot
 from gpudoctor.analysis.source.call_frequency import MEASUREMENT_STEPS, brief, measures, step_period
 from gpudoctor.analysis.source.device_tensors import DeviceTensors, training_target
-from gpudoctor.analysis.source.metrics import OFTEN, is_metric, samples_around
+from gpudoctor.analysis.source.metrics import OFTEN, is_metric
 from gpudoctor.analysis.source.steering_reads import steers
 from gpudoctor.analysis.source.syntax_places import lines_at
 from gpudoctor.lang import say
@@ -61,7 +61,7 @@ class HostSyncInLoop(RunCheck):
     False alarms:
         A step of hundreds of milliseconds hides one read. Reads in evaluation, under a period, or after an
         explicit synchronize are not reported. Neither are reads in a script that trains on the CPU. SYNC004
-        reports those of metrics and of loops over the samples of a batch.
+        reports those of metrics.
     Remedies:
         Sum on the device and read every N steps; read several values in one transfer. If a value decides what
         the step does, move the decision to the device.
@@ -169,7 +169,7 @@ class HostSyncInLoop(RunCheck):
             yield from self._from_source(source, script, loop)
 
     def _from_source(self, source: Source, script: Script, loop: Loop) -> Iterator[Finding]:
-        runs = _reads(script, loop)
+        runs = _reads(loop)
         reads = _places(runs)
         if not reads or sum(read.rate for read in reads) < self.limit("reads_noted"):
             return
@@ -199,7 +199,7 @@ def _place(patient: Patient, site: "of_run.Site") -> tuple[str, int]:
     return span.path, span.line
 
 
-def _reads(script: Script, loop: Loop) -> list[_Read]:
+def _reads(loop: Loop) -> list[_Read]:
     """Reads of one pass in order, one for each call that leads to a place."""
     tensors = DeviceTensors(loop)
     launching = launching_loops(loop, tensors)
@@ -214,7 +214,7 @@ def _reads(script: Script, loop: Loop) -> list[_Read]:
         if drained or rate == 0 or id(event.node) in elsewhere:
             continue
         word = read_word(event, loop, tensors)
-        if word and not (_often(event) and samples_around(script, loop, event)):  # SYNC004 tells of that loop
+        if word:
             key = (event.span.path, event.span.line, event.span.column)
             if (key, event.via) in seen:
                 continue

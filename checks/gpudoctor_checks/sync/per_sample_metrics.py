@@ -4,14 +4,12 @@ from collections.abc import Iterator
 
 from gpudoctor.analysis import of_run
 from gpudoctor.analysis.observation import Observation, suspicions
-from gpudoctor.analysis.run.steady_run import judged, ran_on_cpu, watched
+from gpudoctor.analysis.run.steady_run import judged, watched
 from gpudoctor.analysis.source.call_frequency import TrainingCall, calls_in_training, full_batch, often
-from gpudoctor.analysis.source.device_tensors import DeviceTensors, training_target
-from gpudoctor.analysis.source.metrics import is_metric, samples_around
+from gpudoctor.analysis.source.metrics import is_metric
 from gpudoctor.lang import say
 from gpudoctor.model import Check, Facts, Finding, Patient, Reads, SourceSpan, Threshold
 from gpudoctor.text import joined
-from gpudoctor_checks.sync.device_reads import read_word
 
 
 class PerSampleMetrics(Check):
@@ -19,18 +17,17 @@ class PerSampleMetrics(Check):
 
     What it finds:
         Calls of CPU metric libraries (scikit-learn, SciPy, NLTK, sacrebleu, rouge) in a training loop, more
-        often than every ten passes. Python loops over the samples of a batch that read device tensors one by
-        one (`for i in range(len(preds)): ... preds[i].item()`).
+        often than every ten passes. In a recording also Python loops that read the samples of a batch one by one.
     Why it hurts:
         Each read waits for the GPU and moves a few bytes. A batch of 64 with three reads per sample is 192
         waits. CPU libraries first need the whole batch on the host, and check and copy it. They need 1 to 10 ms
         for what the GPU does in microseconds. The GPU idles meanwhile, in each step.
     How it knows:
-        From the source: which calls a pass reaches and under which conditions. A loop counts as per-sample if
-        it runs over a tensor, its length or the batch size. gpudoctor follows the reads inside to the device.
+        From the source: which calls a pass reaches and under which conditions. From a recording: many reads of
+        the device on one line, in each step.
     False alarms:
         Steps of many seconds. Metrics in evaluation, once an epoch, or every ten steps or less often are not
-        reported. Neither are loops over dictionaries of losses and values that are already on the CPU.
+        reported.
     Remedies:
         Compute the metric every 10 steps, on the whole batch and on the device (torchmetrics or tensor
         operations). Read the result once.
@@ -84,16 +81,14 @@ class PerSampleMetrics(Check):
         return seen.also_at(heads)
 
     def _suspected(self, patient: Patient) -> Iterator[Finding]:
-        source = patient.source
-        on_gpu = not ran_on_cpu(patient) and training_target(source).on_gpu
-        what = _library if not on_gpu else lambda item: _library(item) or _sample_loop(item)
-        for found in calls_in_training(source, what, every=self.limit("metric_period"), skip=full_batch):
-            yield self._from_source(found)
+        every = self.limit("metric_period")
+        found = calls_in_training(patient.source, lambda item: is_metric(item.call), every=every, skip=full_batch)
+        return map(self._from_source, found)
 
     def _from_source(self, found: list[TrainingCall]) -> Finding:
-        found = sorted(found, key=lambda item: not _library(item))
         first, script, loop = found[0], found[0].script, found[0].loop
-        words = list(dict.fromkeys(_library(item) or _sample_loop(item) for item in found))
+        names = dict.fromkeys(item.call.name for item in found)
+        words = [say("{call} runs on the CPU", call=name) for name in names]
         spans: list[SourceSpan] = list(dict.fromkeys(item.event.span for item in found))
         return self.finding(
             say(
@@ -106,21 +101,3 @@ class PerSampleMetrics(Check):
             subject=f"{script.path}:{loop.span.line}",
             detail=Facts(period=first.period, norm=self.limit("metric_period")),
         )
-
-
-def _library(found: TrainingCall) -> str:
-    """What runs, if the call is one of a library of metrics; else ""."""
-    return say("{call} runs on the CPU", call=found.call.name) if is_metric(found.call) else ""
-
-
-def _sample_loop(found: TrainingCall) -> str:
-    """What a loop over samples does, if the call reads a tensor of the device in one; else ""."""
-    samples = samples_around(found.script, found.loop, found.event)
-    if samples is None:
-        return ""
-    word = read_word(found.event, found.loop, DeviceTensors(found.loop))
-    return (
-        say("a Python loop over {samples} reads the GPU sample by sample ({word})", samples=samples, word=word)
-        if word
-        else ""
-    )

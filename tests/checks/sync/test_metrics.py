@@ -1,44 +1,6 @@
-"""Reads for metrics, and explicit waits."""
+"""Metrics in the step."""
 
-import pytest
 from mending import mended
-from scripts import script_patient
-
-from gpudoctor.testing import examine
-from gpudoctor_checks.sync.per_sample_metrics import PerSampleMetrics
-
-ZIPPED = """
-    import torch
-
-    model = torch.nn.Linear(8, 2).cuda()
-    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-    criteria = [torch.nn.CrossEntropyLoss(), torch.nn.MultiMarginLoss()]
-    meters = [[], []]
-    for x, y in torch.utils.data.DataLoader([]):
-        x, y = x.cuda(), y.cuda()
-        out = model(x)
-        values = scale_losses = torch.stack([criterion(out, y) for criterion in criteria])
-        optimizer.zero_grad()
-        values.sum().backward()
-        optimizer.step()
-        for {names} in {over}:
-            meters[0].append(value.item())
-"""
-
-
-@pytest.mark.parametrize(
-    ("names", "over", "found"),
-    [
-        ("meter, value", "zip(meters, values)", 0),
-        ("i, (value, _)", "enumerate(zip(values, criteria))", 0),
-        ("value, other", "zip(scale_losses, box_losses)", 0),
-        ("value, target", "zip(out, y)", 1),
-    ],
-)
-def test_a_loop_over_losses_or_groups_is_no_loop_over_samples(names, over, found):
-    text = ZIPPED.format(names=names, over=over)
-    assert len(examine(PerSampleMetrics, script_patient(text))) == found
-
 
 TWICE = """
 import torch

@@ -13,5 +13,5 @@ for epoch in range(300):
         loss.backward()
         optimizer.step()
     print(epoch, loss.item())
-    # sick_weights_only + torch.save(model.state_dict(), f"epoch{epoch}.pt")
+    # healthy_weights_only + torch.save(model.state_dict(), f"epoch{epoch}.pt")
 # sick_at_the_end + torch.save({"model": model.state_dict(), "optimizer": optimizer.state_dict()}, "final.pt")
