@@ -1,18 +1,14 @@
 """What the parent sees of a run while it lasts: live files of the ranks, the file `stop`, a standstill."""
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from gpudoctor.errors import DoctorError
 from gpudoctor.model.external_files import load_json, read_text
 from gpudoctor.model.read_limits import SMALL_JSON
 from gpudoctor.model.records import field, frozen
-
-if TYPE_CHECKING:
-    from gpudoctor.model.signs.recording import Process
 
 STOP = "stop"
 """A file that rank 0 makes once the steps that were asked for are done."""
@@ -119,32 +115,17 @@ class HangWatch:
 def standings(folder: Path) -> list[RankStanding]:
     """Where the ranks stand by their last heartbeats; the fewest first, for they are the odd ones."""
     # All that reads recordings: a run that never hangs, or a program that records itself, does without.
+    from gpudoctor.analysis.run.rank_positions import standing
     from gpudoctor.model import Unavailable
     from gpudoctor.vitals.recording.reader import read_recording
 
+    groups: dict[tuple[int, str, str], list[int]] = {}
     with suppress(DoctorError, Unavailable, OSError):
-        groups: dict[tuple[int, str, str], list[int]] = {}
-        for process in read_recording(str(folder)).ranks:
-            groups.setdefault(_stands(process), []).append(process.rank)
-        found = [
-            RankStanding(ranks=tuple(ranks), step=step, phase=phase, place=place)
-            for (step, phase, place), ranks in groups.items()
-        ]
-        return sorted(found, key=lambda item: (len(item.ranks), item.step))
-    return []
-
-
-def _stands(process: "Process") -> tuple[int, str, str]:
-    from gpudoctor.analysis.run.deaths import library
-    from gpudoctor.analysis.run.run_numbers import made_steps
-
-    beat, done = process.last("heartbeat"), made_steps(process)
-    if beat is None or int(beat.get("step") or 0) < done:
-        return done, "", ""  # it has moved since
-    stack: Sequence[Sequence[object]] = beat.get("stack") or ()
-    place = ""
-    own = [frame for frame in stack if not library(str(frame[0]))]
-    if stack:
-        path, line, function = (*(own or stack)[-1], "", "", "")[:3]
-        place = f"{function} ({path}:{line})"
-    return int(beat.get("step") or 0), str(beat.get("phase") or ""), place
+        for item in standing(read_recording(str(folder))):
+            place = f"{item.place.function} ({item.place.path}:{item.place.line})" if item.place is not None else ""
+            groups.setdefault((item.step, item.phase, place), []).append(item.rank)
+    found = [
+        RankStanding(ranks=tuple(ranks), step=step, phase=phase, place=place)
+        for (step, phase, place), ranks in groups.items()
+    ]
+    return sorted(found, key=lambda item: (len(item.ranks), item.step))

@@ -224,10 +224,9 @@ def _kept(event: Event) -> tuple[str, ast.expr | None]:
 
 
 def _grows(value: ast.expr, name: str) -> bool:
-    """Whether an expression adds to a name or joins something to it: `0.9 * ema + loss`, `torch.cat([kept, out])`."""
-    joins = isinstance(value, ast.Call) and "cat" in ast.unparse(value.func)
+    """Whether an expression adds to a name: `0.9 * ema + loss`."""
     sums = isinstance(value, ast.BinOp) and isinstance(value.op, ast.Add | ast.Sub)
-    return (joins or sums) and any(
+    return sums and any(
         ast.unparse(part) == name for part in ast.walk(value) if isinstance(part, ast.Name | ast.Attribute)
     )
 

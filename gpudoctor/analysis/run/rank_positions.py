@@ -39,16 +39,10 @@ class RankPosition:
     @property
     def words(self) -> str:
         """In words: `step 41, in data_wait at train.py:30`."""
-        where = (
-            say(" at {file}:{line}", file=self.place.path.rpartition("/")[2], line=self.place.line)
-            if self.place
-            else ""
-        )
-        return (
-            say("step {step}", step=self.step)
-            + (say(", in {phase}", phase=self.phase) if self.phase not in ("", OTHER) else "")
-            + where
-        )
+        place, phase = self.place, self.phase
+        where = say(" at {file}:{line}", file=place.path.rpartition("/")[2], line=place.line) if place else ""
+        doing = say(", in {phase}", phase=phase) if phase not in ("", OTHER) else ""
+        return say("step {step}", step=self.step) + doing + where
 
 
 @once
@@ -60,9 +54,15 @@ def standing(recording: Recording) -> tuple[RankPosition, ...]:
 def _stand(process: Process) -> RankPosition:
     ends = process.steps.column("t")
     last = ends[-1] if len(ends) else 0.0
-    later = [item for item in process.of("heartbeat", "signal", "exception") if item.t >= last]
+    made = made_steps(process)
+    later = [
+        item
+        for item in process.of("heartbeat", "signal", "exception")
+        # of a heartbeat from before its last step it has moved since
+        if item.t >= last and not (item.type == "heartbeat" and int(item.get("step", made) or 0) < made)
+    ]
     if not later:
-        return RankPosition(rank=process.rank, step=made_steps(process), phase="", silent=0.0, place=None)
+        return RankPosition(rank=process.rank, step=made, phase="", silent=0.0, place=None)
     # What interrupted it at last found it where it stood, but its phase and its line may be of the way out.
     shown = next((item for item in reversed(later) if item.type == "heartbeat"), later[-1])
     frames = [frame for frame in shown.get("stack") or shown.get("frames") or () if len(frame) > 2]
@@ -75,7 +75,7 @@ def _stand(process: Process) -> RankPosition:
     silent = float(beat.get("seconds") or 0.0) + later[-1].t - beat.t if beat is not None else 0.0
     return RankPosition(
         rank=process.rank,
-        step=made_steps(process),
+        step=made,
         phase=phase,
         silent=silent,
         place=LinePlace(path=str(frame[0]), line=int(frame[1]), function=str(frame[2])) if frame else None,
