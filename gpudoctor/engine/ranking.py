@@ -1,12 +1,12 @@
 """Ranking: one pure function from findings and their remedies to a prescription, with a reason for each place.
 
-The order: what breaks the run first, notes last (nobody has to act on one). Among the rest and among notes what
-a run measured comes first, then expected gain times confidence, then severity, then effort, then what uses a
-resource up before what says that it is short. What no run measured is of the machine or of the text. What a
-finding calls its cause comes before it, in its place. Two
-remedies that turn the same knob differently, or one that uses what another finding says is scarce, are told
-apart here and nowhere else: the lower one is set aside with the reason. If a cause has a remedy, the remedies
-of its effect are set aside too: they would treat a symptom.
+The order: what breaks the run first, notes last (nobody has to act on one), and before what is slow what is wrong.
+Among the rest and among notes what a run measured comes first, then expected gain times confidence, then severity,
+then effort, then what uses a resource up before what says that it is short. What no run measured is of the machine
+or of the text. What a finding calls its cause comes before it, in its place. Two remedies that turn the same knob
+differently, or one that uses what another finding says is scarce, are told apart here and nowhere else: the lower
+one is set aside with the reason. If a cause has a remedy, the remedies of its effect are set aside too: they would
+treat a symptom.
 """
 
 from collections.abc import Iterable, Sequence
@@ -28,6 +28,8 @@ A convention, not a measurement: a warning is by definition worth acting on, and
 """
 
 
+_WRONG = ("TRAIN", "NUM", "LOOP")
+"""Topics that ask whether a training learns what it should; no speed makes up for that."""
 _REPORT = "gpudoctor report "
 """What shows a number of a recording again."""
 
@@ -94,13 +96,20 @@ def _gain(case: Case) -> tuple[float, str]:
     return UNPRICED_GAIN[finding.severity], say("not priced; a {severity}", severity=term(finding.severity.value))
 
 
-def _place(case: Case) -> tuple[bool, bool, bool, float, int, int, bool, str, str, str, int, str]:
+def doubtful(finding: Finding) -> bool:
+    """Whether a run showed that something else is learned than was meant."""
+    seen = finding.confidence is Confidence.CONFIRMED and finding.cost.share is None
+    return seen and finding.code.startswith(_WRONG)
+
+
+def _place(case: Case) -> tuple[bool, bool, bool, bool, float, int, int, bool, str, str, str, int, str]:
     """Where a case stands; the finding's whole text comes last, so that no two different ones are equal."""
     finding = case.finding
     span = finding.span
     return (
         finding.cost.breaks is None,
         finding.severity is Severity.NOTE,
+        not doubtful(finding),
         not _measured(finding),
         -_gain(case)[0] * finding.confidence.weight,
         -finding.severity.rank,

@@ -11,6 +11,7 @@ from gpudoctor.analysis.run.deaths import death as cause_of_death
 from gpudoctor.analysis.run.training.card import examined
 from gpudoctor.analysis.run.unmeasured import is_suspicion, without_steps
 from gpudoctor.engine.claims import FEWEST_STEPS, MUCH, UNEXPLAINED, Ran, not_judged, unseen_in_run
+from gpudoctor.engine.ranking import doubtful
 from gpudoctor.lang import say, term
 from gpudoctor.lang.message import concatenated
 from gpudoctor.model import Crashed, Outcome, PatientKind, Ranked, Severity, Trait
@@ -74,6 +75,10 @@ def pronounce_run(
         return said + _interrupted(recording.end) + _suspected(recording, ranked)
     if errors:
         return _wrong(title, run, errors) + _interrupted(recording.end) + _crowded(recording)
+    if warnings and doubtful(warnings[0].finding):
+        name = warnings[0].finding.name
+        said = say("{title} ran, and it is doubtful what it learns: {name}.", title=title, name=name)
+        return said + _interrupted(recording.end) + _crowded(recording)
     case = _ran(recording, run, ranked, outcomes)
     missed = not_judged(PatientKind.RECORDING, outcomes, run.training)
     said = _slow(case, warnings) if warnings else _well(case) + examined(run.training) + missed

@@ -85,6 +85,10 @@ class Losses:
         self._loader: int | None = None
         self._alike = self._since = self._last = 0
         self._named = ""
+        self._ratios = [0, 0]
+        """Exponentials, and those that are 1 everywhere."""
+        self._outside: list[float] = []
+        """Least and greatest of the targets that a loss over probabilities got and that are none; how often."""
 
     def due(self) -> bool:
         """Whether a look may be taken now."""
@@ -138,6 +142,8 @@ class Losses:
             name = type(node).__name__
             if name in _WHOLE and _shape(node) == ():
                 whole.append(node.next_functions[0][0])
+            elif name == "ExpBackward0":
+                self._ratio(node)
             elif name in _SCORED:
                 scored.append(node)
                 if name in _PAIRED and (node._saved_reduction or any(node is item for item in whole)):
@@ -210,6 +216,17 @@ class Losses:
 
         self._hand(vector, note)
 
+    def _ratio(self, node: Any) -> None:
+        """An exponential that is 1 everywhere: of a probability and itself."""
+        kept = self._kept(node, "result")
+        if kept is not None and kept.numel() >= _SAMPLES:
+
+            def note(values: list[float]) -> None:
+                self._ratios[0] += 1
+                self._ratios[1] += values == [1.0, 1.0]
+
+            self._hand(self._torch.stack(kept[:_ROWS].aminmax()), note)
+
     # -- labels and outputs
 
     def _score(self, node: Any) -> None:
@@ -228,6 +245,8 @@ class Losses:
         numbers = [(outputs.amax(0) - outputs.amin(0)).amax(), (targets.amax(0) - targets.amin(0)).amax()]
         if classes:
             numbers += [*target.aminmax(), target.sum()]
+        elif name in _BINARY:
+            numbers += target.aminmax()
         step, fresh, count = self._steps.index, self._fresh, target.numel()
         vector = torch.stack([number.to(torch.float32) for number in numbers])
         self._hand(vector, lambda values: self._note(values, step, name, count, width, fresh))
@@ -242,6 +261,9 @@ class Losses:
         else:
             self._alike = 0
         self._last = step
+        if len(values) == 4 and not -_ROUNDING <= values[2] <= values[3] <= 1 + _ROUNDING:
+            least, most, often = self._outside or [values[2], values[3], 0]
+            self._outside = [min(least, values[2]), max(most, values[3]), often + 1]
         if len(values) < 5 or values[2] < 0 or values[2] % 1 or values[3] % 1:  # places to ignore, soft labels
             return
         low, high = int(values[2]), int(values[3])
@@ -289,6 +311,12 @@ class Losses:
                 "labels": [[label, often] for label, often in sorted(self._labels.items())],
             }  # fmt: skip
             self._tell("labels", fields)
+        if self._ratios[1]:
+            looks, ones = self._ratios
+            self._tell("ratio", {"step": step, "of": looks, "found": ones})
+        if self._outside:
+            least, most, often = self._outside
+            self._tell("outside", {"step": step, "least": least, "most": most, "found": often})
         if self._alike:
             alike = {"step": self._last, "since": self._since, "found": self._alike, "loss": self._named}
             self._tell("alike", alike)

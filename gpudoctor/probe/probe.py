@@ -117,7 +117,9 @@ class Probe:
     def when_imported(self, module: str, install: Any) -> None:
         """Call `install(module)` when a module has been imported, now if it is; not where torch comes in its midst."""
         install = self.guard.safely(module, install)
-        if (found := sys.modules.get(module)) is not None and not getattr(found.__spec__, "_initializing", False):
+        found = sys.modules.get(module)
+        # Of torch itself all is there by now.
+        if found is not None and (module == "torch" or not getattr(found.__spec__, "_initializing", False)):
             install(found)
             return
         self.late.setdefault(module, []).append(install)

@@ -13,7 +13,7 @@ from .compiling import DYNAMO, leave_us_out
 from .deaths import install_exits
 from .hooks import backward, calls, forward, loader, optimizer, reads, streams, windows, workers
 from .probe import Probe
-from .training import arguments, batches, gradients, logged, parameters, ranks, schedules, states
+from .training import arguments, batches, evaluations, gradients, logged, parameters, ranks, schedules, states
 from .warned import install as install_warned
 
 HOOKS = {
@@ -31,6 +31,7 @@ HOOKS = {
     "ends": install_exits,
     "warnings": install_warned,
     "arguments": arguments.install,
+    "evaluations": evaluations.install,
     "batches": batches.install,
     "logged": logged.install,
     "gradients": gradients.install,

@@ -264,3 +264,23 @@ def test_a_label_or_an_index_that_there_is_not(tmp_path, line, expected):
     [death] = run.rank.of("exception")
     found = death["beyond"]
     assert (found and tuple(found[name] for name in ("what", "least", "most", "count"))) == expected
+
+
+@pytest.mark.parametrize(("old", "always"), [("new.detach()", True), ("old", False)])
+def test_ratios_of_probabilities(tmp_path, old, always):
+    program = f"""
+model = net()
+optimizer = torch.optim.SGD(model.parameters(), 0.01)
+x = torch.stack([x for x, _ in data(16)])
+old = model(x).log_softmax(1).detach() - 0.1
+for _ in range(20):
+    new = model(x).log_softmax(1)
+    ratio = (new - {old}).exp()
+    loss = -torch.min(ratio, ratio.clamp(0.8, 1.2)).mean()
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+"""
+    run = run_script(tmp_path, program)
+    told = [item for item in run.rank.of("numeric") if item["kind"] == "ratio"]
+    assert [item["found"] == item["of"] >= 20 for item in told[-1:]] == [True] * always

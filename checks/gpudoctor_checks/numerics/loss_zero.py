@@ -83,6 +83,7 @@ class LossZero(Check):
             severity=Severity.WARNING if from_start else Severity.NOTE,
             confidence=Confidence.CONFIRMED if norms else Confidence.PROBABLE,
             breaks="the model does not learn in these steps" if from_start else None,
+            effect_of="TRAIN012",  # rewards that are all equal leave no loss
         )
 
 

@@ -12,7 +12,7 @@ from gpudoctor.text import percent
 
 _LOOKS, _STEPS = 3, 30
 """Steps looked at, and made, that must be there."""
-_OFTEN = 0.9
+_OFTEN = 0.8
 """Share of the looks that must show it."""
 _UNEVEN = 2.0
 """The most targets of a micro batch by the fewest."""

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 
+from gpudoctor.analysis.run.curves import newest
 from gpudoctor.analysis.run.training import data, integer
 from gpudoctor.lang import say
 from gpudoctor.model import Check, Code, Finding, Patient, Reads, Severity
@@ -17,6 +18,8 @@ _BRIGHT, _WHITE = 100.0, 255.0
 """The greatest value of raw pixels, at least and at most."""
 _DARK = 1.0
 """The mean of raw pixels is above that of any that were scaled to 1."""
+_MIXED = 0.8
+"""Difference of pixels as far apart as there are channels, by that of neighbours: natural images have more than 1."""
 _FLAT = 256
 """Pixels of an image in a row at least, for a layer that takes no pictures."""
 _SOME, _LEAST = 8, 32
@@ -33,11 +36,12 @@ class InputsUnlike(Check):
     What it finds:
         In a recording, at the first layer, the model's call or the loader:
         - pixels from 0 to 255
-        - images with channels last in a convolution
+        - images with channels last in a convolution, also such that were given another shape by `view`
         - features that are constant, or not finite
         - padding that attention sees
-        - position ids that jump, or start again where no text ends
+        - position ids that jump, or start again where no text ends; as a note, such that never start again
         - samples that come again within an epoch
+        - targets below 0 or above 1 of a loss over probabilities
     Why it hurts:
         Nothing raises. Such a model trains slowly, or to a worse end.
     How it knows:
@@ -63,8 +67,19 @@ class InputsUnlike(Check):
         calls = data.calls(patient.recording)
         layers = calls["layer"]
         seen = data.looks(patient.recording).get(data.TRAINING)
-        if seen is None and not layers:
+        outside = newest(patient.recording.ranks[0], "outside") if patient.recording.ranks else ()
+        if seen is None and not layers and not outside:
             raise Unavailable(say("no batch was seen in the recording"))
+        for item in outside:
+            message = say(
+                "A binary cross-entropy takes targets from 0 to 1, and {found:,} of its calls got {least:.3g} to "
+                "{most:.3g}.",
+                found=integer(item, "found"),
+                least=item.get("least"),
+                most=item.get("most"),
+            )
+            breaks = say("such a loss has no least value")
+            yield data.shown(self, patient, "targets", message, item.get("most"), breaks=breaks)
         if layers:
             yield from self._layer(patient, data.Looks(records=layers))
         if seen is not None:
@@ -106,8 +121,18 @@ class InputsUnlike(Check):
             yield data.shown(self, patient, "pixels", message, most, severity=severity)
 
     def _channels(self, patient: Patient, last: Record) -> Iterator[Finding]:
-        """Images with channels last."""
+        """Images with channels last, or that only have the shape of channels first."""
         shape = _shape(last)
+        mixed = float(last.get("mixed") or 0.0)
+        if _convolves(last) and shape[1] in _IMAGE and 0 < mixed < _MIXED:
+            message = say(
+                "In the first convolution's images, pixels {channels} apart differ {share} as much as neighbours. The "
+                "colours of a pixel lie side by side.",
+                channels=shape[1],
+                share=percent(mixed),
+            )
+            breaks = say("the convolution sees scrambled images")
+            yield data.shown(self, patient, "mixed", message, mixed, breaks=breaks)
         if not _convolves(last) or len(shape) != 4:
             return
         _, height, width, channels = shape
@@ -160,6 +185,13 @@ class InputsUnlike(Check):
         if jumps > _JUMPS * tokens:
             message = say("Position ids jump {jumps:,} times within {tokens:,} tokens.", jumps=jumps, tokens=tokens)
             yield data.shown(self, patient, "positions", message, jumps / tokens)
+        rows, run_on = seen.total("rows"), seen.total("run_on")
+        # The turns of one talk end within a row as well, so this is a note.
+        if run_on >= rows / 2 > 0:
+            message = say(
+                "Position ids run on over the texts that end within {run_on} of {rows} rows.", run_on=run_on, rows=rows
+            )
+            yield data.shown(self, patient, "positions", message, run_on / rows, severity=Severity.NOTE)
 
     def _repeated(self, patient: Patient, seen: data.Looks) -> Iterator[Finding]:
         """Samples that come again within an epoch of a sampler that draws each once."""

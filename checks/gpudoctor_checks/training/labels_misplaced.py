@@ -23,6 +23,7 @@ class LabelsMisplaced(Check):
         - labels that are shifted twice: each is the token after the next one
         - labels that are not shifted: each is the token that the model sees at that place
         - padding that is trained
+        - prompts that are trained although the code masks them
         - prompts that are trained in rows with padding at the left, and masked in the others
     Why it hurts:
         Nothing raises, and the loss falls. The model learns to skip a token, to copy its input, or to write
@@ -81,6 +82,13 @@ class LabelsMisplaced(Check):
         """A mask of the prompt that counts from the left, where rows are padded at the left."""
         left = seen.total("left")
         opened = seen.total("opened")
+        rows = seen.total("rows")
+        meant = any(item.get("masks") for item in seen.records)
+        if meant and opened == rows >= _ROWS:
+            message = say(
+                "All of {rows:,} rows train their prompt, and the code that makes the labels masks it.", rows=rows
+            )
+            yield data.shown(self, patient, "unmasked", message, 1.0)
         right = seen.total("rows") - left
         few = opened < max(_ROWS, _SHARE * left) or right < _ROWS
         if not few and opened == seen.total("opened_left"):

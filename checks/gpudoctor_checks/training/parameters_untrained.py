@@ -7,10 +7,12 @@ from gpudoctor.analysis.run.steady_run import demanded
 from gpudoctor.analysis.run.training import told
 from gpudoctor.lang import say, template
 from gpudoctor.model import Check, Code, Finding, Patient, Reads, Severity
-from gpudoctor.text import joined, number
+from gpudoctor.text import joined, number, percent
 
 _NAMED = 64
 """Parameters in no optimizer that a recording names."""
+_BEHIND = 0.05
+"""Part of the way of the trained weights below which a copy of them is no average."""
 _SAID = {
     "tokens": template(
         "The vocabulary was resized to {rows:,} rows, and {names} stayed frozen. {batches} batches had {size:,} new "
@@ -23,12 +25,16 @@ _SAID = {
     "left": template(
         "{names} get gradients, but no optimizer has them: they were set to require gradients after it was made."
     ),
+    "stray": template(
+        "{elements} elements of parameters get gradients, but neither the model nor an optimizer has them. A list or a "
+        "dict does not register the modules in it."
+    ),
     "adapter": template("The adapter is frozen: none of its {elements} elements is trained."),
     "base": template(
         "{elements} elements of the base are trained under the adapter. A saved adapter does not have them."
     ),
 }
-_SURE = ("tokens", "replaced", "left")
+_SURE = ("tokens", "replaced", "left", "stray")
 """Which are errors."""
 
 
@@ -41,18 +47,20 @@ class ParametersUntrained(Check):
         - an adapter that was loaded and that the trained model does not contain
         - an adapter that is frozen, although an optimizer has it or other parts are trained
         - base weights that are trained under an adapter
-        - parameters that get gradients and were put into no optimizer later on
+        - parameters that get gradients and were put into no optimizer later on, or that the model does not have
+        - a copy of the model that evaluations run, and that stays at its first weights
     Why it hurts:
         Nothing fails. The rows of new tokens stay random, and a resumed adapter starts afresh. Base weights that
         are trained under an adapter are not saved with it.
     How it knows:
         From a recording: names, sizes and `requires_grad` of the parameters, and the optimizers that hold them.
-        The probe also sees a vocabulary that is resized, an adapter that is loaded, and the tokens of batches.
+        The probe also sees a vocabulary that is resized, an adapter that is loaded, and the tokens of batches. It
+        walks the graph behind the first losses, and compares some weights with those at the start.
     False alarms:
         A new token that no batch contains (a padding token) is not a finding. Neither is a second adapter that is
         frozen beside a trained one.
     Remedies:
-        Train the new rows, wrap the model once, and give the optimizer what is to be trained.
+        Train the new rows, wrap the model once, register all parts, and give the optimizer what is to be trained.
     References:
         - https://huggingface.co/docs/peft/developer_guides/troubleshooting
     """
@@ -65,6 +73,17 @@ class ParametersUntrained(Check):
 
     def examine(self, patient: Patient) -> Iterator[Finding]:
         process = demanded(patient, 5).lead.process
+        for copy in of_run.numerics(process, "copy")[-1:]:
+            share = float(copy.get("share") or 0.0)
+            if share < _BEHIND:
+                message = say(
+                    "Evaluations run a copy of {model} that has made {share} of the way of the trained weights since "
+                    "the start.",
+                    model=str(copy.get("model")),
+                    share=percent(share),
+                )
+                place = next(map(of_run.place_of, process.of("optimizer")[-1:]), None)
+                yield told(self, patient, "copy", message, share, place, severity=Severity.WARNING)
         seen = of_run.newest_of(process, "parameters")
         if seen is None:
             return
@@ -82,6 +101,7 @@ class ParametersUntrained(Check):
             "adapter": size("adapter") if frozen else 0,
             "base": size("base_trained"),
             "left": len(left),
+            "stray": size("stray"),
         }
         for how, found in sizes.items():
             if not found:

@@ -36,6 +36,10 @@ _SAID = {
     "cut": template(
         "{share} of the completions are cut at the length limit: the rewards judge answers without an end."
     ),
+    "ratio": template(
+        "The ratio of new to old probabilities is exactly 1 in all of {times:,} losses looked at. "
+        "Clipping does nothing."
+    ),
     "clipped": template("{share} of the ratios are clipped: the policy gets next to no gradient."),
 }
 
@@ -48,6 +52,7 @@ class PreferenceStuck(Check):
         - DPO: a loss that stays at ln 2 = 0.693: the policy is its own reference, or the pairs are equal
         - GRPO: groups whose rewards are all equal, so that no advantage is left
         - a KL to the reference that runs away
+        - as a note, ratios of new to old probabilities that are always 1
         - completions that are all cut at the length limit; ratios that are nearly all clipped
     Why it hurts:
         The loss looks usual and nothing raises. The policy gets no signal, or leaves the reference and speaks
@@ -84,6 +89,13 @@ class PreferenceStuck(Check):
         if item is not None and item.get("by") in logged.WORDS:  # 0.000 may be any small number
             enough.pop(logged.SPREAD, None)
         place = of_run.place_of(item) if item is not None else None
+        for ratio in [one for process in recording.ranks[:1] for one in of_run.numerics(process, "ratio")][-1:]:
+            looks, ones = int(ratio.get("of") or 0), int(ratio.get("found") or 0)
+            if ones == looks >= _LOSSES:
+                message = say(_SAID["ratio"], times=looks)
+                yield told(
+                    self, patient, "ratio", message, ones, *of_run.loss_lines(patient)[:1], severity=Severity.NOTE
+                )
         for how, found in _signs(enough):
             first, last = figure(found[0]), figure(found[-1])
             message = say(_SAID[how], times=len(found), first=first, last=last, share=percent(found[-1]))

@@ -4,12 +4,22 @@ from collections.abc import Iterator
 
 from gpudoctor.analysis.run.steady_run import demanded
 from gpudoctor.analysis.run.training import told
-from gpudoctor.lang import say
+from gpudoctor.lang import say, template
 from gpudoctor.lang.message import concatenated
 from gpudoctor.model import Check, Code, Finding, Patient, Reads, Severity
 
 _BY_LOSSES = 20
 """Steps with equal losses on all ranks, from which on another check says so."""
+
+_APART = {
+    "alone": template(
+        "The gradients of {name} differ between the ranks in all {looks} looks. Each rank trains a model of its own."
+    ),
+    "begun": template(
+        "The weights of {name} differ between the ranks in all {looks} looks, and the gradients do not. The ranks "
+        "began with different weights."
+    ),
+}
 
 
 class RanksMisfit(Check):
@@ -18,7 +28,8 @@ class RanksMisfit(Check):
     What it finds:
         In a recorded run of several ranks:
         - gradients that nothing shares, for instance where the inner module of DDP is called
-        - samples that several ranks read in one epoch; it is a note if their batches differ
+        - weights that differ although the gradients are shared
+        - samples that several ranks read in one epoch; a note if not each rank reads them all
         - data that is split twice, so that a part of it is never read
         - ranks with different numbers of batches
     Why it hurts:
@@ -51,16 +62,12 @@ class RanksMisfit(Check):
 
         run = demanded(patient, 1).recording
         seen, rows, data = apart(run), read(run), split(run)
-        if seen is not None and seen.alone:
-            said = say(
-                "The gradients of {name} differ between the ranks in all {looks} looks. Each rank trains a model of "
-                "its own.",
-                name=str(seen.record.get("name")),
-                looks=seen.looks,
-            )
+        if seen is not None and (seen.alone or seen.begun):
+            how = "alone" if seen.alone else "begun"
+            said = say(_APART[how], name=str(seen.record.get("name")), looks=seen.looks)
             places = map(place_of, [seen.record, *run.ranks[0].of("model")[:1]])
             breaks = say("the ranks do not train one model") if seen.record.get("ddp") else ""
-            yield told(self, patient, "alone", said, seen.looks, *places, breaks=breaks)
+            yield told(self, patient, how, said, seen.looks, *places, breaks=breaks)
         if not by_data(run):
             return
         loaders = [item for rank in run.ranks for item in rank.of("loader") if item.get("role") == "training"]
@@ -71,16 +78,15 @@ class RanksMisfit(Check):
                 common=rows.common,
                 rows=rows.rows,
             )
-            kind, level = ("same", None) if rows.same else ("unsplit", Severity.NOTE)
+            kind = "same" if rows.same else "unsplit"
+            # In an order of its own each rank still trains on all of the data in each epoch.
+            level = None if rows.same or (data is not None and data.whole) else Severity.NOTE
             yield told(self, patient, kind, said, rows.common, at, severity=level)
         if data is not None and data.twice:
-            said = say(
-                "The data is split by rank more than once, at last by {name}. All ranks together read {read:,} of "
-                "{size:,} rows.",
-                name=data.by,
-                read=data.read or 0,
-                size=data.size or 0,
-            )
+            said = say("The data is split by rank more than once, at last by {name}.", name=data.by)
+            if data.read is not None:
+                rows_read = say(" All ranks together read {read:,} of {size:,} rows.", read=data.read, size=data.size)
+                said = concatenated("", [said, rows_read])
             yield told(self, patient, "twice", said, data.read or 0, at)
         if data is not None and uneven(run):
             each = concatenated(", ", map(str, data.each[:8]))

@@ -14,8 +14,9 @@ class ResumeIncomplete(Check):
     What it finds:
         In a recorded run:
         - `load_state_dict(strict=False)` that takes less than half of what it is given
+        - `load_state_dict` that is given the model's own tensors: the best state was kept without a copy
         - the state of an optimizer or a schedule that a checkpoint holds and nothing loads
-        - as a note, an epoch that was left in its midst and is read from its start
+        - an epoch that was left in its midst and is read from its start
     Why it hurts:
         Weights that were not loaded are random, and nothing says so. Without its state Adam makes its largest
         steps at once, and a new warm-up or peak undoes what was learned.
@@ -25,7 +26,7 @@ class ResumeIncomplete(Check):
     False alarms:
         Fine-tuning that writes its checkpoints to another place is not reported.
     Remedies:
-        Save and load model, optimizer, scheduler and scaler together.
+        Save and load model, optimizer, scheduler and scaler together. Copy a state that is kept in memory.
     References:
         - https://docs.pytorch.org/tutorials/recipes/recipes/saving_and_loading_a_general_checkpoint.html
     """
@@ -46,8 +47,17 @@ class ResumeIncomplete(Check):
         if found is None:
             return
         at = place_of(found.schedule.record) if found.schedule is not None else None
-        for model, given, missing, unexpected, wanted, other, path, line in found.weights:
+        for model, given, missing, unexpected, wanted, other, path, line, *more in found.weights:
             at = LinePlace(path=path, line=line) if path and line else None
+            own = sum(more)
+            if 2 * own > given:
+                said = say(
+                    "load_state_dict of {model} is given {own} of the model's own tensors, and changes nothing. A "
+                    "state_dict() that nobody copied goes on with the training.",
+                    model=model,
+                    own=own,
+                )
+                yield told(self, patient, "own", said, own, at)
             if missing and 2 * (given - unexpected) < given:
                 taken = given - unexpected
                 said = say(
@@ -74,4 +84,4 @@ class ResumeIncomplete(Check):
                 "The run before ended {into} steps into an epoch, and this one reads it from its start.",
                 into=found.into,
             )
-            yield told(self, patient, "position", said, found.into, at, severity=Severity.NOTE)
+            yield told(self, patient, "position", said, found.into, at)

@@ -28,6 +28,8 @@ _COLUMNS = 8192
 """Tokens of each row."""
 _NUMBERS = 1024
 """Numbers of each row."""
+_IMAGES = 4
+"""Images in which neighbours are compared."""
 _LOSS = "NllLossBackward0"
 """Whose targets are looked at."""
 _OFFSETS = 3
@@ -235,7 +237,8 @@ class Arguments(Look):
         # Zeros are rare words, or borders, if others differ.
         constant = alike & ((low != 0) | alike.all())
         sums = [count.sum().to(part.dtype) for count in (rounded, finite, constant)]
-        vector = torch.stack([low.amin(), high.amax(), part.mean(), *sums])
+        mixed = _mixed(value[:_IMAGES].detach().to(torch.float32))
+        vector = torch.stack([low.amin(), high.amax(), part.mean(), *sums, mixed])
         layer = known.first()
         weight = _weight(layer)
         fields = {
@@ -254,8 +257,8 @@ class Arguments(Look):
             ranges = zip(("least", "most", "mean"), values)
             # What is not finite is left out: less itself it is not zero.
             known_ranges = {name: value for name, value in ranges if value - value == 0.0}
-            counts = dict(zip(("rounded", "finite", "constant"), map(int, values[3:])))
-            self.write("call", {**fields, **known_ranges, **counts})
+            counts = dict(zip(("rounded", "finite", "constant"), map(int, values[3:6])))
+            self.write("call", {**fields, **known_ranges, **counts, "mixed": values[6]})
 
         self._probe.numerics.read_all(vector, note)
 
@@ -332,6 +335,19 @@ class Arguments(Look):
         labels, pads, *pairs = map(int, sums)
         fields = {"kind": "targets", "model": model, "several": several, "labels": labels, "pads": pads}
         self.write("call", {**fields, "hits": pairs[::2], "counted": pairs[1::2]})
+
+
+def _mixed(images: Any) -> Any:
+    """How much less pixels differ that lie as far apart as there are channels than neighbours do; 0 for no images.
+
+    Below 1 the colours of a pixel lie side by side: channels last were given another shape, and not moved.
+    """
+    channels = images.shape[1]
+    if images.dim() != 4 or channels < 3 or images.shape[3] < 4 * channels:
+        return images.new_zeros(())
+    far = (images[..., channels:] - images[..., :-channels]).abs().mean()
+    near = (images[..., 1:] - images[..., :-1]).abs().mean()
+    return far / near
 
 
 def _names_of_arguments(module: Any) -> tuple[str, ...]:

@@ -32,6 +32,8 @@ _ENDS = 8
 _LOADERS = 4
 """Loaders that are shown."""
 _LABELS = ("labels", "label", "targets", "target", "y", "1")
+_SIDES = ("prompt", "response", "answer", "assistant", "completion", "instruction")
+"""Words for the two sides of a text of which one is trained."""
 _OWNERS = ("data_collator", "collate_fn", "collator", "tokenizer", "processing_class", "processor", "tok")
 """Names by which a function that makes batches has the next one, or the tokenizer."""
 
@@ -115,6 +117,7 @@ class Batches(Look):
         owners = self._owners(getattr(loader, "collate_fn", None))
         codes = [_code(owner, "__call__") for owner in owners]
         codes.append(_code(getattr(loader, "dataset", None), "__getitem__"))
+        masks = any(code is not None and _masks_prompts(code) for code in codes)
         path = entry.facts["path"]
         line = entry.facts["line"]
         for code in codes:
@@ -127,7 +130,7 @@ class Batches(Look):
         samples = held.get("total_size")  # that of all ranks
         if type(samples) is not int:
             samples = length(sampler)
-        return {"loader": entry.number, "samples": samples, "path": path, "line": line}
+        return {"loader": entry.number, "samples": samples, "masks": masks, "path": path, "line": line}
 
     def _owners(self, collate: Any) -> list[Any]:
         """A function that makes batches, and the first ones of what it has at hand; a tokenizer is learned from."""
@@ -182,6 +185,10 @@ class Batches(Look):
         }
         if places is not None and wide > 4:
             numbers["jumps"] = self._jumps(places, ends, attended)
+            # Texts that end within a row, whose positions never begin again.
+            inside = (ends[:, :-1] & attended[:, 1:]).any(1)
+            again = ((places[:, 1:] == 0) & attended[:, 1:]).any()
+            numbers["run_on"] = inside.sum() * ~again
         if labels is not None:
             numbers |= self._trained(ids, labels, ends, full, first)
         values = torch.stack([torch.as_tensor(number) for number in numbers.values()]).tolist()
@@ -342,6 +349,12 @@ def _code(owner: Any, name: str) -> Any:
         return code
     method = getattr(type(owner), name, None)
     return getattr(method, "__code__", None)
+
+
+def _masks_prompts(code: Any) -> bool:
+    """Whether a function that makes labels has their -100, and speaks of a prompt or an answer."""
+    words = " ".join([*code.co_names, *code.co_varnames, *code.co_freevars])
+    return -100 in code.co_consts and any(word in words.lower() for word in _SIDES)
 
 
 def install(probe: Probe) -> None:

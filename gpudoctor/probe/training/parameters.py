@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from ..models import held_by, parameters, parts, unwrapped
-from . import Look, both
+from . import FIRST, Look, both
 
 if TYPE_CHECKING:
     from ..probe import Probe
@@ -25,6 +25,8 @@ _NAMES = 16
 """Names that are kept of one kind."""
 _BATCHES = 3
 """Batches that are looked at for new tokens whatever that costs."""
+_NODES = 1 << 14
+"""Nodes of the graph behind a loss among which parameters are looked for."""
 
 
 class Trained(Look):
@@ -42,6 +44,24 @@ class Trained(Look):
         """Weak references to the parameters of adapters that were read from a file."""
         self.made: dict[str, Any] = {}
         """Where that was."""
+        self._losses = 0
+        self._stray = 0
+        """Elements that the last loss depends on, and that neither an optimizer nor a model has."""
+
+    def rooted(self, root: Any) -> None:
+        """A backward pass begins: are there parameters behind the loss that nobody has registered?"""
+        models = self._probe.models
+        known = {key for optimizer in models.optimizers() for key in held_by(optimizer)}
+        if not known:
+            return
+        self._losses += 1
+        if self._losses <= FIRST and root.grad_fn is not None:
+            with self:
+                for model, _ in models.all():
+                    known |= {id(p) for p in parameters(model).values()}
+                leaves = _leaves(root.grad_fn)
+                kind = self._torch.nn.Parameter
+                self._stray = _size(leaf for key, leaf in leaves.items() if type(leaf) is kind and key not in known)
 
     def tell(self) -> None:
         """Write down what is so now, if it is news."""
@@ -58,6 +78,7 @@ class Trained(Look):
         left = [name for name, p in trained.items() if p.grad is not None and id(p) not in inside]
         kept = {id(p) for p in own.values()}
         alive = [reference() for reference in self.loaded]
+        tables = self._tables(model, own)
         first_matrices = [own[name] for name in adapters if ".lora_A." in name]
         facts: dict[str, Any] = {
             "total": _size(own.values()),
@@ -69,10 +90,12 @@ class Trained(Look):
             "adapter_trained": _size(p for p in lora if p.requires_grad),
             "adapter_held": _size(p for p in lora if id(p) in inside),
             "base_trained": _size(base),
+            "stray": self._stray,
             "left": left[:_NAMES],
-            "frozen_tables": self._frozen_tables(model, own)[:_NAMES],
+            "frozen_tables": [name for name, frozen in tables.items() if frozen][:_NAMES],
             "grown": list(self.grown),
-            "new_inputs": self._new,
+            # Of several tables the first one is that of the inputs.
+            "new_inputs": self._new if next(iter(tables.values()), False) else 0,
             "batches": self._batches,
             "loaded": len(alive),
             "loaded_kept": sum(id(p) in kept for p in alive),
@@ -88,23 +111,18 @@ class Trained(Look):
                 return model
         return models[0] if models else None
 
-    def _frozen_tables(self, model: Any, own: Mapping[str, Any]) -> list[str]:
-        """Embeddings and heads over the vocabulary of which nothing is trained."""
+    def _tables(self, model: Any, own: Mapping[str, Any]) -> dict[str, bool]:
+        """Embeddings and heads over the vocabulary, and whether nothing of each is trained."""
         rows = self.grown[1] if self.grown else 0
         if not rows:
             embeds = [part for part in parts(model).values() if "Embedding" in type(part).__name__]
             weights = [p for part in embeds for p in part._parameters.values() if p is not None]
             rows = max((int(weight.shape[0]) for weight in weights), default=0)
-        tables = [name for name, p in own.items() if p.dim() == 2 and p.shape[0] == rows]
-        whole = [name for name in tables if ".lora_" not in name]
+        names = [name for name, p in own.items() if p.dim() == 2 and p.shape[0] == rows and ".lora_" not in name]
         # A table and the copy of it that PEFT trains have one stem.
-        stems = dict.fromkeys(_WRAPPED.split(name)[0].removesuffix(".weight") for name in whole)
+        stems = dict.fromkeys(_WRAPPED.split(name)[0].removesuffix(".weight") for name in names)
         trained = [name for name, p in own.items() if p.requires_grad]
-        frozen = []
-        for stem in stems:
-            if not any(name.startswith(f"{stem}.") for name in trained):
-                frozen.append(stem)
-        return frozen
+        return {stem: not any(name.startswith(f"{stem}.") for name in trained) for stem in stems}
 
     def drawn(self, batch: Any) -> None:
         """A batch was drawn: does it have any of the new tokens?"""
@@ -134,6 +152,22 @@ def _adapters(own: Mapping[str, Any]) -> dict[str, str]:
     return found
 
 
+def _leaves(top: Any) -> dict[int, Any]:
+    """By id, the tensors whose gradients a graph adds up."""
+    found: dict[int, Any] = {}
+    seen = {top}
+    level = [top]
+    for node in level:
+        variable = getattr(node, "variable", None)
+        if variable is not None:
+            found[id(variable)] = variable
+        inner = [link for link, _ in node.next_functions if link is not None and link not in seen]
+        if len(level) < _NODES:
+            seen.update(inner)
+            level += dict.fromkeys(inner)
+    return found
+
+
 def _size(some: Any) -> int:
     """How many numbers some parameters have together."""
     return sum(int(parameter.numel()) for parameter in some)
@@ -145,6 +179,7 @@ def install(probe: Probe) -> None:
     probe.steps.after.append(guard.reading(HOOK, trained.ended, subclasses=True))
     probe.training[HOOK] = trained
     probe.drawn = both(probe.drawn, guard.reading(HOOK, trained.drawn))
+    probe.rooted = both(probe.rooted, guard.reading(HOOK, trained.rooted))
 
     def resize(args: Any, _kwargs: Any) -> Any:
         """A vocabulary is resized."""

@@ -10,7 +10,7 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from ..importlib_bootstrap import MISSING
-from ..models import class_name, unwrapped
+from ..models import class_name, parameters, unwrapped
 from ..wire.masking import mask_cut
 from . import Look
 
@@ -107,11 +107,18 @@ class States(Look):
             missing = list(getattr(result, "missing_keys", ()))
             unexpected = list(getattr(result, "unexpected_keys", ()))
             sizes = [len(given), len(missing), len(unexpected)]
+            shared = len(self._starts(given) & self._starts(parameters(args[0])))
             # One name of each kind is enough to find the others by.
             named = [(*missing, "")[0], (*unexpected, "")[0]]
-            self._weights.append([class_name(args[0]), *sizes, *named, *self.place().values()])
+            self._weights.append([class_name(args[0]), *sizes, *named, *self.place().values(), shared])
             self._loaded = self._probe.steps.index
             self._next = 0
+
+    def _starts(self, tensors: Mapping[Any, Any]) -> set[int]:
+        """Where the numbers of some tensors lie."""
+        kinds = (self._torch.Tensor, self._torch.nn.Parameter)
+        plain = [item for item in tensors.values() if type(item) in kinds and item.layout is self._torch.strided]
+        return {item.data_ptr() for item in plain if not item.is_meta} - {0}
 
     def take_optimizer(self, args: Any, kwargs: Any) -> Any:
         """`Optimizer.load_state_dict`."""
@@ -205,11 +212,11 @@ def _series(name: str) -> str:
 
 def _parts_of(found: Any) -> dict[str, float]:
     """`optimizer`, `schedule`, `weights` that a file holds, with a count."""
-    inside = [found]
-    # A checkpoint of several parts is no part itself.
-    if isinstance(found, dict) and not _kind(found)[0]:
-        inside = list(islice(found.values(), _KEYS))
-    kinds = [_kind(part) for part in inside]
+    kinds = [_kind(found)]
+    # A checkpoint of several parts is no part itself, though it may have a tensor beside them.
+    if isinstance(found, dict) and kinds[0][0] in ("", "weights"):
+        inside = [_kind(part) for part in islice(found.values(), _KEYS)]
+        kinds = inside if any(what for what, _ in inside) else kinds
     return {what: many for what, many in kinds if what}
 
 

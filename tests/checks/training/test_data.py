@@ -74,6 +74,16 @@ texts = torch.randint(1, 50, (128, 24))
 texts[torch.arange(24) >= torch.randint(6, 24, (128, 1))] = 0
 mask = lambda ids: {}
 numbers = TensorDataset(rows[:64] + 1, classes[:64])
+coarse = torch.randn(128, 3, 4, 4) + torch.tensor([2.0, 0.0, -2.0])[:, None, None]
+smooth = F.interpolate(coarse, size=24, mode="bilinear").permute(0, 2, 3, 1).contiguous()
+
+def binary(most):
+    model = nn.Linear(20, 1)
+    optimizer = torch.optim.SGD(model.parameters(), 1e-6)
+    for images, target in DataLoader(TensorDataset(rows, (rows[:, :1] > 0) * most), batch_size=16, shuffle=True):
+        optimizer.zero_grad()
+        F.binary_cross_entropy_with_logits(model(images), target).backward()
+        optimizer.step()
 """
 CASES = {
     "healthy": ("train(network(), (raw - mean) / spread, classes)", {}),
@@ -83,6 +93,10 @@ CASES = {
         "train(network(channels=12), ((raw - mean) / spread).permute(0, 2, 3, 1).contiguous(), classes)",
         {"last": Severity.ERROR},
     ),
+    "mixed": ("train(network(), smooth.view(-1, 3, 24, 24), classes)", {"mixed": Severity.ERROR}),
+    "moved": ("train(network(), smooth.permute(0, 3, 1, 2).contiguous(), classes)", {}),
+    "targets": ("binary(255.0)", {"targets": Severity.ERROR}),
+    "probabilities": ("binary(0.7)", {}),
     "unreal": (
         "rows[::7, 3] = float('nan')\ntrain(nn.Sequential(nn.Linear(20, 8), nn.ReLU(), nn.Linear(8, 3)), rows, classes)",
         {"unreal": Severity.ERROR},
@@ -137,6 +151,12 @@ def attended(mask="attention_mask", takes_mask=True, causal=False, **fields):
     usual = {"tokens": 256, "masked": bool(mask), "seen_after": 13, "seen_before": 0}
     call = record("call", kind="ids", model="Reader", mask=mask, takes_mask=takes_mask, causal=causal)
     return [how for how, _ in inputs(*drawn(**usual | fields), call)]
+
+
+def test_positions_that_run_on():
+    texts = {"tokens": 1024, "run_on": 32}
+    assert inputs(*drawn(**texts)) == [("positions", Severity.NOTE)]
+    assert inputs(*drawn(**texts | {"run_on": 31})) == []
 
 
 def test_limits_of_what_attention_sees():
@@ -251,6 +271,16 @@ def train():
         optimizer.step()
 """
 TEXT = "make = lambda ids, mask: ids.masked_fill(mask == 0, -100)"
+SEARCH = """
+plain = collate
+def collate(rows):
+    batch = plain(rows)
+    for labels in batch["labels"]:
+        answer = ({}).nonzero()
+        if len(answer):
+            labels[: answer[0] + 3] = -100
+    return batch
+"""
 LABELS = {
     "healthy": TEXT,
     "padding is the end": "make = lambda ids, mask: ids.masked_fill(ids == PAD, -100)\nPAD = Config.pad_token_id = 1",
@@ -262,6 +292,8 @@ LABELS = {
     "shifted outside": "make = lambda ids, mask: F.pad(TEXT(ids, mask)[:, 1:], (0, 1), value=-100)\nFIRST, LAST = 0, None",
     "padding": "make = lambda ids, mask: ids",
     "prompt at the left": "collate = at_the_left\n" + TEXT,
+    "no template": TEXT + SEARCH.format("labels == 39"),
+    "template": TEXT + SEARCH.format("labels > 2"),
 }
 
 
@@ -287,7 +319,7 @@ def test_labels_that_are_missing(tmp_path_factory, case, how):
 @pytest.mark.parametrize(
     ("case", "how"),
     [("healthy", None), ("twice", "twice"), ("copy", "copy"), ("shifted outside", None), ("padding", "padding"),
-     ("masked", None), ("prompt at the left", "prompt")],
+     ("masked", None), ("prompt at the left", "prompt"), ("no template", "unmasked"), ("template", None)],
 )  # fmt: skip
 def test_labels_at_a_wrong_place(tmp_path_factory, case, how):
     seen = labelled(tmp_path_factory, case)

@@ -86,3 +86,13 @@ def test_the_card_says_what_is_logged_and_a_trial_what_changed():
     after = make_recording(logs(loss=[2.5, 1.0, 0.25], reward_std=[0.0, 0.0, 0.3]))
     assert changed("logged", before, after) == "logged, loss last: 0.5, 0.25 with it"
     assert changed("logged", before, before) == changed("", before, after) == ""
+
+
+def test_ratios_that_are_always_1():
+    def ratios(found):
+        read = record("numeric", kind="ratio", step=39, of=24, found=found)
+        return look(PreferenceStuck, make_process(make_steps(40, loss=0.5), records=[read]))
+
+    [finding] = ratios(24)
+    assert finding.severity is Severity.NOTE and "exactly 1 in all of 24 losses" in finding.message
+    assert remedies(finding) and ratios(23) == []

@@ -46,6 +46,10 @@ CASES = {
     "twice": ({"change": "sampler = DistributedSampler(sampler)"}, ["twice"], "10 batches an epoch"),
     "inner": ({"change": "called = net_"}, ["alone"], "gradients apart in 5 of 5 looks"),
     "alone": ({"before": "DDP = lambda net: net"}, ["alone"], "gradients apart"),
+    "begun": (
+        {"before": "DDP = lambda net: net; [p.data.add_(0.1 * rank) for p in net_.parameters()]", "share": MEAN},
+        ["begun"], "gradients shared",
+    ),
     "by hand": ({"before": "DDP = lambda net: net", "share": MEAN}, [], "gradients shared"),
 }  # fmt: skip
 HEALTHY = [case for case in CASES if not CASES[case][1]]

@@ -101,7 +101,7 @@ def taken_up(tmp_path, checkpoint, kind, parts, said):
     found = examine(ResumeIncomplete, patient)
     assert [item.detail.how for item in found] == parts
     assert all(prescribe(advice("training"), item, patient) for item in found)
-    severity = {"weights": Severity.ERROR, "position": Severity.NOTE}
+    severity = {"weights": Severity.ERROR}
     assert all(item.severity is severity.get(item.detail.how, Severity.WARNING) for item in found)
     (line,) = [line for line in training_card(recording) if line.name == "resumed"]
     assert said in line.text and len(line.text) <= 110

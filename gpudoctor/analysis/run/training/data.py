@@ -26,6 +26,8 @@ _PACKED = 0.9
 """From this share of rows without padding on they are packed, and none of them was cut."""
 _WIDTH = 8
 """Numbers of a sample below which some are equal by chance."""
+_ALL = 0.8
+"""Part of the common samples to be expected of an evaluation on the training set, from which on it is one."""
 _COPIED = 0.9
 """Share of the labels that are tokens of their own row, from which on the labels are that row."""
 _ROUNDED = 0.005
@@ -115,6 +117,8 @@ class Overlap:
     """Samples that came again in the epoch of the training of which most were looked at."""
     epoch: int
     """All samples of that epoch that were looked at."""
+    chance: float
+    """Common samples to be expected of a set of few different texts, by how many come again in the training."""
 
 
 @once
@@ -122,12 +126,32 @@ def overlap(recording: Recording) -> Overlap:
     """What evaluation and training have in common, and what comes again in an epoch of the training."""
     training = _hashes(recording, TRAINING)
     trained = set[int]().union(*training)
-    # An evaluation on the training samples beside one on others is there on purpose.
     evaluations = [set(hashes) for hashes in _hashes(recording, EVALUATION)]
-    seen = min(evaluations, key=lambda samples: len(samples & trained) / len(samples), default=set())
+    shares = [len(samples & trained) / len(samples) for samples in evaluations]
+    # Of training samples alone, as many are common as were looked at. Beside another evaluation that is on purpose.
+    expected = len(trained) / max(1, _samples(recording))
+    others = [place for place, share in enumerate(shares) if not _ALL * expected <= share <= expected / _ALL]
+    others = others or [*range(len(shares))]
+    seen = evaluations[max(others, key=shares.__getitem__)] if shares else set[int]()
     fullest = max(training, key=len, default=[])
     again = len(fullest) - len(set(fullest))
-    return Overlap(common=len(seen & trained), looked_at=len(seen), again=again, epoch=len(fullest))
+    pairs = len(fullest) * (len(fullest) - 1) / 2
+    # Two rows of real numbers are not equal by chance.
+    chance = again / max(1.0, pairs) * len(seen) * len(trained) if _whole(recording) else 0.0
+    return Overlap(common=len(seen & trained), looked_at=len(seen), again=again, epoch=len(fullest), chance=chance)
+
+
+def _samples(recording: Recording) -> int:
+    """Samples of the training's loader; 0 where it does not tell."""
+    found = looks(recording).get(TRAINING)
+    return max((integer(item, "samples") for item in found.records), default=0) if found is not None else 0
+
+
+def _whole(recording: Recording) -> bool:
+    """Whether the samples of the training are whole numbers only."""
+    found = looks(recording).get(TRAINING)
+    shapes = found.records[-1].get("shapes") or () if found is not None else ()
+    return not any("float" in kind for _, kind, _ in shapes)
 
 
 def _hashes(recording: Recording, role: str) -> list[list[int]]:

@@ -89,6 +89,8 @@ class Split:
     """The class of what leaves a rank its part last; "" where nothing is known to."""
     twice: bool
     """Whether the data is split by rank more than once: no rank reads the rest."""
+    whole: bool
+    """Whether nothing splits it, and each rank goes through all of it."""
 
 
 @once
@@ -111,7 +113,15 @@ def split(recording: Recording) -> Split | None:
     parts = records[0].get("splits") or [("", 0)]
     by_rank = sum(many == len(records) for _, many in parts)
     splits = by_rank + 1 if apart else by_rank
-    return Split(each=tuple(each), size=size, read=rows, by=str(parts[0][0]), twice=few and splits > 1)
+    whole = rows is not None and size is not None and not splits and rows >= size * (len(records) - 1 + _FEW)
+    return Split(
+        each=tuple(each),
+        size=size,
+        read=rows,
+        by=str(parts[0][0]),
+        twice=splits > 1 and (few or rows is None),
+        whole=whole,
+    )
 
 
 @once
@@ -146,6 +156,8 @@ class Apart:
     """Looks in which the gradients differ between ranks."""
     alone: bool
     """Whether nothing is shared, where it should be."""
+    begun: bool
+    """Whether all gradients are the same, and the weights never are: they were not when the training began."""
 
 
 @once
@@ -167,7 +179,8 @@ def apart(recording: Recording) -> Apart | None:
     begun_alike = last.get("grouped") and _distance(rows[0], _WEIGHTS) <= spread
     always = len(rows) >= _LEAST and gradients == weights == len(rows)
     alone = always and bool(last.get("ddp") or begun_alike)
-    return Apart(record=last, looks=len(rows), gradients=gradients, alone=alone)
+    begun = len(rows) >= _LEAST and weights == len(rows) and not gradients
+    return Apart(record=last, looks=len(rows), gradients=gradients, alone=alone, begun=begun)
 
 
 def _distance(row: list[Record], column: int) -> float:

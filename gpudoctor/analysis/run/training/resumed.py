@@ -6,7 +6,7 @@ from typing import Any
 
 from gpudoctor.analysis.memo import once
 from gpudoctor.analysis.run.training import integer
-from gpudoctor.analysis.run.training.schedule import Scheduled, scheduled
+from gpudoctor.analysis.run.training.schedule import Scheduled, epochs_of, scheduled
 from gpudoctor.lang import say
 from gpudoctor.lang.message import concatenated
 from gpudoctor.model.records import frozen
@@ -54,15 +54,13 @@ def resumed(recording: Recording) -> Resumed | None:
 
 
 def _into(recording: Recording, schedule: Scheduled) -> int:
-    """How far into an epoch a schedule stood that is stepped once a step, in a run of whole epochs; else 0."""
-    steps = recording.ranks[0].steps
+    """How far into an epoch a schedule stood that is stepped once a step, if the first one is a whole one; else 0."""
     made = integer(schedule.record, "made")
-    begun = zip(steps.column("index"), steps.column("starts"), strict=False)
-    bounds = [at for at, new in begun if new > 0 and at >= made]
-    if schedule.ended:
-        bounds.append(schedule.steps)
+    bounds = [at for at in epochs_of(recording.ranks[0]) if at >= made]
     epochs = [later - at for at, later in pairwise(bounds)]
-    if len(epochs) < 2 or len(set(epochs)) > 1 or abs(schedule.each - 1) > _FEW:
+    *whole, last = epochs or [0]
+    # The last one may be cut. One that is skipped into is shorter, and the first.
+    if not whole or len(set(whole)) > 1 or last > whole[0] or abs(schedule.each - 1) > _FEW:
         return 0
     into = schedule.began % epochs[0]
     share = into / epochs[0]

@@ -3,6 +3,7 @@
 import math
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
+from statistics import median
 from typing import Any, TypeAlias
 
 from gpudoctor.analysis.memo import once
@@ -40,7 +41,7 @@ class Scheduled:
 
     record: Record
     steps: int
-    epochs: float
+    epochs: int
     began: float
     """Where it stood when it was first stepped: above 0 where it was loaded."""
     each: float
@@ -91,13 +92,16 @@ def _scheduled(recording: Recording, process: Process, item: Record) -> Schedule
     each = (stands - position) / max(1, looked)
     left = steps - step + 1 if before else steps - step
     reach = stands + each * left if each >= _OFTEN else stands
-    epochs = _sum(process, "starts")
+    bounds = epochs_of(process)
+    epochs = len(bounds) - 1
     batches = _sum(process, "batches")
+    each_epoch = median(later - at for at, later in pairwise(bounds)) if epochs else steps
     units = {
         "": reach,
         say("all batches"): batches,
         say("all steps"): steps,
-        say("the batches of an epoch"): batches / max(1.0, epochs),
+        say("the batches of an epoch"): each_epoch * batches / max(1, steps),
+        say("the steps of an epoch"): each_epoch,
         say("the epochs"): epochs,
     }
     fits = (unit for unit, value in units.items() if abs(value - total) <= max(1.0, 0.01 * total))
@@ -114,6 +118,21 @@ def _scheduled(recording: Recording, process: Process, item: Record) -> Schedule
         unit=next(fits, "") if ended(recording) else "",
         rates=rates_of(process),
     )
+
+
+def epochs_of(process: Process) -> list[int]:
+    """The steps before which its epochs began, and the last one."""
+    steps = process.steps
+    rows = zip(steps.column("index"), steps.column("starts"), steps.column("evaluation"), strict=False)
+    bounds = []
+    evaluated = False
+    for at, new, evaluating in rows:
+        # The loader of the first evaluation is not yet known for one, and counts as started.
+        first = evaluating > 0 and not evaluated
+        evaluated = evaluated or first
+        if new - first > 0:
+            bounds.append(int(at))
+    return [*bounds, made_steps(process)]
 
 
 def _sum(process: Process, name: str) -> float:
