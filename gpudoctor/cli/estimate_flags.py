@@ -2,12 +2,13 @@
 
 import argparse
 from collections.abc import Mapping
+from functools import partial
 from typing import Any
 
 from gpudoctor.cli.argument_parser import BadValue
 from gpudoctor.errors import UsageError
 from gpudoctor.estimate import TrainingJob
-from gpudoctor.estimate.job import CHOICES, FIELDS
+from gpudoctor.estimate.job import CHOICES, FIELDS, meant
 from gpudoctor.lang import say, template
 from gpudoctor.report.estimate_words import FLAGS
 
@@ -38,7 +39,7 @@ def add_job_flags(parser: argparse.ArgumentParser, title: str) -> None:
         allowed = CHOICES.get(name)
         listed = "|".join(allowed or ())
         group.add_argument(
-            flag(name), choices=allowed, type=str if allowed else whole,
+            flag(name), choices=allowed, type=partial(meant, name) if allowed else whole,
             metavar="N" if not allowed else listed if len(listed) <= _LISTED else name.upper(), help=text,
         )  # fmt: skip
     keep = group.add_mutually_exclusive_group()
@@ -68,8 +69,7 @@ def _sets(arguments: argparse.Namespace) -> dict[str, Any]:
         key, sign, value = text.partition("=")
         if not sign or not value.strip():
             raise UsageError("--set {text}: give a key and its value, such as tp=2", text=text)
-        key = key_of(key)
-        found[key] = value_of(key, value.strip(), "--set")
+        found[key_of(key)] = value_of(key_of(key), value.strip(), "--set")
     return found
 
 
@@ -127,4 +127,4 @@ def value_of(key: str, text: str, of: str = "--vary") -> Any:
             return whole(text)
     except (KeyError, ValueError, argparse.ArgumentTypeError):
         raise UsageError("{flag} {key}: {text!r} is not a value for it", flag=of, key=key, text=text) from None
-    return text
+    return meant(key, text) if key in CHOICES else text

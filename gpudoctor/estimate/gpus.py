@@ -47,19 +47,19 @@ def _plain(name: str) -> str:
 
 
 def device(name: str | int) -> Device:
-    """A GPU by name (`h100`, `RTX 4090`, `NVIDIA A100-SXM4-80GB`) or by its memory (`24GB`, `80GiB`, bytes).
+    """A GPU by name (`h100`, `RTX 4090`, `NVIDIA A100-SXM4-80GB`) or by its memory (`24GB`, `24`, `80GiB`, bytes).
 
     Raises `UsageError` for what is neither.
     """
-    if isinstance(name, int) or str(name).strip().isdigit():
-        return _by_bytes(int(name), str(name))
     spelled = _plain(str(name))
     found = _spellings().get(spelled)
     if found is not None:
         return devices()[found]
     amount = _AMOUNT.fullmatch(str(name).strip().lower())
     if amount is not None and (amount["unit"] or "b") in _UNITS:
-        return _by_bytes(int(float(amount["number"]) * _UNITS[amount["unit"] or "b"]), str(name).strip())
+        number = float(amount["number"])
+        unit = amount["unit"] or ("gb" if number <= 1024 else "b")  # a plain number this small means gigabytes
+        return _by_bytes((unit == "gb" and _sold_as(number)) or int(number * _UNITS[unit]), str(name).strip())
     begins = [sold for spelling, sold in _spellings().items() if spelling.startswith(spelled)] if spelled else []
     if len(set(begins)) == 1:
         return devices()[begins[0]]
@@ -70,6 +70,12 @@ def device(name: str | int) -> Device:
         name=name,
         nearest=nearest,
     )
+
+
+def _sold_as(gigabytes: float) -> int:
+    """The least memory of the known cards that are sold under this number; 0 where none is."""
+    sold = (each.bytes for each in devices().values() if 0.93 <= each.bytes / (gigabytes * (1 << 30) or 1) <= 1)
+    return min(sold, default=0)
 
 
 def _by_bytes(amount: int, text: str) -> Device:

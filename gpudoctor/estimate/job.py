@@ -1,12 +1,14 @@
 """One training (or inference) job as the user would describe it, checked for combinations that cannot be."""
 
 import math
+import re
 from collections.abc import Iterator, Sequence
 from string import Formatter
 from typing import Any
 
 from gpudoctor.errors import UsageError
 from gpudoctor.estimate.shapes import ModelShape
+from gpudoctor.estimate.tables import read_table, stacks
 from gpudoctor.lang import template
 from gpudoctor.model.records import fields, frozen
 
@@ -26,10 +28,7 @@ OPTIMIZERS = (
     "adamw-ao-8bit", "adamw-ao-4bit", "adafactor", "sgd", "sgd-momentum", "lion", "lion-8bit", "muon",
     "galore", "lomo", "in-backward", "in-backward-8bit",
 )  # fmt: skip
-STACKS = (
-    "hf", "hf-2023", "hf-2024", "hf-2024-11", "litgpt", "litgpt-2024", "torchtitan", "torchtitan-2025", "torchtune",
-    "megatron", "timm",
-)  # fmt: skip
+STACKS = tuple(stacks())
 IN_BACKWARD = frozenset({"lomo", "in-backward", "in-backward-8bit", "galore"})
 """Optimizers that step as soon as a gradient is there, so that one layer's gradients are alive at a time."""
 ADAPTED = ("qlora", "lora", "int8-lora", "gptq-lora")
@@ -42,19 +41,22 @@ TARGETS = {
 """Short names for sets of adapted linears; a name of one linear (`q`, `q_proj`, `c_attn`...) is taken as it
 is."""
 
-_ROLES = {
-    "q_proj": "q", "k_proj": "k", "v_proj": "v", "o_proj": "o", "gate_proj": "gate", "up_proj": "up",
-    "down_proj": "down", "c_attn": "qkv", "query_key_value": "qkv", "qkv_proj": "qkv", "wqkv": "qkv",
-    "c_proj": "o", "dense": "o", "out_proj": "o", "w1": "gate", "w2": "down", "w3": "up", "fc1": "up",
-    "fc2": "down", "dense_h_to_4h": "up", "dense_4h_to_h": "down", "gate_up_proj": "gate_up", "c_fc": "up",
-    "q_a_proj": "q_a", "q_b_proj": "q_b", "kv_a_proj_with_mqa": "kv_a", "kv_b_proj": "kv_b", "query": "q",
-    "key": "k", "value": "v", "lm_head": "head",
-}  # fmt: skip
+_ROLES: dict[str, str] = read_table("names.json")["roles"]
 CHOICES: dict[str, tuple[str, ...]] = {
     "method": METHODS, "dtype": DTYPES, "mixed_precision": MIXED, "optimizer": OPTIMIZERS, "quant": QUANTS,
     "checkpointing": CHECKPOINTING, "attention": ATTENTION, "loss": LOSSES, "parallel": PARALLEL,
     "offload": OFFLOAD, "mode": MODES, "kv_dtype": KV_DTYPES, "stack": STACKS, "lora_dtype": DTYPES,
 }  # fmt: skip
+_SPELLINGS: dict[str, str] = read_table("names.json")["spellings"]
+
+
+def meant(name: str, text: str) -> str:
+    """A choice however the ecosystem writes it: QLoRA, bfloat16, paged_adamw_8bit, zero-3; else the text itself."""
+    bare = re.sub(r"[^a-z0-9]", "", text.lower())
+    allowed = {choice.replace("-", ""): choice for choice in CHOICES[name]}
+    return allowed.get(bare) or allowed.get(_SPELLINGS.get(bare, ""), text)
+
+
 _COUNTS = (
     "seq", "batch", "accumulate", "checkpoint_every", "lora_rank", "gpus", "nodes", "tp", "pp", "cp", "ep",
     "concurrency",

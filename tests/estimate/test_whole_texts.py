@@ -15,12 +15,12 @@ JOBS = """
 7b
 llama-3-8b --gpu H100 --explain
 llama-3-8b --gpu 24GiB --method qlora --lora-rank 64 --seq 4k --batch 2 --fit
-llama-3-70b --gpu A100-80GB --gpus 8 --parallel zero3 --method full --explain
-llama-3-70b --gpu H200 --gpus 8 --set nodes=2 --parallel fsdp2 --optimizer adamw-8bit --fit
+llama-3-70b --gpu A100-80GB --gpus 8 --parallel zero-3 --method full --explain
+llama-3-70b --gpu H200 --gpus 8 --set nodes=2 --parallel fsdp2 --optimizer adamw_8bit --fit
 mistral-7b --gpu L4 --method int8-lora --no-checkpointing --attention eager --explain
 qwen-2.5-7b --gpu B200 --loss chunked --optimizer lion --explain
 mixtral-8x7b --gpu H100 --gpus 8 --set tp=2 --set pp=2 --set ep=2 --explain
-gpt2 --gpu T4 --dtype fp16 --optimizer adafactor --attention flash --explain
+gpt2 --gpu T4 --dtype float16 --optimizer adafactor --attention flash_attention_2 --explain
 llama-2-7b --gpu 80GB --mode inference --batch 16 --seq 8k --explain
 llama-3-8b --gpu 16GiB --method freeze --set accumulate=4 --explain
 gemma-2-9b --gpu H100 --method gptq-lora --seq 8k --explain

@@ -6,23 +6,15 @@ from functools import cache
 from typing import Any
 from unittest.mock import patch
 
+from gpudoctor.estimate.tables import read_table
+
 # Fake tensors of a CUDA device cannot run a backward in a torch that sees no card, so the trace runs on fake
 # CPU tensors and makes CUDA's choices by hand where they change what is kept: the kernel of attention, the mask
 # of a dropout, the operations that autocast runs in fp32. Sources:
 # aten/src/ATen/native/transformers/attention.cpp and cuda/sdp_utils.cpp, aten/src/ATen/native/Dropout.cpp,
 # aten/src/ATen/autocast_mode.h.
 
-_FP32 = (
-    "acos", "asin", "cosh", "erfinv", "exp", "expm1", "log", "log10", "log2", "log1p", "reciprocal", "rsqrt",
-    "sinh", "tan", "pow", "__pow__", "__rpow__", "norm", "dist", "cdist", "logsumexp", "softmax", "log_softmax",
-    "cumsum", "cumprod", "sum", "prod",
-)  # fmt: skip
-"""Functions and methods of tensors that CUDA's autocast runs in fp32."""
-_FP32_FUNCTIONAL = (
-    "softplus", "layer_norm", "group_norm", "softmax", "log_softmax", "cross_entropy", "nll_loss", "mse_loss",
-    "l1_loss", "smooth_l1_loss", "kl_div", "binary_cross_entropy_with_logits", "cosine_similarity", "rms_norm",
-)  # fmt: skip
-"""The same of torch.nn.functional."""
+_FP32, _FP32_FUNCTIONAL = read_table("autocast.json")["wide"]
 
 
 @contextmanager
