@@ -283,7 +283,7 @@ class Toolbox:
         python: bool = True,
     ) -> Document:
         """Run a command that reports, and cut its report; `python` says which interpreter it took."""
-        end, report = await self._written(call, words, after, expected=expected)
+        end, report = await self._written(call, [*words, "--verbose"], after, expected=expected)
         extra = _extra(call, end)
         if python:
             extra["python"] = f"{call.target.interpreter.executable} ({call.target.why})"

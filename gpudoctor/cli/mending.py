@@ -5,7 +5,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from gpudoctor.cli.output import tell, write_file
+from gpudoctor.cli.output import look, tell, write_file
 from gpudoctor.errors import UsageError
 
 if TYPE_CHECKING:
@@ -73,17 +73,23 @@ def print_diff(report: "Report", arguments: argparse.Namespace, fail_on: str) ->
     if arguments.output:
         write_file(Path(arguments.output), plan.diff)
     else:
-        write_diff(plan.diff)
+        write_diff(plan.diff, colour=look(arguments)[1])
     tell_left(plan)
     return exit_code(report, fail_on, arguments.strict)
 
 
-def write_diff(diff: str) -> None:
+_DIFF_STYLES = {"+": "green", "-": "red", "@": "cyan"}
+
+
+def write_diff(diff: str, *, colour: bool = False) -> None:
     """The diff on standard output; control characters of the files are shown as escapes, and a word says so."""
     from gpudoctor.report.printable import printable
+    from gpudoctor.ui.console.canvas import painted
     from gpudoctor.ui.encoding import write_text
 
-    write_text(diff, sys.stdout)
+    for line in printable(diff).split("\n")[:-1]:
+        style = _DIFF_STYLES.get(line[:1]) if colour else None
+        write_text((painted(line, style) if style else line) + "\n", sys.stdout, rendered=True)
     if printable(diff) != diff:
         tell(
             "gpudoctor: these files contain control characters, shown as escapes, so this diff will not "

@@ -119,6 +119,7 @@ def rendered(
 ) -> Rendered:
     """The report in the format that was asked for; nothing is written."""
     from gpudoctor.engine.exit_codes import exit_code, named_strictly
+    from gpudoctor.model import Crashed, Found
 
     if arguments.strict:
         report = named_strictly(report)
@@ -128,10 +129,13 @@ def rendered(
         from gpudoctor.mend.plan import with_patches
 
         report = with_patches(report)
-    if arguments.format == "html" and not arguments.share:
+    if arguments.format in (TEXT, "html") and not arguments.share:
         from gpudoctor.report.excerpts import with_excerpts
 
         report = with_excerpts(report)
+    if arguments.format == "json" and not arguments.verbose:
+        # The summary counts what passed or was skipped: 160 outcomes are most of a report.
+        report = replace(report, outcomes=tuple(each for each in report.outcomes if isinstance(each, Crashed | Found)))
     if arguments.share:
         from gpudoctor.report.sharing import shareable
 

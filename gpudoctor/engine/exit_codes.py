@@ -1,7 +1,5 @@
 """The exit code of a report: a contract with scripts (docs/design.md)."""
 
-from collections import Counter
-from collections.abc import Iterable
 from dataclasses import replace
 
 from gpudoctor.lang import say
@@ -37,15 +35,6 @@ def named_strictly(report: Report) -> Report:
         return report
     sentence = say("--strict: {gaps}", gaps=concatenated("; ", report.summary.unexamined))
     return replace(report, problems=(*report.problems, sentence))
-
-
-def most_frequent(reasons: Iterable[str]) -> list[str]:
-    """Each reason once, the most frequent first, with how often it was given: `nothing was run (31)`."""
-    counted = Counter(reasons).most_common()
-    return [
-        reason if number == 1 else say("{reason} ({number})", reason=reason, number=number)
-        for reason, number in counted
-    ]
 
 
 def incomplete(report: Report, strict: bool) -> bool:

@@ -22,6 +22,7 @@ from gpudoctor.model import (
     Outcome,
     Passed,
     Provenance,
+    Ranked,
     Remedy,
     Report,
     Setting,
@@ -177,12 +178,20 @@ def diff_flags(report: Report) -> str:
     return "--diff --unsafe" if Applicability.UNSAFE in fit else ""
 
 
+def is_fixable(report: Report, item: Ranked) -> bool:
+    """Whether `check --fix` mends a finding of this report: of what was run, a person decides."""
+    safe = any(remedy.patch and remedy.applicability is Applicability.SAFE for remedy in item.remedies)
+    return safe and report.subject.kind not in _NOT_FILES
+
+
+_NOT_FILES = frozenset({"process", "recording"})
+"""What was watched is a pid, what was recorded is a run; what can be mended is its script."""
+
+
 def fix_command(report: Report) -> str:
     """What prints the edits of a report; "" where none would be printed, or nothing of it is a file."""
     edits = [edit for item in report.findings for remedy in item.remedies for edit in remedy.edits]
-    # What was watched is a pid, what was recorded is a run; what can be mended is its script.
-    of_a_run = report.subject.kind in {"process", "recording"}
-    named = () if of_a_run else report.subject.targets
+    named = () if report.subject.kind in _NOT_FILES else report.subject.targets
     paths, flags = named or tuple(dict.fromkeys(edit.path for edit in edits)), diff_flags(report)
     return f"gpudoctor check {' '.join(map(shlex.quote, paths))} {flags}" if paths and flags else ""
 

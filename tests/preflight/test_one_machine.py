@@ -36,7 +36,7 @@ def test_two_ranks_of_torchrun_on_one_node_are_one_unit_and_one_report(tmp_path)
         assert {item["quantity"] for item in found["units"][0]["figures"]} == {"matmul", "memory_bandwidth"}
         assert len(set(found["units"][0]["digests"]["fp32 1024"])) == 1
     assert found["storage"][0]["writable"] and os.listdir(tmp_path) == []
-    assert any(item["outcome"] == "passed" for item in document["outcomes"])
+    assert document["summary"]["passed"] > 0 and document["outcomes"] == []
 
 
 @pytest.mark.slow
@@ -47,4 +47,4 @@ def test_an_interpreter_without_torch_is_a_sentence_and_the_rest_is_examined(tmp
     assert (done.returncode in (1, 3), done.stderr) == (True, "")
     assert ([node["ranks"] for node in document["preflight"]["nodes"]], document["preflight"]["losses"]) == ([[0]], [])
     assert "torch is not installed in" in document["problems"][0] and "--python" in document["problems"][0]
-    assert any(item["outcome"] == "passed" for item in document["outcomes"])
+    assert document["summary"]["passed"] > 0 and document["outcomes"] == []

@@ -9,8 +9,9 @@ import pytest
 from sample_reports import full_report, healthy_report
 
 from gpudoctor.engine.manual import read_page
-from gpudoctor.model import Applicability, Check, Code, LogLine, Maturity, Reads, Severity, Threshold
+from gpudoctor.model import Applicability, Check, Code, LogLine, Maturity, Reads, Severity, SourceSpan, Threshold
 from gpudoctor.model.proof import Proof
+from gpudoctor.report.excerpts import with_excerpts
 from gpudoctor.ui.console.manual_page import render_listing, render_manual_page
 from gpudoctor.ui.console.text_report import render_preflight, render_text
 from gpudoctor.ui.encoding import fit_encoding
@@ -117,15 +118,28 @@ def test_a_remedy_whose_loss_moved_is_not_called_safe():
     assert "the loss moved" in text and "same results" not in text and "results may change" in text
 
 
-def test_colour_repeats_the_severity_and_nothing_else():
+def test_colour_repeats_the_severity_and_weighs_the_parts():
     plain = render_text(full_report(), width=80, colour=False)
     coloured = render_text(full_report(), width=80, colour=True)
     assert re.sub(r"\x1b\[[0-9;]*m", "", coloured) == plain
-    painted = re.findall(r"\x1b\[[1-9][0-9;]*m(.*?)\x1b\[0m", coloured)
+    painted = re.findall(r"\x1b\[([1-9][0-9;]*)m(.*?)\x1b\[0m", coloured)
     severities = {"GPU003", "DATA001", "ENV006", "LOOP008", "error", "warning", "note"}
-    first = {full_report().summary.verdict}
-    next_steps = {part for part in painted if part.startswith("gpudoctor ")}
-    assert set(painted) == severities | first | next_steps and next_steps
+    assert {words for style, words in painted if style not in "12"} == severities
+    assert {words.split()[0] for style, words in painted if style == "2"} == {"-->"}
+    assert {words.split()[0] for style, words in painted if style == "1"} == {"train.py", "fix:", "gpudoctor"}
+
+
+def test_carets_stand_below_the_name_of_the_call(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    Path("a.py").write_text("if True:\n    loader = data.DataLoader(ds)\n")
+    span = SourceSpan(path="a.py", line=2, column=14, end_line=2, text="loader = data.DataLoader(ds)")
+    item = full_report().findings[1]
+    item = replace(item, finding=replace(item.finding, evidence=(span,)))
+    report = with_excerpts(replace(full_report(), findings=(item,)))
+    for width in (80, 34):
+        text = render_text(report, width=width, colour=False)
+        _, above, carets = re.search(r"(.*\n)?(.*)\n( +\^+)\n", text).groups()
+        assert above[carets.index("^") : len(carets)] == "data.DataLoader"
 
 
 @pytest.mark.parametrize("encoding", ["ascii", "latin-1", "cp1252", "ANSI_X3.4-1968", "no-such-codec", None])

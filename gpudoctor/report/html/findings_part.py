@@ -24,20 +24,7 @@ def sources(report: Report, finding: Finding) -> Iterator[SourceBlock]:
         else:
             yield evidence_place(span), [], [(span.line, span.text, True)]
     for excerpts in waiting.values():
-        yield from map(_block, _neighbours(excerpts))
-
-
-def _neighbours(found: list[Excerpt]) -> list[list[Excerpt]]:
-    """Excerpts of one file, those together that touch each other."""
-    groups: list[list[Excerpt]] = []
-    end = 0
-    for item in sorted(found, key=lambda each: each.first):
-        if groups and item.first <= end + 1:
-            groups[-1].append(item)
-        else:
-            groups.append([item])
-        end = max(end, item.first + len(item.lines) - 1)
-    return groups
+        yield _block(excerpts)
 
 
 def _block(group: list[Excerpt]) -> SourceBlock:

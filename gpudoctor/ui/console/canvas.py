@@ -28,8 +28,7 @@ class Canvas:
 
         A word that is longer than a line (a path, an address) runs over: in pieces it could not be copied.
         """
-        for line in wrap(_flat(text), self.width, indent, hang):
-            self.styled(line, [(line.strip(), style)] if style else [])
+        self.paragraph_raw(_flat(text), indent, hang, style)
 
     def joined(self, parts: Iterable[str], hang: int = 0) -> None:
         """Parts with a dot between them; a line breaks between parts where it can, and in one that is longer."""
@@ -58,13 +57,14 @@ class Canvas:
         line = line.rstrip()
         for words, style in marks if self._colour else ():
             before, found, after = line.rpartition(words)
-            line = before + _painted(found, style) + after if found else line
+            line = before + painted(found, style) + after if found else line
         self._lines.append(line)
 
-    def clipped(self, text: str, indent: int = 0) -> None:
+    def clipped(self, text: str, indent: int = 0, style: str = "") -> None:
         """One line with its spaces kept, cut with an ellipsis where it does not fit."""
         line = printable(rendered(text)).expandtabs().replace("\n", " ")
-        self.styled(" " * indent + clipped(line, self.width - indent))
+        shown = clipped(line, self.width - indent)
+        self.styled(" " * indent + shown, [(shown, style)] if style else [])
 
     def split(self, left: str, right: str, hang: int = 0, marks: Marks = ()) -> None:
         """Wrapped text on the left, its spaces kept, and on the right edge of its last line the other, or below it.
@@ -103,15 +103,16 @@ class Canvas:
             for text in below[at : at + 1]:
                 self.clipped(text, indent=4)
 
-    def paragraph_raw(self, text: str, indent: int = 0, hang: int = 0) -> None:
+    def paragraph_raw(self, text: str, indent: int = 0, hang: int = 0, style: str = "") -> None:
         """Like `paragraph`, with runs of spaces kept."""
-        self._lines += wrap(printable(rendered(text)), self.width, indent, hang)
+        for line in wrap(printable(rendered(text)), self.width, indent, hang):
+            self.styled(line, [(line.strip(), style)] if style else [])
 
     def text(self, everywhere: Marks = ()) -> str:
         """Everything so far, ending in one line feed; words that have their style wherever they are."""
         whole = "\n".join(self._lines).rstrip("\n") + "\n"
         for words, style in everywhere if self._colour else ():
-            whole = whole.replace(words, _painted(words, style))
+            whole = whole.replace(words, painted(words, style))
         return whole
 
 
@@ -119,7 +120,8 @@ def _flat(text: str) -> str:
     return one_line(printable(rendered(text)))
 
 
-def _painted(words: str, style: str) -> str:
+def painted(words: str, style: str) -> str:
+    """Words in a style of Rich's, for a terminal."""
     from rich.color import ColorSystem
     from rich.style import Style
 

@@ -1,25 +1,37 @@
 """The text report: the verdict, the findings in their order, one line about the rest; or one paragraph."""
 
+import re
 import shlex
-from collections.abc import Sequence
 
-from gpudoctor.engine.exit_codes import most_frequent
 from gpudoctor.lang import rendered, template, tr, word
-from gpudoctor.lang.message import concatenated
 from gpudoctor.lang.wrapping import cells
-from gpudoctor.model import Crashed, Evidence, Finding, Measurement, Ranked, Remedy, Report, Severity, Skipped
+from gpudoctor.model import (
+    Crashed,
+    Evidence,
+    Finding,
+    Measurement,
+    Ranked,
+    Remedy,
+    Report,
+    Severity,
+    Skipped,
+    SourceSpan,
+)
+from gpudoctor.report.excerpts import excerpt_of
 from gpudoctor.report.few_notes import with_few_notes
 from gpudoctor.report.printable import one_line
 from gpudoctor.report.strings import for_reader
 from gpudoctor.report.units import (
     confidence_text,
     cost_text,
+    counts,
     evidence_command,
     evidence_content,
     evidence_place,
     fix_command,
     fix_title,
     is_code,
+    is_fixable,
     launch_rows,
     outcome_words,
     remedy_facts,
@@ -32,10 +44,14 @@ STYLES = {Severity.ERROR: "red", Severity.WARNING: "yellow", Severity.NOTE: "cya
 """Colours of severities, by name: the terminal's own theme decides how they look. The word stands beside it."""
 _INDENT = 3
 """Columns of the rank, under which a finding's text stands."""
-_EVIDENCE, _FIX = template("evidence: "), template("fix: ")
-"""Labels of a finding's parts; the columns that they take are the indentation of what follows."""
+_PLACE, _FIX = "--> ", template("fix: ")
+"""Marks of a finding's parts; the columns that they take are the indentation of what follows."""
+_BELOW = _INDENT + len(_PLACE)
+_FIXABLE = "[*]"
+"""The mark of what `check --fix` mends."""
+_NAME = re.compile(r"[\w.]*\w")
 _REMARKS = 6
-_PLACES, _REMEDIES, _STEPS, _REASONS = 2, 3, 2, 2
+_PLACES, _REMEDIES, _STEPS = 2, 3, 2
 """How many of each are shown unless asked for all."""
 
 
@@ -61,7 +77,7 @@ def render_text(report: Report, *, width: int, colour: bool, verbose: bool = Fal
         run_text.before_findings(canvas, shown, verbose, bars)
     for item in shown.findings:
         canvas.blank()
-        _finding(canvas, item, verbose)
+        _finding(canvas, shown, item, verbose)
     if shown.run:
         run_text.training_part(canvas, shown.run)
     if shown.log and verbose:
@@ -90,66 +106,69 @@ def render_text(report: Report, *, width: int, colour: bool, verbose: bool = Fal
     return canvas.text()
 
 
-def _finding(canvas: Canvas, item: Ranked, verbose: bool) -> None:
+def _finding(canvas: Canvas, report: Report, item: Ranked, verbose: bool) -> None:
     finding = item.finding
     style, severity = STYLES[finding.severity], word(finding.severity.value)
-    title = f"{item.rank:<{_INDENT - 1}} {finding.code} {finding.name}"
+    mark = f" {_FIXABLE}" if is_fixable(report, item) else ""
+    title = f"{item.rank:<{_INDENT - 1}} {finding.code} {finding.name}{mark}"
     aside = severity + tr(", {sure}", sure=confidence_text(finding))
     canvas.split(title, aside, _INDENT, [(finding.code, style), (severity, style)])
     canvas.paragraph(finding.message, indent=_INDENT)
+    _evidence(canvas, report, finding, verbose)
     if verbose:
-        _all_evidence(canvas, finding)
         if price := cost_text(finding.cost):
             canvas.paragraph(tr("cost: {price}", price=price), indent=_INDENT, hang=2)
         canvas.paragraph(tr("ranked {rank}: {reason}", rank=item.rank, reason=item.reason), indent=_INDENT, hang=2)
-    else:
-        _first_evidence(canvas, finding)
     _remedies(canvas, item, verbose)
 
 
-def _first_evidence(canvas: Canvas, finding: Finding) -> None:
+def _evidence(canvas: Canvas, report: Report, finding: Finding, verbose: bool) -> None:
     """The lines that show it; for numbers alone, the command that shows them (the message has the numbers)."""
-    places = [item for item in finding.evidence if not isinstance(item, Measurement)]
-    for number, item in enumerate(places[:_PLACES]):
-        canvas.paragraph_raw(_evidence_line(item, number), indent=_INDENT, hang=cells(word(_EVIDENCE)))
-    if len(places) > _PLACES:
-        canvas.paragraph(
-            tr("and {places}", places=count(len(places) - _PLACES, "more place")),
-            indent=_INDENT + cells(word(_EVIDENCE)),
-        )
-    if not places:
-        command = next(filter(None, map(evidence_command, finding.evidence)), None)
-        if command:
-            canvas.literal(tr("reproduce: {command}", command=command), indent=_INDENT)
+    places = [item for item in finding.evidence if verbose or not isinstance(item, Measurement)]
+    most = len(places) if verbose else _PLACES
+    for item in places[:most]:
+        _place(canvas, report, item, STYLES[finding.severity])
+        if verbose and (command := evidence_command(item)):
+            canvas.literal(f"$ {command}", indent=_BELOW)
+    if len(places) > most:
+        more = tr("and {places}", places=count(len(places) - most, "more place"))
+        canvas.paragraph(more, indent=_BELOW, style="dim")
+    if not places and (known := next(filter(None, map(evidence_command, finding.evidence)), None)):
+        canvas.literal(tr("reproduce: {command}", command=known), indent=_INDENT)
 
 
-def _all_evidence(canvas: Canvas, finding: Finding) -> None:
-    indent = _INDENT + cells(word(_EVIDENCE))
-    for number, item in enumerate(finding.evidence):
-        canvas.paragraph_raw(_evidence_line(item, number), indent=_INDENT, hang=cells(word(_EVIDENCE)))
-        if command := evidence_command(item):
-            canvas.literal(f"$ {command}", indent=indent)
-
-
-def _evidence_line(evidence: Evidence, number: int) -> str:
-    """Place and content; the first of a finding has the label, the others stand below it."""
-    place, content = one_line(evidence_place(evidence)), one_line(evidence_content(evidence))
-    label = word(_EVIDENCE)
-    return f"{label if number == 0 else ' ' * cells(label)}{place}   {content}".rstrip()
+def _place(canvas: Canvas, report: Report, item: Evidence, style: str) -> None:
+    """Where it is and what is there, with carets below the name of the guilty call where its file can be read."""
+    place, content = _PLACE + one_line(evidence_place(item)), one_line(evidence_content(item))
+    found = excerpt_of(report.excerpts, item.path, item.line) if isinstance(item, SourceSpan) else None
+    before = _INDENT + cells(place) + 3
+    if found and before + cells(content) > canvas.width:
+        canvas.paragraph_raw(place, _INDENT, style="dim")
+        canvas.clipped(content, _BELOW, style="dim")
+        before = _BELOW
+    else:
+        canvas.paragraph_raw(f"{place}   {content}", _INDENT, len(_PLACE), style="dim")
+    if found and isinstance(item, SourceSpan):
+        start = item.column - 1 - found.lines[item.line - found.first].find(content)
+        name = _NAME.match(content, start)
+        before += cells(content[:start])
+        if name and start >= 0 and before + len(name[0]) < canvas.width:
+            carets = "^" * len(name[0])
+            canvas.styled(" " * before + carets, [(carets, style)])
 
 
 def _remedies(canvas: Canvas, item: Ranked, verbose: bool) -> None:
     note = item.finding.severity is Severity.NOTE
     count = len(item.remedies) if verbose else 1 if note else _REMEDIES
     for place, remedy in enumerate(item.remedies[:count]):
-        canvas.paragraph(f"{word(_FIX)}{fix_title(remedy)}", indent=_INDENT, hang=cells(word(_FIX)))
+        canvas.paragraph(f"{word(_FIX)}{fix_title(remedy)}", indent=_INDENT, hang=cells(word(_FIX)), style="bold")
         first, *others = remedy_facts(remedy)
         below = _INDENT + cells(word(_FIX))
         canvas.joined([" " * below + first, *others], hang=below)
         if verbose:
             _steps(canvas, remedy, len(remedy.steps))
             for reference in remedy.references:
-                canvas.literal(tr("see: {reference}", reference=reference), indent=_INDENT + cells(word(_FIX)))
+                canvas.literal(tr("see: {reference}", reference=reference), indent=below)
         elif place == 0 and not note and not remedy.edits:  # an edit shows itself: see the last line
             _steps(canvas, remedy, _STEPS)
     if len(item.remedies) > count:
@@ -169,31 +188,20 @@ def _remedies(canvas: Canvas, item: Ranked, verbose: bool) -> None:
 def _steps(canvas: Canvas, remedy: Remedy, count: int) -> None:
     """How to do it, unless the title says it already; commands stay on one line, to be copied."""
     title = one_line(remedy.title)
+    below = _INDENT + cells(word(_FIX))
     for step in remedy.steps[:count]:
         line = one_line(step)
         if line.rstrip(".") in title:
             continue
         if is_code(line):
-            canvas.literal(line, indent=_INDENT + cells(word(_FIX)))
+            canvas.literal(line, indent=below)
         else:
-            canvas.paragraph(line, indent=_INDENT + cells(word(_FIX)))
+            canvas.paragraph(line, indent=below)
 
 
 def _tally(canvas: Canvas, report: Report, verbose: bool) -> None:
     """What passed, what was skipped and why, what crashed; nothing is left out without a word."""
-    summary = report.summary
-    parts = [tr("{checks} passed", checks=count(summary.passed, "check"))]
-    if summary.skipped and report.run is not None and report.run.healthy and not verbose:
-        parts.append(tr("{skipped:,} skipped", skipped=summary.skipped))  # a healthy run has three lines
-    elif summary.skipped:
-        reasons = [
-            one_line(item.reason) for item in report.outcomes if isinstance(item, Skipped) and not item.deselected
-        ]
-        # With `verbose` each stands in the table of outcomes.
-        passed_over = tr("{skipped:,} skipped", skipped=summary.skipped)
-        parts.append(passed_over + ("" if verbose else _why_skipped(reasons)))
-    if summary.silenced:
-        parts.append(tr("{silenced:,} silenced", silenced=summary.silenced))
+    parts = counts(report)
     held = sum(isinstance(item, Skipped) and item.held for item in report.outcomes)
     if held:
         parts.append(tr("{held:,} waiting for --preview", held=held))
@@ -226,14 +234,6 @@ def _tally(canvas: Canvas, report: Report, verbose: bool) -> None:
         )
 
 
-def _why_skipped(reasons: Sequence[str]) -> str:
-    """The reasons, where they are few; what to type for many: they must not outweigh what is to be done."""
-    listed = most_frequent(reasons)
-    if len(listed) > _REASONS:
-        return tr(" for {listed} reasons (--verbose)", listed=len(listed))
-    return tr(": {reasons}", reasons=concatenated("; ", listed))
-
-
 def _all_silenced(canvas: Canvas, report: Report) -> None:
     if not report.silenced:
         return
@@ -255,7 +255,9 @@ def _all_silenced(canvas: Canvas, report: Report) -> None:
 def _next_step(canvas: Canvas, report: Report) -> None:
     """What to type next: the edits, where there are some, and the manual page of the first finding."""
     if command := fix_command(report):
-        _command(canvas, tr("fix it"), command)
+        fixable = sum(is_fixable(report, item) for item in report.findings)
+        of = tr("{fixable} of {findings} fixable", fixable=fixable, findings=len(report.findings))
+        _command(canvas, f"{_FIXABLE} {rendered(of)}" if fixable else tr("fix it"), command)
     tried = any(remedy.override for item in report.findings for remedy in item.remedies)
     if tried and report.run is not None and report.run.command and report.trial is None:
         _command(canvas, tr("prove it"), f"gpudoctor verify -- {shlex.join(report.run.command)}")
@@ -280,7 +282,9 @@ def render_preflight(report: Report, *, width: int, floor: str = "error") -> str
     shown = for_reader(report)
     lowest = (Severity.ERROR if floor == "never" else Severity(floor)).rank
     canvas = Canvas(width, colour=False)
-    canvas.paragraph(tr("gpudoctor: {verdict}{passes}", verdict=shown.summary.verdict, passes=_passes(report)), hang=2)
+    passed = tr(" {checks} passed.", checks=count(report.summary.passed, "check"))
+    passes = "" if "passed" in report.summary.verdict else passed
+    canvas.paragraph(tr("gpudoctor: {verdict}{passes}", verdict=shown.summary.verdict, passes=passes), hang=2)
     for item in shown.findings:
         if item.finding.severity.rank >= lowest:
             canvas.paragraph_raw(_line(item), hang=2)
@@ -300,12 +304,3 @@ def _line(item: Ranked) -> str:
     title = " ".join(item.remedies[0].title.split()) if item.remedies else ""
     remedy = tr(": {title}", title=title) if title else ""
     return f"{finding.code}  {place}{message}{remedy}"
-
-
-def _passes(report: Report) -> str:
-    """How many checks passed, where the verdict does not say it."""
-    return (
-        ""
-        if "passed" in report.summary.verdict
-        else tr(" {checks} passed.", checks=count(report.summary.passed, "check"))
-    )

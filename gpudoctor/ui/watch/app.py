@@ -18,14 +18,12 @@ from textual.worker import get_current_worker
 
 from gpudoctor.errors import DoctorError
 from gpudoctor.lang import rendered, template, tr, word
-from gpudoctor.lang.wrapping import padded
 from gpudoctor.model import Ranked, Report
 from gpudoctor.model.records import frozen, replace
 from gpudoctor.model.watch import Tick
-from gpudoctor.report.palette import PHASES
 from gpudoctor.report.strings import for_reader
 from gpudoctor.ui.watch.loop_panels import Findings, Phases, PlacesTable, Ranks
-from gpudoctor.ui.watch.marks import View, phase_name, shown_gpus, tint
+from gpudoctor.ui.watch.marks import View, shown_gpus
 from gpudoctor.ui.watch.panels import Gpus, Header, HostPanel, Panel, VerdictLine
 
 # Screens that lie over the view: the keys, and a manual page.
@@ -56,13 +54,9 @@ class TextScreen(ModalScreen[None]):
         self.dismiss(result)
 
 
-def keys_text(view: View) -> Text:
-    """The page of keys: what each does, and the colours of the phases."""
+def keys_text() -> Text:
+    """The page of keys: what each does."""
     text = Text("\n".join(f"{key:<10} {word(meaning)}" for key, meaning in _KEYS))
-    text.append(tr("\n\nPhases, in the order of their stack from below:\n"))
-    for place, phase in enumerate(PHASES):
-        text.append("■ ", tint(PHASES[phase], view) or "")
-        text.append(padded(phase_name(phase), 13) + ("\n" if place % 4 == 3 else ""))
     text.append(
         tr(
             "\n\nShares come from stack samples of the main thread, taken without stopping it.\n"
@@ -322,7 +316,7 @@ class WatchApp(App[None]):
 
     def action_keys(self) -> None:
         """The page of keys."""
-        self.push_screen(TextScreen(word("keys"), keys_text(self.view)))
+        self.push_screen(TextScreen(word("keys"), keys_text()))
 
     @property
     def _chosen(self) -> Ranked | None:
