@@ -33,7 +33,7 @@ BUDGETS = {
             "gpudoctor/__main__.py",
         ],
     ),
-    "engine, mend": (4289, ["gpudoctor/engine", "gpudoctor/mend"]),
+    "engine, mend": (4278, ["gpudoctor/engine", "gpudoctor/mend"]),
     "source": (9705, ["gpudoctor/vitals/source", "gpudoctor/analysis/source"]),
     "logs": (
         4503,

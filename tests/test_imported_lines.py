@@ -24,7 +24,7 @@ MOST = {
     ("explain", "oom"): (4500, 42),
     ("explain", "DATA001"): (4400, 41),
     ("autopsy", "job.log"): (23000, 166),
-    ("check", "train.py"): (37500, 248),
+    ("check", "train.py"): (37500, 249),
     ("check", "train.py", "--select", "DATA001"): (26300, 176),
     ("check", "--select", "GPU001"): (14700, 120),
     ("run", "--", sys.executable, "-c", "pass"): (13000, 107),
