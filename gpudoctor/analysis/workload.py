@@ -226,13 +226,17 @@ def runs_here(patient: Patient) -> bool:
     if job.profile in {Profile.SLURM, Profile.KUBERNETES}:
         return False
     survey = optional(lambda: patient.gpu_survey)
-    if job.script_path is None or survey is None or not without_gpus(survey):
+    if survey is None or not without_gpus(survey):
         return True
-    # DeepSpeed needs GPUs
-    if job.gpus_granted or any(item.grants.gpus_granted or item.launcher == "deepspeed" for item in job.launches):
-        return False
+    if job.card is not None:
+        return False  # the user names its card, which is not here
+    launches = job.launches
+    several = any((item.here or 1) > 1 or item.launcher == "deepspeed" for item in launches)
+    cards = job.gpus_granted or any(item.grants.gpus_granted for item in launches)
+    if job.script_path is None or not (several or cards):
+        return True
     source = optional(lambda: patient.source)
-    return source is None or training_target(source) is not Target.CUDA
+    return source is not None and training_target(source) in {Target.CPU, Target.NONE}
 
 
 def in_allocation(environment: Environment) -> bool:

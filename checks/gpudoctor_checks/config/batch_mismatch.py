@@ -3,11 +3,11 @@
 from collections.abc import Iterator
 
 from gpudoctor.analysis.source.config_links import links, world_size
-from gpudoctor.analysis.source.declared_settings import Setup, Written
+from gpudoctor.analysis.source.declared_settings import Setup
 from gpudoctor.analysis.source.training_arguments import deepspeed_configs, training_arguments
 from gpudoctor.analysis.workload import optional
 from gpudoctor.lang import say, template
-from gpudoctor.model import Check, Finding, Measurement, Patient, Provenance, Reads, Severity, Unavailable
+from gpudoctor.model import Check, Finding, Patient, Reads, Severity, Unavailable
 from gpudoctor_checks.config.disagreement import BATCH, REFUSED, mismatches, sentence, settings_finding
 
 GLOBAL, MICRO, STEPS = "train_batch_size", "train_micro_batch_size_per_gpu", "gradient_accumulation_steps"
@@ -54,7 +54,7 @@ class BatchMismatch(Check):
             for mismatch in mismatches(link, BATCH):
                 text = say("{sentence}.", sentence=mismatch.sentence)
                 items = (mismatch.engine, mismatch.argument)
-                yield self._found(text, *items, breaks=REFUSED, certain=mismatch.certain, cure="auto")
+                yield settings_finding(self, text, *items, breaks=REFUSED, certain=mismatch.certain, cure="auto")
 
     def _itself(self, setup: Setup, world: int | None) -> Iterator[Finding]:
         """DeepSpeed's own arithmetic: train = micro x accumulation x ranks."""
@@ -80,7 +80,7 @@ class BatchMismatch(Check):
             return
         whole = sentence(template("{config} says {key}={value}, and {mismatch}."), setup.title, total, mismatch=text)
         breaks = say("DeepSpeed refuses the batch sizes when the run starts")
-        yield self._found(whole, total, micro, steps, breaks=breaks, certain=certain, cure="drop")
+        yield settings_finding(self, whole, total, micro, steps, breaks=breaks, certain=certain, cure="drop")
 
     def _generations(self, setup: Setup, world: int | None) -> Iterator[Finding]:
         """TRL's own arithmetic: the completions of a step are whole groups of num_generations."""
@@ -97,13 +97,3 @@ class BatchMismatch(Check):
             yield settings_finding(
                 self, text, *given, breaks=breaks, certain=bool(world), severity=unsure, cure="group"
             )
-
-    def _found(
-        self, message: str, *items: Written | None, breaks: str = "", certain: bool = True, cure: str
-    ) -> Finding:
-        numbers = tuple(
-            Measurement(item.key, item.number, "{sample}", provenance=Provenance.DECLARED)
-            for item in items
-            if item is not None and item.number is not None
-        )
-        return settings_finding(self, message, *items, numbers=numbers, breaks=breaks, certain=certain, cure=cure)

@@ -20,7 +20,7 @@ from gpudoctor.analysis.source.training_arguments import deepspeed_configs, in_a
 from gpudoctor.lang import say
 from gpudoctor.model import Check, Finding, Patient, Severity
 from gpudoctor.model.signs.configs import ConfigFile, ConfigKind
-from gpudoctor.model.signs.source import Call, Script
+from gpudoctor.model.signs.source import Call, Known, Script
 from gpudoctor_checks.config.disagreement import sentence, settings_finding
 
 ARGUMENTS: Final = "A"
@@ -268,6 +268,9 @@ class _Places:
         for section in self.sections:
             if section.get("model") is not None:
                 yield section
+        for script, call in trainers(self.source):
+            if isinstance(call.argument("model", 0), Known):
+                yield _call(script, call, "model")
         for script, calls in self.calls:
             for call in calls:
                 if call.method == "from_pretrained" and "Model" in call.name:

@@ -11,7 +11,7 @@ from string import Formatter
 from gpudoctor.analysis.source.config_links import Link
 from gpudoctor.analysis.source.declared_settings import Written
 from gpudoctor.lang import say, template
-from gpudoctor.model import Check, Evidence, Facts, Finding, Setting, Severity, SourceSpan
+from gpudoctor.model import Check, Facts, Finding, Setting, Severity, SourceSpan
 from gpudoctor.model.records import frozen
 from gpudoctor.model.signs.configs import ConfigValue
 
@@ -42,7 +42,6 @@ def settings_finding(
     breaks: str = "",
     certain: bool = True,
     severity: Severity = Severity.WARNING,
-    numbers: tuple[Evidence, ...] = (),
     subject: str = "",
 ) -> Finding:
     """A check's finding about written settings: an error where it is certain that something breaks."""
@@ -50,7 +49,7 @@ def settings_finding(
     fails = bool(certain and breaks)
     return check.finding(
         message,
-        evidence=(*places, *numbers),
+        evidence=places,
         severity=Severity.ERROR if fails else severity,
         breaks=breaks if fails else None,
         subject=f"{places[0].path}:{places[0].line}{subject}",

@@ -1,5 +1,6 @@
 """ENV012 nccl-hobbled."""
 
+import re
 from collections.abc import Iterator
 
 from gpudoctor.analysis.workload import optional, runs_here
@@ -16,6 +17,8 @@ _SWITCHES = {
     "NCCL_SOCKET_IFNAME": ("LO", say("NCCL listens on an interface that no other node reaches")),
 }
 """Variables that take a path away from NCCL: which, and the effect."""
+_OF_ONE_HOST = re.compile(r"=?(lo|docker\d|virbr\d|br-[0-9a-f]+|veth\w*|podman\d|cni\d)")
+"""Interfaces that a host has for itself and its containers."""
 
 
 @frozen
@@ -35,7 +38,7 @@ class NcclHobbled(Check):
     What it finds:
         - NCCL_P2P_DISABLE, NCCL_SHM_DISABLE, NCCL_IB_DISABLE and their relatives, in the environment, the job
           script or the script.
-        - NCCL_SOCKET_IFNAME=lo in a job of several nodes.
+        - NCCL_SOCKET_IFNAME=lo or docker0 in a job of several nodes.
         - An NCCL that precedes torch's own on the loader path.
     Why it hurts:
         Gradients take a detour through host memory or TCP: all-reduce several times slower, on every step.
@@ -64,7 +67,7 @@ class NcclHobbled(Check):
             found = given(patient, name)
             text = found.value.strip().lower() if found is not None else ""
             # NCCL reads numbers, and leaves what is none at its default.
-            off = text in {"lo", "=lo"} if path == "LO" else text.isdigit() and int(text) != 0
+            off = _OF_ONE_HOST.fullmatch(text) if path == "LO" else text.isdigit() and int(text) != 0
             if found is not None and off:
                 matters, why = _matters(patient, path)
                 if path == "LO" and not matters:

@@ -48,6 +48,7 @@ def loaded(variable, value):
         (shell(NO_IB, gpus=gpus(8), host=make_host()), N, "", "unset"),  # no InfiniBand
         (shell(NO_IB, host=make_host(infiniband=("mlx5_0",))), W, "", "unset"),
         (shell(NO_IB, job=NODES, host=make_host()), W, "", "unset"),
+        (shell({"NCCL_SOCKET_IFNAME": "docker0"}, job=NODES), Severity.ERROR, "no other node", "unset"),
         (script_patient(SCRIPT, environment={}, gpus=gpus(2)), W, "", "line 2"),
         (loaded("LD_PRELOAD", LIBRARY), W, "", "LD_PRELOAD"),
         (loaded("LD_LIBRARY_PATH", "/opt/nccl/lib"), N, "", "LD_LIBRARY_PATH"),
