@@ -60,7 +60,7 @@ def _into(recording: Recording, schedule: Scheduled) -> int:
     epochs = [later - at for at, later in pairwise(bounds)]
     *whole, last = epochs or [0]
     # The last one may be cut. One that is skipped into is shorter, and the first.
-    if not whole or len(set(whole)) > 1 or last > whole[0] or abs(schedule.each - 1) > _FEW:
+    if not whole or bounds[0] > made or len(set(whole)) > 1 or last > whole[0] or abs(schedule.each - 1) > _FEW:
         return 0
     into = schedule.began % epochs[0]
     share = into / epochs[0]
