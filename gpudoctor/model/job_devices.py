@@ -81,7 +81,10 @@ def job_gpus(patient: Patient) -> tuple[Gpu, ...]:
 
 
 def lowest_capability(patient: Patient) -> float | None:
-    """The lowest compute capability among the job's GPUs; None where no GPU tells it."""
+    """The lowest compute capability among the job's GPUs: of the card that it is for, else of this machine's."""
+    job = optional(lambda: patient.job)
+    if job is not None and job.capability:
+        return job.capability
     told = [known(gpu.compute_capability) for gpu in optional(lambda: job_gpus(patient)) or ()]
     return min((one[0] + one[1] / 10 for one in told if one is not None), default=None)
 

@@ -19,6 +19,7 @@ from gpudoctor.analysis.source.pretrained_models import trained_models, trainers
 from gpudoctor.analysis.source.training_arguments import deepspeed_configs, in_a_test, training_arguments
 from gpudoctor.lang import say
 from gpudoctor.model import Check, Finding, Patient, Severity
+from gpudoctor.model.job_devices import lowest_capability
 from gpudoctor.model.signs.configs import ConfigFile, ConfigKind
 from gpudoctor.model.signs.source import Call, Known, Script
 from gpudoctor_checks.config.disagreement import sentence, settings_finding
@@ -46,7 +47,7 @@ Case = dict[str, Setup]
 """Side to the settings that stand there."""
 Match = Written | bool | None
 """The setting that fulfils a condition, False for one that need not be written, None where it does not hold."""
-CLASSES = ("BitsAndBytesConfig",)
+CLASSES = ("BitsAndBytesConfig", "LLM")
 
 
 @cache
@@ -79,7 +80,7 @@ def conflicts(check: Check, patient: Patient, code: str = "") -> Iterator[Findin
         conditions = [_condition(text) for text in row["when"]]
         sides = {condition.side for condition in conditions}
         for case in _cases(patient).get(frozenset(sides), ()):
-            if not _concerns(row, case[conditions[0].side]):
+            if not _concerns(row, case[conditions[0].side], patient):
                 continue
             matched = [_holds(case, condition) for condition in conditions]
             if None in matched:
@@ -90,10 +91,12 @@ def conflicts(check: Check, patient: Patient, code: str = "") -> Iterator[Findin
                 yield _finding(check, row, case, conditions, matched)
 
 
-def _concerns(row: dict[str, Any], first: Setup) -> bool:
-    """Whether the row speaks of this kind of file, or of this class."""
+def _concerns(row: dict[str, Any], first: Setup, patient: Patient) -> bool:
+    """Whether the row speaks of this kind of file, or of this class, and of the job's card."""
     kind = first.kind.value if first.kind else first.class_name.rpartition(".")[2]
     if "of" in row and kind not in row["of"].split(" "):
+        return False
+    if "below" in row and (lowest_capability(patient) or row["below"]) >= row["below"]:
         return False
     return kind not in row.get("but", "").split()
 
@@ -105,9 +108,10 @@ def _finding(
     unwritten = [case[condition.side] for condition, item in zip(conditions, matched, strict=True) if item is False]
     certain = all(item.sure for item in items) and all(_complete(setup) for setup in unwritten)
     other = case[conditions[-1].side]
+    first = case[conditions[0].side]
     return settings_finding(
         check,
-        sentence(row["say"], case[conditions[0].side].title, *items[:2], other=other.title),
+        sentence(row["say"], first.title, *items[:2], other=other.title, heads=_heads(first)),
         *items,
         breaks=say(row.get("breaks", "")),
         certain=certain,
@@ -138,6 +142,9 @@ def _holds(case: Case, condition: _Condition) -> Match:
         return None
     if condition.must == "foreign":
         return item if _foreign(case, item) else None
+    if condition.must == "indivisible":
+        heads = _heads(setup)
+        return item if heads and item.number and heads % item.number else None
     return item if _fulfils(item, condition.must, condition.words) else None
 
 
@@ -181,6 +188,13 @@ def _foreign(case: Case, item: Written) -> bool:
     blocks = _table()["blocks"]
     own = next((block for pattern, block in blocks if re.search(pattern, name)), item.value)
     return own != item.value and any(item.value == block for _, block in blocks)
+
+
+def _heads(setup: Setup) -> int:
+    """Attention heads of the model that is named beside the setting; 0 where that is in no table."""
+    item = setup.get("model", "actor_rollout_ref.model.path")
+    name = str(item.value).rstrip("/").rpartition("/")[2].lower() if item is not None else ""
+    return next((heads for pattern, heads in _table()["heads"] if re.search(pattern, name)), 0)
 
 
 _CASTS = ("float(", "type=float", "eval(", "set_defaults", "add_implicit_resolver", "pydantic", "OmegaConf")

@@ -12,7 +12,7 @@ from gpudoctor.model.signs.gpu import GpuSurvey
 from gpudoctor.model.signs.job import Job
 from gpudoctor.model.visible_devices import Visible, entries
 from gpudoctor.text import count
-from gpudoctor_checks.environment.launch_faults import launch_faults
+from gpudoctor_checks.environment.launch_faults import late_devices, launch_faults
 from gpudoctor_checks.environment.variables import Given, given
 
 _FLAG = "--gpus"
@@ -70,7 +70,7 @@ class VisibleDevicesWrong(Check):
         if optional(lambda: patient.source) is None and job is None:
             patient.signs.environment.take()  # nothing else can name GPUs: without it there is nothing to judge
         survey = optional(lambda: patient.gpu_survey)
-        described = list(self._described(patient, job)) if job is not None else []
+        described = list(self._described(patient, job))
         yield from described
         if described:
             return
@@ -85,9 +85,11 @@ class VisibleDevicesWrong(Check):
             elif job is not None:
                 yield from self._too_few(patient, value, seen.count, job)
 
-    def _described(self, patient: Patient, job: Job) -> Iterator[Finding]:
+    def _described(self, patient: Patient, job: Job | None) -> Iterator[Finding]:
         """What does not fit in the job's own description, wherever it is read."""
-        found = launch_faults(job, optional(lambda: patient.source))
+        source = optional(lambda: patient.source)
+        found = list(launch_faults(job, source)) if job is not None else []
+        found += late_devices(source) if source is not None else ()
         for fault in {item.text: item for item in found}.values():
             yield self.finding(
                 fault.text,

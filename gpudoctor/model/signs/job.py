@@ -125,6 +125,8 @@ class Job(Grants):
     card: str | None = None
     """The card that the job is meant for, by name or bytes, when the user names one (`--gpu`): its machine need
     not be this one."""
+    capability: float | None = None
+    """Compute capability of that card, or of the one that the job script asks for; None where neither is known."""
     script_path: str | None = None
     script_text: str = ""
     skipped: tuple[str, ...] = ()

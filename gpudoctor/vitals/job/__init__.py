@@ -1,11 +1,14 @@
 """The launch of the job: job scripts, manifests, the scheduler's variables and flags, brought to one sign."""
 
+import re
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import fields, replace
 from os import PathLike, fspath
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from gpudoctor.errors import UsageError
 from gpudoctor.model.redaction import mask_text
 from gpudoctor.model.signs.job import Grants, Job, Profile
 
@@ -78,8 +81,20 @@ def read_job(
         profile=world,
         launches=tuple(launches),
         card=card,
+        capability=_capability(card, grants.gpus_origin),
         script_path=first.path if first else None,
         script_text=mask_text(first.text) if first else "",
         ignored=tuple(first.ignored) if first else (),
         skipped=tuple(sentence for item in scripts for sentence in dict.fromkeys(item.skipped)),
     )
+
+
+def _capability(card: str | None, asked: str) -> float | None:
+    """Compute capability of a named card, or of the one in `--gres=gpu:v100:4`; None where no table has it."""
+    from gpudoctor.estimate.gpus import device
+
+    names = [card] if card else re.findall(r"(?<=[:=])[a-zA-Z]+\d+\w*", asked)
+    with suppress(UsageError):
+        found = device(names[0]).capability if names else None
+        return found[0] + found[1] / 10 if found else None
+    return None

@@ -106,6 +106,8 @@ class JobScript:
         self.ignored: list[tuple[int, str]] = []
         self.skipped: list[str] = []
         self.launches: list[Launch] = []
+        self._waits = 0
+        """Places where the script waits for what runs in the background."""
 
     def shell(self, environment: Mapping[str, str]) -> None:
         """Read a shell script with its directives."""
@@ -157,6 +159,7 @@ class JobScript:
             self.export(unset, path)
         found = find_launch(line.words)
         if found is None:
+            self._waits += line.words[:1] == ("wait",)
             self._skip(line, path)
             return
         given = dict(line.assigned)
@@ -207,6 +210,9 @@ class JobScript:
         grants = found.grants.over(self.grants)
         variables = self._of_launch(given)
         told = _told(found, variables)
+        if line.background:
+            told["background"] = "loop" if line.looped else "once"
+        told["waits"] = str(self._waits)
         size = _Size(found.nodes, found.ranks, grants.gpus_granted)
         if found.hosts:
             size = _hosts(found, self._folder, size.gpus)

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from dataclasses import field as plain_field
 
 from gpudoctor.model.read_limits import JOB_EXPANDED
-from gpudoctor.model.records import field, frozen
+from gpudoctor.model.records import field, frozen, replace
 from gpudoctor.model.unavailable import Unavailable
 
 Value = str | tuple[str, ...]
@@ -31,11 +31,14 @@ _EXPANSION = re.compile(r"\$(?:[A-Za-z_]\w*|[@*#?$!0-9-])")
 _NAME = re.compile(r"[A-Za-z_]\w*")
 _ASSIGNMENT = re.compile(r"([A-Za-z_]\w*)(\+?)=")
 _DEFAULT = re.compile(r"([A-Za-z_]\w*)(?::?[-=])(.*)", re.DOTALL)
+_LOOPS = frozenset({"for", "while", "until"})
 _OPENING = frozenset({"if", "case", "select", "{"})
 _CLOSING = frozenset({"fi", "esac", "}"})
 _LEADING = frozenset({"then", "else", "elif", "do", "while", "until", "!", "{", "}", "fi", "done", "esac", "if"})
 _DECLARING = frozenset({"export", "declare", "local", "typeset", "readonly"})
 _TESTS = frozenset({"[", "[[", "test", "command", "which", "grep", "type", "hash", "((", "mountpoint"})
+_BACKGROUND = re.compile(r"(?:\|[^\n;&|]*)*&(?![&>])")
+"""The rest of a pipeline that runs in the background."""
 _SPLIT = re.compile(r"(?:\$\((?:[^()]|\([^()]*\))*\)|`[^`]*`|\S)+")
 """Words of an unquoted value; a command substitution in it stays whole."""
 _SUM = re.compile(r"\s*(-?\d{1,18})\s*(?:([-+*/%])\s*(\d{1,18})\s*)?")
@@ -69,6 +72,9 @@ class ShellCommand:
     """Whether it stands in an `if`, a `case`, a function or after a test."""
     inherited: Mapping[str, str] = field(default_factory=dict)
     """Variables that a shell which it starts will have; only told for commands that seem to start one."""
+    background: bool = False
+    """Whether the script goes on while it runs (`&`)."""
+    looped: bool = False
 
 
 class Variables(dict[str, Value]):
@@ -165,6 +171,7 @@ class _Shell:
         """Simple commands in order, empty ones left out."""
         depth = 0
         """Of `if`, `case` and functions around the command."""
+        loops = 0
         tested = False
         """Whether a test decides on the next command of the same line."""
         after = "\n"
@@ -175,10 +182,13 @@ class _Shell:
                     depth += 1
                 elif found.first in _CLOSING:
                     depth = max(depth - 1, 0)
+                loops = max(loops + (found.first in _LOOPS) - (found.first == "done"), 0)
                 is_test = found.first in _TESTS
                 depends = after == "||" or (after == "&&" and (tested or is_test))
                 tested = is_test or depends
-                yield self._run(found, depth > 0 or depends)
+                command = self._run(found, depth > 0 or depends)
+                background = _BACKGROUND.match(self._text, self._at) is not None
+                yield replace(command, background=background, looped=loops > 0)
             ended = self._take(_OPERATOR)
             after = ended[0] if ended else ""
             if after == "\n":

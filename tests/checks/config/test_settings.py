@@ -7,13 +7,16 @@ from scripts import script_patient
 
 from gpudoctor.model import Severity
 from gpudoctor.testing import examine, make_gpu, prescribe
+from gpudoctor.vitals.job import read_job
 from gpudoctor_checks.config.batch_mismatch import BatchMismatch
 from gpudoctor_checks.config.deprecated_key import DeprecatedKey
 from gpudoctor_checks.config.frequencies import Frequencies
 from gpudoctor_checks.config.known_keys import meant
 from gpudoctor_checks.config.lora_misfit import LoraMisfit
 from gpudoctor_checks.config.optimizer_mismatch import OptimizerMismatch
+from gpudoctor_checks.config.precision_conflict import PrecisionConflict
 from gpudoctor_checks.config.quantisation_conflict import QuantisationConflict
+from gpudoctor_checks.config.settings_rejected import SettingsRejected
 from gpudoctor_checks.config.unknown_key import UnknownKey
 from gpudoctor_rules.config import quantisation_conflict
 
@@ -185,3 +188,18 @@ def test_completions_that_are_not_whole_groups(batch, ranks, severity):
     launch = launch_line("torchrun grpo.py", ranks=ranks) if ranks else None
     found = examine(BatchMismatch, patient_of({"grpo.py": text}, launch))
     assert [finding.severity for finding in found] == ([severity] if severity else [])
+
+
+SERVED = "from vllm import LLM\nllm = LLM(model='Qwen/Qwen2.5-7B-Instruct', tensor_parallel_size=%d)\n"
+BF16 = "from transformers import TrainingArguments\nargs = TrainingArguments('o', bf16=True)\n"
+
+
+@pytest.mark.parametrize(("parts", "found"), [(8, 1), (4, 0)])
+def test_a_tensor_parallel_size_divides_the_heads(parts: int, found: int) -> None:
+    assert len(examine(SettingsRejected, script_patient(SERVED % parts))) == found
+
+
+@pytest.mark.parametrize(("card", "found"), [("V100", 1), ("A100", 0), (None, 0)])
+def test_bf16_on_the_card_of_the_job(card: str | None, found: int) -> None:
+    patient = script_patient(BF16, job=read_job(None, {}, card=card))
+    assert len(examine(PrecisionConflict, patient)) == found

@@ -151,6 +151,23 @@ MEETS = "srun torchrun --nnodes=2 --nproc_per_node=8 --rdzv_backend=c10d --rdzv_
         (SBATCH.format(2, 1) + MEETS.format("localhost"), "meets"),
         (SBATCH.format(2, 1) + "H=$(head)\nif [ $R = 0 ]; then H=localhost; fi\n" + MEETS.format("$H"), ""),
         ("#SBATCH --nodes=1\nmodule load cuda\n#SBATCH --gres=gpu:2\npython t.py", "no-gpu"),
+        ("torchrun --nproc_per_node=2 t.py &\ntorchrun --nproc_per_node=2 u.py | tee log &\nwait", "port"),
+        ("for s in 1 2; do\n  deepspeed --num_gpus 2 t.py --seed $s &\ndone\nwait", "port"),
+        ("torchrun --nproc_per_node=2 t.py &\nwait\ntorchrun --nproc_per_node=2 u.py", ""),
+        ("torchrun --standalone --nproc_per_node=2 t.py &\ntorchrun --standalone --nproc_per_node=2 u.py", ""),
+        ("torchrun --nproc_per_node=2 t.py &\ntorchrun --master_port 29501 --nproc_per_node=2 u.py", ""),
+        ("#SBATCH --time=72\npython t.py --max-hours 70", "time"),
+        ("#SBATCH --time=72:00:00\npython t.py --max-hours 70", ""),
+        ("#SBATCH --nodes=1\nexport OUT=$SLURM_TMPDIR/run\npython t.py", "local"),
+        ("#SBATCH --nodes=1\npython t.py --output_dir /tmp/run", "tmp"),
+        ("#SBATCH --nodes=1\nexport OUT=$SLURM_TMPDIR/run\npython t.py\ncp -r $OUT $HOME/runs/", ""),
+        ("#SBATCH --nodes=1\nexport DATA=$SLURM_TMPDIR/data\npython t.py", ""),
+        (SBATCH.format(2, 1) + "srun torchrun --nnodes=2 --nproc_per_node=8 --node_rank=$SLURM_NODEID t.py", "same-rank"),
+        (SBATCH.format(2, 1) + "srun bash -c '" + MEETS[5:].format("$(hostname)") + "'", "own-host"),
+        (SBATCH.format(2, 1) + MEETS.format("$(hostname)"), ""),
+        ("torchrun --nproc_per_node 8 t.py --tensor-model-parallel-size 4 --pipeline-model-parallel-size 3", "parallel"),
+        ("torchrun --nproc_per_node 8 t.py --tensor-model-parallel-size 4 --pipeline-model-parallel-size 2", ""),
+        ("#SBATCH --gres=gpu:4\npython t.py --tensor-parallel-size 8", "parallel-cards"),
     ],
 )  # fmt: skip
 def test_what_does_not_fit_in_the_launch_table(tmp_path, text, kind):
@@ -165,7 +182,7 @@ def test_what_does_not_fit_in_the_launch_table(tmp_path, text, kind):
     assert all(
         prescribe((visible_devices_wrong, *advice("environment")), finding, patient)
         for finding in found[:1]
-        if kind in ("ranks", "missing", "meets")
+        if kind not in ("index", "idle", "no-gpu")
     )
 
 
@@ -176,3 +193,42 @@ def test_sick_a_program_that_takes_the_gpu_of_its_local_rank(tmp_path):
     patient = script_patient(program, job=read_job(None, {}, [path]), environment={})
     [finding] = examine(VisibleDevicesWrong, patient)
     assert finding.detail.kind == "one-gpu"
+
+
+ALL_ON_ONE = """
+    import torch
+    from torch.nn.parallel import DistributedDataParallel
+    torch.distributed.init_process_group("nccl")
+    model = DistributedDataParallel(torch.nn.Linear(2, 2).cuda())
+    torch.save(model.state_dict(), "x.pt")
+"""
+OWN = ALL_ON_ONE.replace("    torch.dist", "    torch.cuda.set_device(int(os.environ['LOCAL_RANK']))\n    torch.dist")
+LATE = "import os, torch\n{}\nos.environ['CUDA_VISIBLE_DEVICES'] = '1'\n"
+LIGHTNING = "import lightning as L\nL.Trainer(devices=%d, num_nodes=2).fit(model)\n"
+
+
+@pytest.mark.parametrize(
+    ("line", "program", "kind"),
+    [
+        ("torchrun --nproc_per_node=4 train.py", ALL_ON_ONE, "one-card"),
+        ("torchrun --nproc_per_node=4 train.py", OWN, ""),
+        ("torchrun --nproc_per_node=4 other.py", ALL_ON_ONE, ""),
+        ("torchrun --nproc_per_node=4 --max-restarts=3 train.py", OWN, "restart"),
+        ("#SBATCH --requeue\ntorchrun --nproc_per_node=4 train.py", OWN, "requeue"),
+        ("torchrun --nproc_per_node=4 --max-restarts=3 train.py", OWN + "    torch.load('x.pt')\n", ""),
+        ("python train.py", LATE.format("torch.cuda.set_device(0)"), "late"),
+        ("python train.py", LATE.format("torch.manual_seed(0)"), ""),
+        (SBATCH.format(2, 1) + "srun python train.py", LIGHTNING % 8, "lightning"),
+        (SBATCH.format(2, 8) + "srun python train.py", LIGHTNING % 8, ""),
+    ],
+)
+def test_what_does_not_fit_between_launch_and_program(tmp_path, line, program, kind):
+    path = tmp_path / "job.sbatch"
+    path.write_text(line + "\n")
+    patient = script_patient(program, job=read_job(None, {}, [path]), environment={})
+    try:
+        found = examine(VisibleDevicesWrong, patient)
+    except Unavailable:
+        found = []
+    assert [finding.detail.kind for finding in found] == ([kind] if kind else [])
+    assert all(prescribe((visible_devices_wrong, *advice("environment")), finding, patient) for finding in found)
