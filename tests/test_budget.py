@@ -54,9 +54,9 @@ BUDGETS = {
         11991,
         ["gpudoctor/report", "gpudoctor/ui", "gpudoctor/cli", "gpudoctor/watch", "gpudoctor/agents"],
     ),
-    "checks": (19729, ["checks"]),
+    "checks": (19732, ["checks"]),
     "rules": (3724, ["rules"]),
-    "the rest of vitals and analysis": (11187, ["gpudoctor"]),
+    "the rest of vitals and analysis": (11189, ["gpudoctor"]),
     "tests": (44755, ["tests"]),
     "benchmarks": (7022, ["benchmarks"]),
 }

@@ -9,8 +9,6 @@ from importlib.resources import files
 from string import Formatter
 from typing import NamedTuple
 
-from gpudoctor.analysis.source.control_flow import function_of
-from gpudoctor.analysis.source.environment_assignments import assignments
 from gpudoctor.analysis.workload import launch_words
 from gpudoctor.lang import say, term
 from gpudoctor.model import Setting
@@ -94,6 +92,11 @@ def _lost(job: Job) -> Iterator[LaunchFault]:
 
 def late_devices(source: Source) -> Iterator[LaunchFault]:
     """CUDA_VISIBLE_DEVICES, set by a program that has started CUDA before."""
+    if not any(VARIABLE in script.text for script in source.scripts):
+        return
+    from gpudoctor.analysis.source.control_flow import function_of
+    from gpudoctor.analysis.source.environment_assignments import assignments
+
     for item in assignments(source):
         if item.name != VARIABLE:
             continue

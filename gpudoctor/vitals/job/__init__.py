@@ -91,10 +91,12 @@ def read_job(
 
 def _capability(card: str | None, asked: str) -> float | None:
     """Compute capability of a named card, or of the one in `--gres=gpu:v100:4`; None where no table has it."""
+    names = [card] if card else re.findall(r"(?<=[:=])[a-zA-Z]+\d+\w*", asked)
+    if not names:
+        return None
     from gpudoctor.estimate.gpus import device
 
-    names = [card] if card else re.findall(r"(?<=[:=])[a-zA-Z]+\d+\w*", asked)
     with suppress(UsageError):
-        found = device(names[0]).capability if names else None
+        found = device(names[0]).capability
         return found[0] + found[1] / 10 if found else None
     return None
