@@ -184,10 +184,8 @@ class Agent:
             "token": self._place.token,
             "rank": self._place.rank,
             "world": self._place.world,
-            "source": self._place.source,
             "node": identity(),
             "host": socket.gethostname(),
-            "mode": self._budget.mode,
         }
 
     async def _beat(self) -> None:

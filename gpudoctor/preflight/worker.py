@@ -8,7 +8,6 @@ answers each with one. It ends with its agent, whoever kills that.
 from __future__ import annotations
 
 import contextlib
-import ctypes
 import faulthandler
 import importlib
 import json
@@ -20,15 +19,13 @@ import sys
 import traceback
 from typing import Any
 
-_PARENT_DEATH = 1  # PR_SET_PDEATHSIG of prctl(2)
 _EXTRA = 30.0
 """Seconds beyond the limit of its work after which a worker ends itself: its agent is stopped or gone."""
 
 
 def main() -> Any:
-    """Work until the agent hangs up. Arguments: number of the socket, process of the agent, file for stacks."""
-    channel, parent, stacks = int(sys.argv[1]), int(sys.argv[2]), sys.argv[3]
-    _end_with(parent)
+    """Work until the agent hangs up. Arguments: number of the socket, file for stacks."""
+    channel, stacks = int(sys.argv[1]), sys.argv[2]
     os.dup2(2, 1)  # what libraries print to standard output goes to standard error: NCCL's notes, warnings
     out = open(stacks, "w")  # noqa: SIM115  # lives as long as the process
     faulthandler.enable(out)
@@ -105,16 +102,6 @@ def about() -> Any:
         with contextlib.suppress(Exception):
             facts["nccl"] = ".".join(str(part) for part in torch.cuda.nccl.version())
     return {"facts": facts, "cards": cards, "torch": True, "cards_failure": why}
-
-
-def _end_with(parent: Any) -> Any:
-    """Have the kernel kill this process when its agent ends."""
-    try:
-        ctypes.CDLL(None).prctl(_PARENT_DEATH, int(signal.SIGKILL), 0, 0, 0)
-    except (OSError, AttributeError):
-        return
-    if os.getppid() != parent:
-        os._exit(1)
 
 
 if __name__ == "__main__":

@@ -14,6 +14,8 @@ from pathlib import Path
 from gpudoctor.model.child_process import child_code
 from gpudoctor.model.external_files import read_head
 from gpudoctor.preflight.messages import LINE_LIMIT, Message
+from gpudoctor.recorder.start_command import die_with_parent
+from gpudoctor.vitals.process.procfs import signal_name, usage
 
 STACK_SECONDS = 2.0
 """The most that a worker gets to write its stack before it is ended."""
@@ -86,7 +88,6 @@ class WorkerProcess:
                     "-c",
                     child_code(self._module),
                     str(its.fileno()),
-                    str(os.getpid()),
                     str(Path(self._folder.name, "stack")),
                     stdin=asyncio.subprocess.DEVNULL,
                     stdout=output,
@@ -94,6 +95,7 @@ class WorkerProcess:
                     env=dict(self._environment),
                     pass_fds=(its.fileno(),),
                     start_new_session=True,
+                    preexec_fn=die_with_parent,
                 )
         except BaseException:
             own.close()
@@ -110,7 +112,7 @@ class WorkerProcess:
             await asyncio.wait_for(process.wait(), 2.0)
         code = process.returncode
         if code is not None and code < 0:
-            why = f"its worker was killed by signal {-code} ({_signal(-code)})"
+            why = f"its worker was killed by signal {-code} ({signal_name(-code) or 'unknown'})"
         else:
             why = f"its worker ended with exit code {code}"
         if last := self._last_words():
@@ -125,10 +127,10 @@ class WorkerProcess:
         process = self._process
         stack: list[str] = []
         if process is not None:
-            state = state_of(process.pid)
-            if state in "Tt":
+            found = usage(process.pid)
+            if found is not None and found.state in "Tt":
                 words, kind = "its worker was stopped by a signal", "stuck"
-            elif state == "D":
+            elif found is not None and found.state == "D":
                 words, kind = f"its worker waited for a device for {round(limit, 1):g} s", "stuck"
             with contextlib.suppress(OSError):
                 for number in range(round(STACK_SECONDS / _LOOK_AGAIN)):
@@ -189,19 +191,3 @@ class WorkerProcess:
         if waiting := [asyncio.ensure_future(process.wait()) for process in self._ended]:
             await asyncio.wait(waiting, timeout=CLOSE_SECONDS)
         self._ended.clear()
-
-
-def state_of(pid: int) -> str:
-    """The kernel's letter for the state of a process: R, S, D, T, Z; "?" where it is not told."""
-    try:
-        text = read_head(f"/proc/{pid}/stat", 4096).decode("utf-8", "replace")
-    except OSError:
-        return "?"
-    return text.rpartition(")")[2].split()[0] if ")" in text else "?"
-
-
-def _signal(number: int) -> str:
-    try:
-        return signal.Signals(number).name
-    except ValueError:
-        return "unknown"

@@ -1,35 +1,14 @@
 """What the parent sees of a run while it lasts: live files of the ranks, the file `stop`, a standstill."""
 
-import time
-from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
 
 from gpudoctor.errors import DoctorError
-from gpudoctor.model.external_files import load_json, read_text
-from gpudoctor.model.read_limits import SMALL_JSON
-from gpudoctor.model.records import field, frozen
+from gpudoctor.model.records import frozen
+from gpudoctor.vitals.recording.live_files import STALE, RankNow, live_ranks
 
 STOP = "stop"
 """A file that rank 0 makes once the steps that were asked for are done."""
-_STALE = 10.0
-"""Seconds without a new live file after which a step time is of the past."""
-
-
-@frozen
-class RankNow:
-    """One rank at its last live file."""
-
-    rank: int
-    pid: int
-    step: int
-    """Steps done."""
-    seconds: float
-    """Of a step, lately; NaN before the first."""
-    phases: Mapping[str, float] = field(default_factory=dict)
-    """Share of step time by phase, lately."""
-    age: float = 0.0
-    """Seconds since it was written."""
 
 
 @frozen
@@ -46,29 +25,13 @@ class Now:
     @property
     def slowest(self) -> RankNow | None:
         """The rank with the longest steps among those that still write."""
-        fresh = [rank for rank in self.ranks if rank.age <= _STALE and rank.seconds > 0]
+        fresh = [rank for rank in self.ranks if rank.age <= STALE and rank.seconds > 0]
         return max(fresh, key=lambda rank: rank.seconds, default=None)
 
 
 def look(folder: Path) -> Now:
-    """Read the live files; one that is being written or makes no sense is left out."""
-    found: dict[int, RankNow] = {}
-    for path in sorted(folder.glob("live-*.json")):
-        with suppress(OSError, ValueError, TypeError, KeyError, AttributeError, OverflowError):
-            age = time.time() - path.stat().st_mtime
-            live = load_json(read_text(path, SMALL_JSON))
-            _, name, pid = path.stem.split("-")
-            rank = RankNow(
-                rank=int(name) if name.isdigit() else 0,
-                pid=int(pid),
-                step=int(live["step"]),
-                seconds=float(live.get("seconds") or "nan"),
-                phases={str(word): float(share) for word, share in (live.get("phases") or {}).items()},
-                age=age,
-            )
-            before = found.get(rank.rank)
-            if before is None or before.age > rank.age:  # a rank that was started again has a second file
-                found[rank.rank] = rank
+    """The run by its live files; of a rank that was started again the newest counts."""
+    found = {rank.rank: rank for rank in sorted(live_ranks(folder), key=lambda item: -item.age)}
     return Now(ranks=tuple(found[rank] for rank in sorted(found)))
 
 

@@ -23,6 +23,7 @@ from gpudoctor.recorder.stop import GRACE, LAST, Stopper, Tell
 from gpudoctor.text import duration
 from gpudoctor.vitals.host.cgroup import control_group
 from gpudoctor.vitals.kernel_log import read_kernel_log
+from gpudoctor.vitals.process.procfs import signal_name
 
 # What the system tells of a death: memory kills counted by the control group, and the kernel's words.
 
@@ -124,7 +125,7 @@ def record(
     signalled = -code if code < 0 else None
     ending = CommandEnd(
         exit_code=128 + signalled if signalled else code,
-        signal=_name(signalled) if signalled else None,
+        signal=signal_name(signalled) or say("signal {number}", number=signalled) if signalled else None,
         seconds=round(seconds, 3),
         stopped_by=watchdog.stopped_by if code else watchdog.stopped_by_us,
         oom_kills=max(0, memory_kills() - kills),
@@ -302,10 +303,3 @@ class Presses:
             waited=_WAITED,
             how=_HOW,
         )
-
-
-def _name(number: int) -> str:
-    try:
-        return signal.Signals(number).name
-    except ValueError:
-        return say("signal {number}", number=number)

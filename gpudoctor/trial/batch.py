@@ -6,6 +6,7 @@ confirmed in pairs against the job as it is, by the sample.
 
 from collections.abc import Callable
 
+from gpudoctor.analysis.run.memory_growth import memory_limit as host_memory
 from gpudoctor.lang import say
 from gpudoctor.model.proof import TIME_RAN_OUT, Conclusion, TrialRow
 from gpudoctor.model.records import frozen
@@ -60,9 +61,8 @@ def memory_limit(recording: Recording) -> float | None:
         total = record.get("device_bytes") if record is not None else None
         if isinstance(total, int | float) and total > 0:
             return MEMORY_SHARE * total
-    facts = recording.machine_facts
-    host = facts.get("cgroup_memory") or facts.get("memory")
-    return HOST_SHARE * host / max(1, len(recording.ranks)) if isinstance(host, int | float) else None
+    host = host_memory(recording)
+    return HOST_SHARE * host / max(1, len(recording.ranks)) if host is not None else None
 
 
 def find_batch(session: TrialSession, batch: int, arm_of: Callable[[int], Arm], limit: float | None) -> None:

@@ -26,6 +26,7 @@ from gpudoctor.recorder.machine import GpuReadings, MachineSampler
 from gpudoctor.recorder.signal_forwarder import held
 from gpudoctor.recorder.start_command import CommandError, die_with_us, probed
 from gpudoctor.trial.scratch import inside
+from gpudoctor.vitals.process.procfs import signal_name
 
 ENOUGH, DONE = "enough", "done-"
 OUTPUT = "output.txt"
@@ -138,7 +139,7 @@ def run_bounded(
                 part.close()
     code, seconds = child.returncode, time.monotonic() - started
     exit_code = None if stopped_by else 128 - code if code < 0 else code
-    name = signal.Signals(-code).name if code < 0 and not stopped_by and -code in list(signal.Signals) else None
+    name = signal_name(-code) or None if code < 0 and not stopped_by else None
     write_end(
         plan.folder, CommandEnd(exit_code=exit_code, signal=name, seconds=round(seconds, 3), stopped_by=stopped_by)
     )

@@ -78,7 +78,6 @@ class RunProtection:
         self._variables: dict[str, str] = {}
         self._copied: dict[str, int] = {}
         """Files of the copy and their times, in ns."""
-        self._command = command
         if sys.platform != "linux":
             raise NoProtectionError(say("verify can protect your files on Linux only; run it on a Linux machine"))
         self._places = CoveredPlaces(scratch, command)

@@ -7,6 +7,9 @@ import tempfile
 from contextlib import suppress
 from pathlib import Path
 
+from gpudoctor.vitals.host.disks import read_mounts
+from gpudoctor.vitals.host.proc_tree import Tree
+
 _STACKED = {"overlay", "nfs", "nfs4", "fuse", "lustre", "beegfs", "gpfs", "cifs", "smb3", "9p", "virtiofs",
             "ceph"}  # fmt: skip
 """File systems that cannot hold what is written to an overlay."""
@@ -57,15 +60,8 @@ def inside(path: str, folder: str) -> bool:
 
 
 def mounts() -> list[tuple[str, str]]:
-    """Mount points with their kinds, parents first."""
-    found: dict[str, str] = {}
-    with suppress(OSError), open("/proc/self/mountinfo", encoding="utf-8", errors="surrogateescape") as stream:
-        for line in stream:
-            fields = line.split()
-            path = fields[4]
-            for code, character in (("\\040", " "), ("\\011", "\t"), ("\\012", "\n"), ("\\134", "\\")):
-                path = path.replace(code, character)
-            found[path] = fields[fields.index("-") + 1]
+    """Mount points with their kinds, parents first; of two at one place the later one."""
+    found = {mount.point: mount.kind for mount in read_mounts(Tree())}
     return sorted(found.items(), key=lambda item: item[0].rstrip("/").count("/"))
 
 

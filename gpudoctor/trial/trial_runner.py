@@ -35,11 +35,6 @@ class Arm:
     command: tuple[str, ...] | None = None
     """Another command altogether."""
 
-    @property
-    def empty(self) -> bool:
-        """Whether it changes nothing."""
-        return self == Arm(name=self.name)
-
     def words(self, command: tuple[str, ...]) -> tuple[str, ...]:
         """The command with this arm's arguments: replaced where they stand, else added at the end."""
         words = list(self.command or command)

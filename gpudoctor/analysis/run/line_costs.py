@@ -34,8 +34,6 @@ class Site:
     """Steps in which it was called."""
     tensor: bool
     """Whether it read a device tensor."""
-    longest: float
-    """Seconds of the longest call; 0 where not known."""
 
 
 @frozen
@@ -71,7 +69,6 @@ def _site(item: Record) -> Site:
         seconds=float(item.get("seconds") or 0.0),
         steps=int(item.get("steps") or 0),
         tensor=bool(item.get("tensor")),
-        longest=float(item.get("longest") or 0.0),
     )
 
 

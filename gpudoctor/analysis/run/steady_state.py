@@ -105,11 +105,6 @@ class Steady:
         return sum(value > 0 for value in self.values(column))
 
     @property
-    def shares(self) -> dict[str, float]:
-        """Share of each phase and of the rest; they sum to 1 where there are steps."""
-        return {name: self.share(name) for name in PARTS}
-
-    @property
     def step_seconds(self) -> float:
         """Mean duration of a step."""
         return self.seconds / self.steps if self.steps else 0.0

@@ -39,7 +39,7 @@ class Trend:
         return self.last - self.first
 
 
-def trend(xs: Sequence[float], ys: Sequence[float], bins: int = BINS) -> Trend | None:
+def trend(xs: Sequence[float], ys: Sequence[float]) -> Trend | None:
     """The trend of y along x (rising); None for fewer than eight known values.
 
     Values that are not finite are left out.
@@ -49,7 +49,7 @@ def trend(xs: Sequence[float], ys: Sequence[float], bins: int = BINS) -> Trend |
         xs, ys = [x for x, _ in known], [y for _, y in known]
     if len(ys) < 8:
         return None
-    binned = _bins(xs, ys, bins)
+    binned = _bins(xs, ys)
     slope = theil_sen(binned)
     centre = median(y - slope * x for x, y in binned)
     middle = len(binned) // 2
@@ -64,9 +64,9 @@ def trend(xs: Sequence[float], ys: Sequence[float], bins: int = BINS) -> Trend |
     )
 
 
-def _bins(xs: Sequence[float], ys: Sequence[float], bins: int) -> list[tuple[float, float]]:
+def _bins(xs: Sequence[float], ys: Sequence[float]) -> list[tuple[float, float]]:
     """Medians of equally filled bins."""
-    count = min(bins, len(ys))
+    count = min(BINS, len(ys))
     edges = [round(i * len(ys) / count) for i in range(count + 1)]
     return [(median(xs[a:b]), median(ys[a:b])) for a, b in pairwise(edges)]
 

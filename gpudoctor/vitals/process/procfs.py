@@ -5,6 +5,7 @@ Every function answers None or "" for a process that is gone or may not be looke
 
 import os
 import re
+import signal
 from contextlib import suppress
 
 from gpudoctor.model.records import frozen
@@ -131,6 +132,11 @@ def main_thread(pid: int) -> ThreadWork | None:
         return None
     moved = re.findall(rb"^[rw]char: (\d+)$", _read(f"/proc/{pid}/task/{pid}/io"), re.MULTILINE)
     return ThreadWork(int(fields[0]) / 1e9, sum(map(int, moved)))
+
+
+def signal_name(number: int) -> str:
+    """`SIGKILL` of 9; "" for a number without a name."""
+    return next((known.name for known in signal.Signals if known == number), "")
 
 
 def takes(pid: int, number: int) -> bool:

@@ -1,15 +1,10 @@
 """One watched training process: what is known of it between two ticks."""
 
 import os
-import time
 from collections import deque
-from collections.abc import Iterable, Mapping
-from contextlib import suppress
+from collections.abc import Iterable
 from pathlib import Path
-from typing import Any
 
-from gpudoctor.model.external_files import load_json, read_text
-from gpudoctor.model.read_limits import SMALL_JSON
 from gpudoctor.model.redaction import mask_arguments
 from gpudoctor.model.signs.process import NAN, LiveSteps, LostWorker, Rank, Worker
 from gpudoctor.vitals.host.meter import SHORTEST
@@ -19,13 +14,12 @@ from gpudoctor.vitals.process.process_tree import Member, variables, workers_of
 from gpudoctor.vitals.process.procfs import ProcessUsage
 from gpudoctor.vitals.process.stack_sampler import SampledProcess
 from gpudoctor.vitals.process.time_series import DownsampledSeries
+from gpudoctor.vitals.recording.live_files import STALE, live_ranks
 
 # The live files of a rank that `gpudoctor run` records: exact step time and phases, where they are there.
 
 RECORDING = "GPUDOCTOR_RECORDING"
 """The variable that carries the recording's folder to the probe."""
-STALE = 10.0
-"""Seconds after which a live file tells of the past."""
 
 
 def recording_folder(environment: dict[str, str]) -> Path | None:
@@ -38,26 +32,13 @@ def live_steps(folder: Path | None, pid: int) -> LiveSteps | None:
     """The newest numbers of a rank; None where there are none or they are old."""
     if folder is None:
         return None
-    with suppress(OSError, ValueError, TypeError, KeyError, AttributeError, OverflowError):
-        for path in folder.glob(f"live-*-{pid}.json"):
-            if time.time() - path.stat().st_mtime > STALE:
-                continue
-            live = load_json(read_text(path, SMALL_JSON))
-            phases = {str(name): float(share) for name, share in (live.get("phases") or {}).items()}
-            if phases:
-                phases.setdefault("other", max(0.0, 1.0 - sum(phases.values())))
-            return LiveSteps(
-                step=int(live["step"]),
-                seconds=float(live.get("seconds") or NAN),
-                phases=phases,
-                loss=_known(live, "loss"),
-            )
-    return None
-
-
-def _known(live: Mapping[str, Any], name: str) -> float:
-    value = live.get(name)
-    return NAN if value is None else float(value)
+    now = next((item for item in live_ranks(folder, str(pid)) if item.age <= STALE), None)
+    if now is None:
+        return None
+    phases = dict(now.phases)
+    if phases:
+        phases.setdefault("other", max(0.0, 1.0 - sum(phases.values())))
+    return LiveSteps(step=now.step, seconds=now.seconds, phases=phases, loss=now.loss)
 
 
 FAMILY_EVERY = 3.0

@@ -27,7 +27,9 @@ class RecordingFolder:
         """Names of the files in it, sorted."""
         with os.scandir(self._path) as entries:
             found = [entry.name for entry in islice(entries, RECORDING_FILES.most + 1) if _is_file(entry)]
-        return sorted(_few(self.name, found))
+        if len(found) > RECORDING_FILES.most:
+            raise Unavailable("{name}: it has {words}", name=self.name, words=RECORDING_FILES.words)
+        return sorted(found)
 
     def shown(self, name: str) -> str:
         """The path of a file in it, for people."""
@@ -49,12 +51,6 @@ def _is_file(entry: "os.DirEntry[str]") -> bool:
         return False
 
 
-def _few(name: str, names: list[str]) -> list[str]:
-    if len(names) > RECORDING_FILES.most:
-        raise Unavailable("{name}: it has {words}", name=name, words=RECORDING_FILES.words)
-    return names
-
-
 def find_place(name: str) -> RecordingFolder:
     """The recording at a path. Raises `UsageError` for what is no recording, `Unavailable` for what may not be read."""
     path = Path(name)
@@ -63,17 +59,12 @@ def find_place(name: str) -> RecordingFolder:
             raise UsageError("{name}: not a recording, which is a folder", name=name)
         if not path.is_dir():
             raise UsageError("{name}: no such recording; name the folder that `gpudoctor run` wrote", name=name)
-        with os.scandir(path) as entries:
-            names = [entry.name for entry in islice(entries, RECORDING_FILES.most + 1)]
+        place = RecordingFolder(name, path)
+        names = place.names()
     except (OSError, ValueError) as error:
         raise Unavailable(
             "{name}: cannot be read: {reason}", name=name, reason=getattr(error, "strerror", None) or error
         ) from error
-    if not _holds(_few(name, names)):
+    if MANIFEST not in names and not any(item.endswith(SUFFIX) for item in names):  # its manifest may be lost
         raise UsageError("{name}: no recording in it", name=name)
-    return RecordingFolder(name, path)
-
-
-def _holds(names: list[str]) -> bool:
-    """Whether these are the files of a recording; one without its manifest is one too."""
-    return MANIFEST in names or any(item.endswith(SUFFIX) for item in names)
+    return place
