@@ -46,9 +46,9 @@ BUDGETS = {
         ],
     ),
     "recordings and live": (5650, ["gpudoctor/analysis/run", "gpudoctor/analysis/live", "gpudoctor/vitals/recording"]),
-    "preflight": (4376, ["gpudoctor/preflight", "gpudoctor/analysis/preflight"]),
+    "preflight": (4347, ["gpudoctor/preflight", "gpudoctor/analysis/preflight"]),
     "probe, recorder, hooks": (10622, ["gpudoctor/probe", "gpudoctor/recorder", "gpudoctor/hooks"]),
-    "trial": (3176, ["gpudoctor/trial"]),
+    "trial": (3167, ["gpudoctor/trial"]),
     "estimate": (5982, ["gpudoctor/estimate"]),
     "report, ui, cli, watch, agents": (
         11991,
@@ -56,7 +56,7 @@ BUDGETS = {
     ),
     "checks": (19732, ["checks"]),
     "rules": (3724, ["rules"]),
-    "the rest of vitals and analysis": (11189, ["gpudoctor"]),
+    "the rest of vitals and analysis": (11176, ["gpudoctor"]),
     "tests": (44755, ["tests"]),
     "benchmarks": (7022, ["benchmarks"]),
 }
