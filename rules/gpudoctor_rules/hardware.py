@@ -13,20 +13,14 @@ from gpudoctor_rules.remedies import remedy
 _RESET_DOC = "https://docs.nvidia.com/deploy/gpu-debug-guidelines/index.html"
 
 
-def _indices(finding: Finding) -> list[int]:
-    """The GPUs that the finding is about."""
-    text = finding.detail_of(CardsDetail).gpus
-    return [int(part) for part in text.replace(" ", "").split(",") if part.isdigit()]
-
-
 def _listed(finding: Finding) -> str:
-    """The same for a command: `0,3`."""
-    return ",".join(str(index) for index in _indices(finding))
+    """The GPUs that the finding is about, for a command: `0,3`."""
+    return str(finding.detail_of(CardsDetail).gpus).replace(" ", "")
 
 
 def _leave_out(finding: Finding, patient: Patient, why: str) -> Iterator[Remedy]:
     """Run on the other GPUs, by number; nothing when there are none or the finding names none."""
-    sick = set(_indices(finding))
+    sick = {int(number) for number in _listed(finding).split(",") if number.isdigit()}
     rest = [gpu.index for gpu in optional(lambda: job_gpus(patient)) or () if gpu.index not in sick]
     if not rest or not sick:
         return
@@ -104,28 +98,31 @@ def _inspect(finding: Finding, title: str, *steps: str) -> Remedy:
 
 _UNTIL_THEN = {
     "GPU002": template("{subject} slows down"),
+    "GPU003": template("{subject} has memory errors"),
+    "GPU006": template("{subject} lacks NVLink"),
     "GPU007": template("{subject} is not free"),
+    "GPU008": template("{subject} needs recovery"),
     "GPU011": template("{subject} is hot"),
 }
 """Why the cards of a finding are left out."""
 
 
-@answers("GPU002", "GPU007", "GPU011")
+@answers("GPU002", "GPU003", "GPU006", "GPU007", "GPU008", "GPU011")
 def leave_out(finding: Finding, patient: Patient) -> Iterator[Remedy]:
-    """The other GPUs until then; rows name the cure."""
-    yield from _leave_out(finding, patient, say(_UNTIL_THEN[finding.code], subject=finding.subject))
-
-
-@answers("GPU003")
-def memory_errors(finding: Finding, patient: Patient) -> Iterator[Remedy]:
-    """Reset or replacement by what the card's records say, and the other GPUs until then."""
-    action = finding.detail_of(CardsDetail).action
+    """The other GPUs until then, and what the driver or the card's records ask for; rows name the cure of others."""
+    action = getattr(finding.detail_of(CardsDetail), "action", "")
     if action != "reset-later":
-        yield from _leave_out(finding, patient, say("{subject} has memory errors", subject=finding.subject))
-    if action == "replace":
-        yield _replace(finding)
-    else:
+        yield from _leave_out(finding, patient, say(_UNTIL_THEN[finding.code], subject=finding.subject))
+    yield from _asked(finding, action)
+
+
+def _asked(finding: Finding, action: str) -> Iterator[Remedy]:
+    if action in {"reset", "reset-later"}:
         yield _reset(finding, later=action == "reset-later")
+    elif action == "reboot":
+        yield _reboot(finding)
+    elif action == "replace":
+        yield _replace(finding)
 
 
 _CATALOGUE = "https://docs.nvidia.com/deploy/xid-errors/index.html"
@@ -142,13 +139,8 @@ def xid(finding: Finding, patient: Patient) -> Iterator[Remedy]:
         action = "reboot" if "reboot" in words else reset
     if finding.severity is Severity.ERROR:
         yield from _leave_out(finding, patient, say("{subject} reported an error", subject=finding.subject))
-    if action in {"reset", "reset-later"}:
-        yield _reset(finding, later=action == "reset-later")
-    elif action == "reboot":
-        yield _reboot(finding)
-    elif action == "replace":
-        yield _replace(finding)
-    elif action != "check-app":
+    yield from _asked(finding, action)
+    if action not in {"reset", "reset-later", "reboot", "replace", "check-app"}:
         # Without the log NVML told of the event, and this machine's log is the one to read.
         log = optional(lambda: patient.kernel_log) or KernelLog(origin="journalctl -k", messages=())
         yield _advice(finding, action, log)
@@ -193,26 +185,6 @@ def pcie_degraded(finding: Finding, patient: Patient) -> Iterator[Remedy]:
         say("Reseat the card; check riser, cable and the slot's setting in the BIOS."),
         say("When it stays so on this slot with another card, the slot or the switch is at fault."),
     )
-
-
-@answers("GPU006")
-def nvlink_down(finding: Finding, patient: Patient) -> Iterator[Remedy]:
-    """The fabric manager, a reset, or the other GPUs."""
-    yield from _leave_out(finding, patient, say("{subject} lacks NVLink", subject=finding.subject))
-    if finding.detail_of(CardsDetail).cause == "fabric":
-        return
-    yield _reset(finding)
-
-
-@answers("GPU008")
-def recovery_needed(finding: Finding, patient: Patient) -> Iterator[Remedy]:
-    """The action that the driver asks for, and the other GPUs until then."""
-    yield from _leave_out(finding, patient, say("{subject} needs recovery", subject=finding.subject))
-    action = finding.detail_of(CardsDetail).action
-    if action == "reset":
-        yield _reset(finding)
-    elif action == "reboot":
-        yield _reboot(finding)
 
 
 @answers("GPU010")

@@ -86,4 +86,5 @@ class NvlinkDown(Check):
                 "nvidia-smi nvlink --status -i {}",
                 breaks=say("collectives between the GPUs fail or lose bandwidth"),
                 cause="port",
+                action="reset",
             )

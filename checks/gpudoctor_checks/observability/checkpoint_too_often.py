@@ -5,13 +5,13 @@ import re
 from collections.abc import Iterator
 
 from gpudoctor.analysis import of_run
-from gpudoctor.analysis.observation import Observation, suspicions
-from gpudoctor.analysis.run.steady_run import judged_by_share, watched
+from gpudoctor.analysis.observation import Observation
+from gpudoctor.analysis.run.steady_run import Run
 from gpudoctor.analysis.source.call_frequency import TrainingCall, calls_in_training, full_batch, often
-from gpudoctor.lang import say
-from gpudoctor.model import OWN_CHOICE, Check, Finding, Patient, Reads, Severity, Threshold
-from gpudoctor.model.signs.source import Source
+from gpudoctor.lang import say, template
+from gpudoctor.model import OWN_CHOICE, Finding, Patient, Reads, Severity, Threshold
 from gpudoctor_checks.declared import PeriodDetail, measured
+from gpudoctor_checks.run_check import RecurringCheck
 from gpudoctor_checks.thresholds import EVENTS
 
 _SAVES = re.compile(
@@ -21,7 +21,7 @@ _SAVES = re.compile(
 _STATE = re.compile(r"\{|state|model|net|ckpt|checkpoint|params|weights", re.IGNORECASE)
 
 
-class CheckpointTooOften(Check):
+class CheckpointTooOften(RecurringCheck):
     """A checkpoint is written every few steps of the training loop.
 
     What it finds:
@@ -46,6 +46,8 @@ class CheckpointTooOften(Check):
     """
 
     code = "OBS003"
+    phase = "checkpoint"
+    sentence = template("Saving takes {cost}{often}{where}.")
     reads = frozenset({Reads.SOURCE, Reads.RECORDING, Reads.PROCESS})
     thresholds = (
         Threshold(
@@ -65,37 +67,13 @@ class CheckpointTooOften(Check):
         EVENTS,
     )
 
-    def examine(self, patient: Patient) -> Iterator[Finding]:
-        seen = self._seen(patient)
-        if seen is None:
-            yield from self._from_source(patient.source)
-            return
-        severity = seen.level(self)
-        saves = seen.recurrence
-        if severity is None or saves is None or saves.times < self.limit("events"):
-            return
-        yield seen.finding(
-            self,
-            say("Saving takes {cost}{often}{where}.", cost=seen.words, often=saves.words, where=seen.where),
-            name="checkpoint_share",
-            severity=severity,
-            suspected=suspicions(lambda: self._from_source(patient.source), seen),
-            detail=PeriodDetail(period=saves.steps, engine_loop=seen.engine),
-            numbers=(saves.measurement,),
-        )
+    def seen(self, patient: Patient, run: Run) -> Observation:
+        seen = of_run.price(patient, run, phases=(self.phase,), owners=(of_run.LineOwner.SAVING,))
+        return of_run.recurring_in_run(run, seen, self.phase, "save")
 
-    def _seen(self, patient: Patient) -> Observation | None:
-        if (window := watched(patient)) is not None:
-            return of_run.recurring_live(window, "checkpoint")
-        run = judged_by_share(patient, self.limit("share_warned"), "checkpoint")
-        if run is None:
-            return None
-        seen = of_run.price(patient, run, phases=("checkpoint",), owners=(of_run.LineOwner.SAVING,))
-        return of_run.recurring_in_run(run, seen, "checkpoint", "save")
-
-    def _from_source(self, source: Source) -> Iterator[Finding]:
+    def suspected(self, patient: Patient) -> Iterator[Finding]:
         every = self.limit("save_period")
-        for found in calls_in_training(source, _saves, every=every, skip=full_batch, distinct=True):
+        for found in calls_in_training(patient.source, _saves, every=every, skip=full_batch, distinct=True):
             yield from map(self._found, found)
 
     def _found(self, found: TrainingCall) -> Finding:

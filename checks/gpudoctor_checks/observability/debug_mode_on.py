@@ -1,18 +1,17 @@
 """OBS005: a debugging facility stays on through the training."""
 
-import ast
 import re
 from collections.abc import Iterator
 
 from gpudoctor.analysis import of_run
 from gpudoctor.analysis.run.steady_run import Run, spots
-from gpudoctor.analysis.source.call_frequency import step_period
-from gpudoctor.analysis.source.control_flow import bound, switched_off, trains_within, withs_of
+from gpudoctor.analysis.source.call_frequency import brief, kept_on, step_period
+from gpudoctor.analysis.source.control_flow import switched_off, withs_of
 from gpudoctor.lang import say
 from gpudoctor.model import Facts, Finding, Patient, Reads, Severity, Threshold, Trait, Whose
 from gpudoctor.model.evidence import Measurement, Provenance
 from gpudoctor.model.records import frozen
-from gpudoctor.model.signs.source import Call, Event, Known, Loop, Script, Source
+from gpudoctor.model.signs.source import Call, Known, Script, Source
 from gpudoctor.text import percent
 from gpudoctor_checks.run_check import RunCheck
 from gpudoctor_checks.thresholds import PROFILED_STEPS
@@ -140,38 +139,31 @@ class DebugModeOn(RunCheck):
 
     def suspected(self, patient: Patient) -> Iterator[Finding]:
         source = patient.source
-        if not any(self._long(script, loop) for script, loop in source.training_loops):
+        if all(brief(script, loop, self.limit("measurement_steps")) for script, loop in source.training_loops):
             return
-        events = _events(source)
         for script in source.scripts:
             for call in script.calls:
                 facility = FACILITIES.get(call.name)
-                if facility is not None and _on(facility, call) and self._lasts(source, script, call, facility, events):
+                if facility is not None and _on(facility, call) and self._lasts(source, script, call, facility):
                     yield self._found(call, facility)
                 anomaly = call.keywords.get("detect_anomaly")
                 given = isinstance(anomaly, Known) and anomaly.value is True
                 if given and _LIGHTNING.match(call.name) and not switched_off(source, call):
                     yield self._found(call, FACILITIES["torch.autograd.detect_anomaly"], keyword="detect_anomaly")
 
-    def _lasts(
-        self, source: Source, script: Script, call: Call, facility: _Facility, events: dict[ast.AST, list[Event]]
-    ) -> bool:
+    def _lasts(self, source: Source, script: Script, call: Call, facility: _Facility) -> bool:
         """Whether what the call switches on is on in the ordinary course of a training."""
         if switched_off(source, call):
             return False
-        blocks = list(withs_of(script, call))
-        if blocks and any((found := trains_within(source, script, block)) and self._long(*found) for block in blocks):
+        if kept_on(source, script, call, self.limit("measurement_steps")) is not None:
             return True
-        here = events.get(call.node)
-        if here is not None:
-            periods = [period for event in here if (period := step_period(event)) is not None]
-            return any(period < self.limit("debug_period") for period in periods)
-        others = (other for item in source.scripts for other in item.calls_to(call.name))
-        return facility.lasting and not blocks and all(_on(facility, other) for other in others)
-
-    def _long(self, script: Script, loop: Loop) -> bool:
-        passes = bound(script, loop)
-        return passes is None or passes > self.limit("measurement_steps")
+        here = [event for _, loop in source.training_loops for event in loop.events if event.node is call.node]
+        if here:
+            seldom = self.limit("debug_period")
+            return any((step_period(event) or seldom) < seldom for event in here)
+        if not facility.lasting or any(withs_of(script, call)):
+            return False
+        return all(_on(facility, other) for item in source.scripts for other in item.calls_to(call.name))
 
     def _found(self, call: Call, facility: _Facility, keyword: str = "") -> Finding:
         span = call.span
@@ -192,16 +184,6 @@ def _speaks_of(finding: Finding, facility: _Facility) -> bool:
     """Whether a suspicion is about a facility that a recording would show."""
     named = finding.detail_of(Facts).facility.replace("_", "-")
     return bool(facility.window) and re.search(facility.window, named) is not None
-
-
-def _events(source: Source) -> dict[ast.AST, list[Event]]:
-    """Calls that a pass of some training loop reaches."""
-    found: dict[ast.AST, list[Event]] = {}
-    for _, loop in source.training_loops:
-        for event in loop.events:
-            if event.call is not None:
-                found.setdefault(event.node, []).append(event)
-    return found
 
 
 def _on(facility: _Facility, call: Call) -> bool:

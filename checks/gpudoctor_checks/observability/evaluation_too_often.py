@@ -1,25 +1,26 @@
 """OBS004: the training stops for an evaluation every few steps."""
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from gpudoctor.analysis import of_run
-from gpudoctor.analysis.observation import Observation, suspicions
-from gpudoctor.analysis.run.steady_run import hot_lines, judged_by_share, watched
+from gpudoctor.analysis.observation import Observation
+from gpudoctor.analysis.run.steady_run import Run, hot_lines
 from gpudoctor.analysis.source.call_frequency import full_batch, known_period, often
-from gpudoctor.lang import say
-from gpudoctor.model import Check, Finding, Patient, Reads, Severity, Threshold, Trait, Whose
+from gpudoctor.lang import say, template
+from gpudoctor.model import Finding, Patient, Reads, Severity, Threshold, Trait, Whose
 from gpudoctor.model.evidence import SourceSpan
 from gpudoctor.model.records import replace
-from gpudoctor.model.signs.source import Event, Loop, LoopRole, Source
+from gpudoctor.model.signs.source import Event, Loop, LoopRole
 from gpudoctor_checks.declared import PeriodDetail, measured
+from gpudoctor_checks.run_check import RecurringCheck
 from gpudoctor_checks.thresholds import EVENTS
 
 _EVALUATES = re.compile(r"eval|valid|test|(^|[_.])val(_|$)", re.IGNORECASE)
 """In the function or the loader of a loop that evaluates; others may be a part of the step."""
 
 
-class EvaluationTooOften(Check):
+class EvaluationTooOften(RecurringCheck):
     """The training stops for a whole evaluation every few steps.
 
     What it finds:
@@ -44,6 +45,9 @@ class EvaluationTooOften(Check):
     """
 
     code = "OBS004"
+    phase = "evaluation"
+    whose = Whose.DEVICE
+    sentence = template("Evaluation takes {cost}{often}{where}.")
     traits = frozenset({Trait.IN_EVALUATION})
     reads = frozenset({Reads.SOURCE, Reads.RECORDING, Reads.PROCESS})
     thresholds = (
@@ -58,43 +62,20 @@ class EvaluationTooOften(Check):
         EVENTS,
     )
 
-    def examine(self, patient: Patient) -> Iterator[Finding]:
-        seen = self._seen(patient)
-        if seen is None:
-            yield from self._from_source(patient.source)
-            return
-        severity = seen.level(self)
-        passes = seen.recurrence
-        if severity is None or passes is None or passes.times < self.limit("events"):
-            return
-        if of_run.gathers(patient):  # a policy that acts in eval mode looks like an evaluation
-            return
-        yield seen.finding(
-            self,
-            say("Evaluation takes {cost}{often}{where}.", cost=seen.words, often=passes.words, where=seen.where),
-            name="evaluation_share",
-            severity=severity,
-            suspected=suspicions(lambda: self._from_source(patient.source), seen),
-            detail=PeriodDetail(period=passes.steps, engine_loop=seen.engine),
-            numbers=(passes.measurement,),
-        )
+    def recurs(self, patient: Patient, seen: Observation, suspected: Sequence[Finding]) -> Iterator[Finding]:
+        if not of_run.gathers(patient):  # a policy that acts in eval mode looks like an evaluation
+            yield from super().recurs(patient, seen, suspected)
 
-    def _seen(self, patient: Patient) -> Observation | None:
-        if (window := watched(patient)) is not None:
-            return of_run.recurring_live(window, "evaluation", whose=Whose.DEVICE)
-        run = judged_by_share(patient, self.limit("share_warned"), "evaluation")
-        if run is None:
-            return None
-        seen = of_run.price(
-            patient, run, phases=("evaluation",), owners=(of_run.LineOwner.EVALUATION,), whose=Whose.DEVICE
-        )
-        spans = [*seen.spans, *hot_lines(patient, run, "evaluation")][:4]
+    def seen(self, patient: Patient, run: Run) -> Observation:
+        owners = (of_run.LineOwner.EVALUATION,)
+        seen = of_run.price(patient, run, phases=(self.phase,), owners=owners, whose=self.whose)
+        spans = [*seen.spans, *hot_lines(patient, run, self.phase)][:4]
         spans = list(dict.fromkeys((*spans, *of_run.callers(patient, spans[:2]))))
-        return of_run.recurring_in_run(run, replace(seen, spans=tuple(spans), where=of_run.at(spans)), "evaluation")
+        return of_run.recurring_in_run(run, replace(seen, spans=tuple(spans), where=of_run.at(spans)), self.phase)
 
-    def _from_source(self, source: Source) -> Iterator[Finding]:
+    def suspected(self, patient: Patient) -> Iterator[Finding]:
         said: set[tuple[str, int]] = set()
-        for _, loop in source.training_loops:
+        for _, loop in patient.source.training_loops:
             best: dict[Loop | None, tuple[float, Event]] = {}
             for event in loop.events if not (full_batch(loop) or loop.engine) else ():  # where a pass is no epoch
                 own = next((item for item in event.inner if item.role is LoopRole.EVALUATION), None)

@@ -7,13 +7,13 @@ from collections.abc import Iterator, Sequence
 from gpudoctor.analysis import of_run
 from gpudoctor.analysis.observation import suspicions
 from gpudoctor.analysis.run.steady_run import Run, judged, spots, watched
-from gpudoctor.analysis.source.call_frequency import calls_in_training, often
-from gpudoctor.analysis.source.control_flow import bound, switched_off, trains_within, withs_of
+from gpudoctor.analysis.source.call_frequency import calls_in_training, kept_on, often
+from gpudoctor.analysis.source.control_flow import switched_off
 from gpudoctor.lang import say
 from gpudoctor.model import Check, Facts, Finding, Patient, Reads, Severity, Threshold, Trait, Whose
 from gpudoctor.model.evidence import SourceSpan
 from gpudoctor.model.signs.configs import CanonicalValue, ConfigFile
-from gpudoctor.model.signs.source import Call, Known, Loop, Script, Source
+from gpudoctor.model.signs.source import Call, Known, Source
 from gpudoctor.text import percent
 from gpudoctor_checks.thresholds import PROFILED_STEPS
 
@@ -218,8 +218,7 @@ class ProfilerInLoop(Check):
                 if call.node in inside or _kind(call) != "profiler" or switched_off(source, call):
                     continue
                 if not call.open_ended and "schedule" not in call.keywords:
-                    around = (trains_within(source, script, block) for block in withs_of(script, call))
-                    loop = next((found[1] for found in around if found and self._long(*found)), None)
+                    loop = kept_on(source, script, call, self.limit("measurement_steps"))
                     if loop is not None:
                         where = say("the training loop at {path}:{line}", path=loop.span.path, line=loop.span.line)
                         message = say(
@@ -228,10 +227,6 @@ class ProfilerInLoop(Check):
                             where=where,
                         )
                         yield self._found(message, call.span, "profiler", how="around")
-
-    def _long(self, script: Script, loop: Loop) -> bool:
-        passes = bound(script, loop)
-        return passes is None or passes > self.limit("measurement_steps")
 
     def _found(self, message: str, span: SourceSpan, kind: str, *, how: str) -> Finding:
         return self.finding(

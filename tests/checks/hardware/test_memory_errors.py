@@ -5,7 +5,7 @@ from gpudoctor.model.signs.gpu import RowRemap
 from gpudoctor.testing import examine, make_gpu, make_patient, prescribe
 from gpudoctor_checks.hardware.memory_errors import MemoryErrors
 from gpudoctor_rules.advice import advice
-from gpudoctor_rules.hardware import memory_errors
+from gpudoctor_rules.hardware import leave_out
 
 
 def remap(uncorrectable=0, pending=False, failure=False):
@@ -50,7 +50,7 @@ def test_the_rule_follows_the_worst_record():
     def titles(**changes):
         patient = make_patient(gpus=[make_gpu(0), make_gpu(1, **changes)])
         [finding] = examine(MemoryErrors, patient)
-        return [remedy.title for remedy in prescribe((memory_errors, *advice("hardware")), finding, patient)]
+        return [remedy.title for remedy in prescribe((leave_out, *advice("hardware")), finding, patient)]
 
     assert titles(row_remap=remap(failure=True)) == ["CUDA_VISIBLE_DEVICES=0", "drain the node and have GPU 1 replaced"]
     assert titles(ecc_uncorrected_volatile=1)[1] == "reset GPU 1 before it is used again"
@@ -63,6 +63,6 @@ def test_a_gpu_that_the_job_leaves_out_is_a_note_so_that_the_remedy_is_accepted(
     [finding] = examine(MemoryErrors, patient)
     assert finding.severity is Severity.NOTE and finding.cost.breaks is None
     assert "keeps the job off it" in finding.message
-    assert [remedy.id for remedy in prescribe((memory_errors, *advice("hardware")), finding, patient)] == [
+    assert [remedy.id for remedy in prescribe((leave_out, *advice("hardware")), finding, patient)] == [
         "GPU003-reset"
     ]

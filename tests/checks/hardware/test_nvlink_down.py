@@ -5,7 +5,7 @@ from gpudoctor.model.signs.gpu import NvLink
 from gpudoctor.testing import examine, make_gpu, make_patient, prescribe
 from gpudoctor_checks.hardware.nvlink_down import NvlinkDown
 from gpudoctor_rules.advice import advice
-from gpudoctor_rules.hardware import nvlink_down
+from gpudoctor_rules.hardware import leave_out
 
 NONE = Absent("not supported by this card")
 
@@ -38,7 +38,7 @@ def test_sick_a_fabric_that_is_not_ready(state):
     patient = make_patient(gpus=[make_gpu(i, fabric_state=state) for i in range(4)])
     [finding] = examine(NvlinkDown, patient)
     assert "not ready" in finding.message and finding.detail.cause == "fabric" and finding.subject == "GPU 0-3"
-    [manager] = prescribe((nvlink_down, *advice("hardware")), finding, patient)
+    [manager] = prescribe((leave_out, *advice("hardware")), finding, patient)
     assert "fabricmanager" in manager.title
 
 
@@ -81,5 +81,5 @@ def test_sick_one_port_off_on_a_board_that_wires_all():
     [finding] = examine(NvlinkDown, patient)
     assert finding.severity is Severity.ERROR and finding.subject == "GPU 1" and finding.cost.breaks
     assert "ports 7 off" in finding.message
-    titles = [remedy.title for remedy in prescribe((nvlink_down, *advice("hardware")), finding, patient)]
+    titles = [remedy.title for remedy in prescribe((leave_out, *advice("hardware")), finding, patient)]
     assert titles[:2] == ["CUDA_VISIBLE_DEVICES=0", "reset GPU 1 before it is used again"]

@@ -5,13 +5,13 @@ from gpudoctor.model.signs.gpu import LostGpu
 from gpudoctor.testing import examine, make_gpu, make_patient, make_survey, prescribe
 from gpudoctor_checks.hardware.recovery_needed import RecoveryNeeded
 from gpudoctor_rules.advice import advice
-from gpudoctor_rules.hardware import recovery_needed
+from gpudoctor_rules.hardware import leave_out
 
 OLD = Absent("this driver is too old")
 
 
 def remedies(finding, patient):
-    return [remedy.id for remedy in prescribe((recovery_needed, *advice("hardware")), finding, patient)]
+    return [remedy.id for remedy in prescribe((leave_out, *advice("hardware")), finding, patient)]
 
 
 @pytest.mark.parametrize(
@@ -32,7 +32,7 @@ def test_sick_a_gpu_that_does_not_answer(cause, remedy):
     patient = make_patient(survey=survey)
     [finding] = examine(RecoveryNeeded, patient)
     assert finding.severity is Severity.ERROR and "GPU 1 " in finding.message
-    away, act = prescribe((recovery_needed, *advice("hardware")), finding, patient)
+    away, act = prescribe((leave_out, *advice("hardware")), finding, patient)
     assert away.title == "CUDA_VISIBLE_DEVICES=0,2" and act.id == f"GPU008-{remedy}"
 
 
