@@ -10,7 +10,7 @@ from gpudoctor.analysis.run.steady_run import Run
 from gpudoctor.analysis.source.call_frequency import TrainingCall, calls_in_training, full_batch, often
 from gpudoctor.lang import say, template
 from gpudoctor.model import OWN_CHOICE, Finding, Patient, Reads, Severity, Threshold
-from gpudoctor_checks.declared import PeriodDetail, measured
+from gpudoctor_checks.declared import PeriodDetail, measured, shown_call
 from gpudoctor_checks.run_check import RecurringCheck
 from gpudoctor_checks.thresholds import EVENTS
 
@@ -78,12 +78,11 @@ class CheckpointTooOften(RecurringCheck):
 
     def _found(self, found: TrainingCall) -> Finding:
         event, call, period = found.event, found.call, found.period
-        name = f"{call.receiver}.{call.method}" if call.name.startswith("?") else call.name
         return self.finding(
             say(
                 "{call}() writes a checkpoint {often} (loop at line {line}); "
                 "the norm is a period of {limit:.0f} steps or more.",
-                call=name,
+                call=shown_call(call),
                 often=often(period),
                 line=found.loop.span.line,
                 limit=self.limit("save_period"),

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 from gpudoctor.analysis import of_run
 from gpudoctor.analysis.run.steady_run import Run, spots
-from gpudoctor.analysis.source.call_frequency import brief, kept_on, step_period
+from gpudoctor.analysis.source.call_frequency import brief, step_period
 from gpudoctor.analysis.source.control_flow import switched_off, withs_of
 from gpudoctor.lang import say
 from gpudoctor.model import Facts, Finding, Patient, Reads, Severity, Threshold, Trait, Whose
@@ -13,6 +13,7 @@ from gpudoctor.model.evidence import Measurement, Provenance
 from gpudoctor.model.records import frozen
 from gpudoctor.model.signs.source import Call, Known, Script, Source
 from gpudoctor.text import percent
+from gpudoctor_checks.declared import kept_on
 from gpudoctor_checks.run_check import RunCheck
 from gpudoctor_checks.thresholds import PROFILED_STEPS
 

@@ -12,7 +12,7 @@ from gpudoctor.lang import say
 from gpudoctor.model import Finding, Patient, Reads, Severity, Threshold
 from gpudoctor.model.signs.source import Guard, GuardKind, Known, Loop
 from gpudoctor.text import duration
-from gpudoctor_checks.declared import PeriodDetail, measured
+from gpudoctor_checks.declared import PeriodDetail, measured, shown_call
 from gpudoctor_checks.run_check import RunCheck
 
 _SCALARS = re.compile(r"(?:add_scalars?|log_metrics?|report_scalar)$")
@@ -156,11 +156,7 @@ class LoggingTooOften(RunCheck):
         order = ("tracker", "file", "print")
         writes = sorted(writes, key=lambda write: (order.index(_kind(write)), write.period))
         period = int(writes[0].period)
-        calls = [write.call for write in writes]
-        shown = (
-            f"{call.receiver}.{call.method}" if call.name[:2] == "?." and call.receiver else call.name for call in calls
-        )
-        names = list(dict.fromkeys(shown))
+        names = list(dict.fromkeys(shown_call(write.call) for write in writes))
         often = say("on every step") if period == 1 else say("every {period} steps", period=period)
         counted = say("{writes} calls", writes=len(writes)) if len(writes) > 1 else say("1 call")
         return self.finding(

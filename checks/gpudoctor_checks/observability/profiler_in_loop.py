@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from gpudoctor.analysis import of_run
 from gpudoctor.analysis.observation import suspicions
 from gpudoctor.analysis.run.steady_run import Run, judged, spots, watched
-from gpudoctor.analysis.source.call_frequency import calls_in_training, kept_on, often
+from gpudoctor.analysis.source.call_frequency import calls_in_training, often
 from gpudoctor.analysis.source.control_flow import switched_off
 from gpudoctor.lang import say
 from gpudoctor.model import Check, Facts, Finding, Patient, Reads, Severity, Threshold, Trait, Whose
@@ -15,6 +15,7 @@ from gpudoctor.model.evidence import SourceSpan
 from gpudoctor.model.signs.configs import CanonicalValue, ConfigFile
 from gpudoctor.model.signs.source import Call, Known, Source
 from gpudoctor.text import percent
+from gpudoctor_checks.declared import kept_on
 from gpudoctor_checks.thresholds import PROFILED_STEPS
 
 _PROFILERS = {"torch": {"profile", "_KinetoProfile"}, "cProfile": {"Profile"}, "line_profiler": {"LineProfiler"}}

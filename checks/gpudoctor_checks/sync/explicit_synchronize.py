@@ -9,6 +9,7 @@ from gpudoctor.lang import say
 from gpudoctor.model import Facts, Finding, Patient, Reads, Severity, Threshold
 from gpudoctor.model.signs.source import Call
 from gpudoctor.text import count
+from gpudoctor_checks.declared import shown_call
 from gpudoctor_checks.run_check import RunCheck
 
 _DEVICE = frozenset({"torch.cuda.synchronize", "torch.accelerator.synchronize", "torch.mps.synchronize"})
@@ -100,7 +101,7 @@ class ExplicitSynchronize(RunCheck):
         return self.finding(
             say(
                 "{shown}() makes the host wait for the GPU {often} ({place}){more}.",
-                shown=_shown(first.call),
+                shown=shown_call(first.call),
                 often=often(first.period),
                 place=place,
                 more=more,
@@ -108,7 +109,7 @@ class ExplicitSynchronize(RunCheck):
             evidence=tuple(spans[:8]),
             severity=Severity.WARNING if total >= self.limit("waits_per_step") else Severity.NOTE,
             subject=f"{first.script.path}:{loop.span.line}",
-            detail=Facts(call=_shown(first.call)),
+            detail=Facts(call=shown_call(first.call)),
         )
 
 
@@ -116,7 +117,3 @@ def _synchronizes(call: Call) -> bool:
     if "bench" in call.function.lower():
         return False
     return call.name in _DEVICE or (call.method == "synchronize" and call.receiver.startswith(_STREAM))
-
-
-def _shown(call: Call) -> str:
-    return f"{call.receiver}.{call.method}" if call.name.startswith("?") else call.name

@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable, Iterator
 
 from gpudoctor.analysis.memo import once
-from gpudoctor.analysis.source.control_flow import bound, trains_within, withs_of
+from gpudoctor.analysis.source.control_flow import bound
 from gpudoctor.lang import say
 from gpudoctor.model import Threshold
 from gpudoctor.model.records import frozen, replace
@@ -140,12 +140,6 @@ def brief(script: Script, loop: Loop, most: float) -> bool:
         if passes is None or (total := total * passes) > most:
             return False
     return True
-
-
-def kept_on(source: Source, script: Script, call: Call, most: float) -> Loop | None:
-    """A training loop, no `brief` one, inside a block that enters what the call makes."""
-    around = (trains_within(source, script, block) for block in withs_of(script, call))
-    return next((found[1] for found in around if found and not brief(*found, most)), None)
 
 
 def option_of(event: Event) -> str:

@@ -63,6 +63,4 @@ def test_a_gpu_that_the_job_leaves_out_is_a_note_so_that_the_remedy_is_accepted(
     [finding] = examine(MemoryErrors, patient)
     assert finding.severity is Severity.NOTE and finding.cost.breaks is None
     assert "keeps the job off it" in finding.message
-    assert [remedy.id for remedy in prescribe((leave_out, *advice("hardware")), finding, patient)] == [
-        "GPU003-reset"
-    ]
+    assert [remedy.id for remedy in prescribe((leave_out, *advice("hardware")), finding, patient)] == ["GPU003-reset"]
