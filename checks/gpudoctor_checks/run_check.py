@@ -52,6 +52,8 @@ class RecurringCheck(RunCheck):
     whose: ClassVar[Whose] = Whose.HOST
     sentence: ClassVar[str]
     """A template of `cost`, `often` and `where`."""
+    measures: ClassVar[str]
+    """The name of the share, as people read it: `checkpoint share`."""
 
     def run(self, patient: Patient) -> Run | None:
         """A short one too, if the phase is dear in it."""
@@ -78,7 +80,7 @@ class RecurringCheck(RunCheck):
             yield seen.finding(
                 self,
                 say(self.sentence, cost=seen.words, often=recurrence.words, where=seen.where),
-                name=f"{self.phase}_share",
+                name=self.measures.replace(" ", "_"),
                 severity=severity,
                 suspected=suspected,
                 detail=PeriodDetail(period=recurrence.steps, engine_loop=seen.engine),

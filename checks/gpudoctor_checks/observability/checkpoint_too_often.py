@@ -47,6 +47,7 @@ class CheckpointTooOften(RecurringCheck):
 
     code = "OBS003"
     phase = "checkpoint"
+    measures = template("checkpoint share")
     sentence = template("Saving takes {cost}{often}{where}.")
     reads = frozenset({Reads.SOURCE, Reads.RECORDING, Reads.PROCESS})
     thresholds = (

@@ -46,6 +46,7 @@ class EvaluationTooOften(RecurringCheck):
 
     code = "OBS004"
     phase = "evaluation"
+    measures = template("evaluation share")
     whose = Whose.DEVICE
     sentence = template("Evaluation takes {cost}{often}{where}.")
     traits = frozenset({Trait.IN_EVALUATION})
