@@ -29,6 +29,9 @@ _SAID = {
         "The same loss runs backward twice in {size} of {looks} steps looked at. Nothing clears the gradients "
         "between, so it counts twice."
     ),
+    "cleared": template(
+        "The gradients are cleared before each of {micro} micro batches: a step uses the last one only."
+    ),
     "uneven": template(
         "Each of {micro} micro batches counts as its mean, but one has {size:.1f} times the targets of another "
         "(median). A target in a short one counts that much more."
@@ -45,6 +48,7 @@ class GradientsMisscaled(Check):
     What it finds:
         In a recording:
         - accumulated micro batches whose mean loss is not divided, or divided twice
+        - accumulated micro batches before each of which the gradients are cleared
         - the same loss that runs backward twice in a step
         - means over micro batches that have very different numbers of targets
         - clipping in nearly every step, with norms far above the limit
@@ -80,7 +84,7 @@ class GradientsMisscaled(Check):
         if looks < _LOOKS:
             return
         limit, share, norm = of_run.clipping(process) or (0.0, 0.0, 0.0)
-        counted = ("undivided", "twice", "again") if micro > 1 else ("again",)
+        counted = ("cleared", "undivided", "twice", "again") if micro > 1 else ("again",)
         found: dict[str, float] = {}
         for how in counted:
             size = int(seen.get(how) or 0)
@@ -90,7 +94,9 @@ class GradientsMisscaled(Check):
             found["uneven"] = uneven
         if share >= _ALWAYS and norm >= _TIMES * limit:
             found["clipped"] = share
-        sure = {"again"}
+        if "cleared" in found:
+            found = {"cleared": found["cleared"]}
+        sure = {"again", "cleared"}
         # A factor that nothing in the step undoes, and batches that are known to be one loader's.
         acts = limit or any("SGD" in str(item.get("name")) for item in process.of("optimizer"))
         if acts and process.of("loader"):

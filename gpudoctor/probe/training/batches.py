@@ -32,7 +32,7 @@ _ENDS = 8
 _LOADERS = 4
 """Loaders that are shown."""
 _LABELS = ("labels", "label", "targets", "target", "y", "1")
-_SIDES = ("prompt", "response", "answer", "assistant", "completion", "instruction")
+_SIDES = ("prompt", "response", "answer", "assistant", "completion", "instruction", "template")
 """Words for the two sides of a text of which one is trained."""
 _OWNERS = ("data_collator", "collate_fn", "collator", "tokenizer", "processing_class", "processor", "tok")
 """Names by which a function that makes batches has the next one, or the tokenizer."""

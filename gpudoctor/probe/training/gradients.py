@@ -56,6 +56,8 @@ class Step:
         """Passes whose loss contains that of the last one, which has left its gradients."""
         self.leaf = 0
         """Losses without a graph."""
+        self.cleared = 0
+        """Passes before which the gradients of the last one went, without a step."""
 
 
 class Backwards(Look):
@@ -73,7 +75,7 @@ class Backwards(Look):
         self._place: dict[str, Any] = {}
         self._uneven: list[float] = []
         self._micro: Counter[int] = Counter()
-        self._tally = dict.fromkeys(("looks", "undivided", "twice", "again", "leaf"), 0)
+        self._tally = dict.fromkeys(("looks", "undivided", "twice", "again", "leaf", "cleared"), 0)
         self._clips: dict[str, Any] = {}
 
     # -- backward passes
@@ -92,6 +94,8 @@ class Backwards(Look):
             step.passes += 1
             self._place = self.place()
             step.lines.add(self._place["line"])
+            if step.passes > 1 and self._left is not None and self._left != self._gradient():
+                step.cleared += 1
             before = self._root() if self._root is not None else None
             if root.grad_fn is None:
                 step.leaf += 1
@@ -192,6 +196,7 @@ class Backwards(Look):
         tally["looks"] += 1
         tally["again"] += step.again > 0
         tally["leaf"] += step.leaf == count
+        tally["cleared"] += accumulates and step.cleared == count - 1
         tally["undivided"] += even and abs(whole / count - 1) < _NEAR
         tally["twice"] += even and abs(whole * count - 1) < _NEAR
         if even and len(step.counts) == count and min(step.counts) > 0 and len(self._uneven) < _UNEVEN:

@@ -221,7 +221,7 @@ _OF: Mapping[str, Mapping[str, Judge]] = {
         (_NAMES, "targets left frozen_tables"),
         (every(whole), "ranks grown"),
     ),
-    "gradients": _fields((whole, "looks undivided twice again leaf micro"), (amount, "uneven")),
+    "gradients": _fields((whole, "looks undivided twice again leaf cleared micro"), (amount, "uneven")),
     "clips": _fields((whole, "clips scaled"), (amount, "limit scale")),
     "memory": _fields(
         (whole, "retries"),

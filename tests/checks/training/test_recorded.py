@@ -39,8 +39,13 @@ def test_sick_divided_twice():
     assert "0.0625" in found.message and "0.25 times" in found.message
 
 
+def test_sick_gradients_that_are_cleared_before_each_micro_batch():
+    [found] = seen(cleared=10, twice=10, optimizer="AdamW")
+    assert found.severity is Severity.WARNING and "uses the last one only" in found.message
+
+
 def test_healthy_one_step_of_ten():
-    assert seen(undivided=1, twice=1, again=1) == []
+    assert seen(undivided=1, twice=1, again=1, cleared=1) == []
 
 
 def test_healthy_too_few_looks():
