@@ -127,7 +127,7 @@ def test_it_is_listed_and_explained(acme):
 )
 def test_a_broken_plugin_is_a_sentence_and_the_rest_goes_on(wheel, tmp_path, module, said):
     site = install(wheel, tmp_path / "site", module)
-    done = gpudoctor(site, "check", "--format", "json", "--select", "ENV010")
+    done = gpudoctor(site, "check", "--format", "json", "--verbose", "--select", "ENV010")
     assert done.returncode == 3
     assert "Traceback" not in done.stderr
     report = json.loads(done.stdout)

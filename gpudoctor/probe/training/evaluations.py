@@ -48,7 +48,7 @@ class Evaluations(Look):
         beside = self._beside[id(inner)] = self._beside.get(id(inner), 0) + 1
         name = class_name(inner)
         if beside == 1 and grad and module.training and name not in self._trained and len(self._trained) < _MOST:
-            with self:
+            with self._probe.guard.outside, self:
                 trained = {key: one for key, one in parameters(inner).items() if one.requires_grad}
                 names = [*trained][:: max(1, len(trained) // _PARAMETERS)]
                 start = {key: _some(trained[key]).clone() for key in names if type(trained[key].data) is self._plain}
@@ -69,7 +69,7 @@ class Evaluations(Look):
         # The first call of an evaluation that has no loader is not yet known for one.
         if 2 * self._beside.get(id(copy), 0) > calls:
             return
-        with self:
+        with self._probe.guard.outside, self:
             ours, theirs = parameters(trained), parameters(copy)
             sums = []
             for key, begun in start.items():
@@ -126,7 +126,7 @@ def install(probe: Probe) -> None:
     """Look at the calls of models, and at metrics."""
     seen, guard = Evaluations(probe), probe.guard
     probe.training[HOOK] = seen
-    probe.calling = both(probe.calling, guard.reading(HOOK, seen.begins))
+    probe.calling = both(probe.calling, guard.safely(HOOK, seen.begins))
     probe.steps.after.append(guard.safely(HOOK, seen.ended))
     probe.when_imported(
         "torchmetrics.metric", lambda module: guard.surround(HOOK, module.Metric, "__init__", seen.made)

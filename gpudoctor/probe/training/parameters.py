@@ -51,17 +51,19 @@ class Trained(Look):
     def rooted(self, root: Any) -> None:
         """A backward pass begins: are there parameters behind the loss that nobody has registered?"""
         models = self._probe.models
-        known = {key for optimizer in models.optimizers() for key in held_by(optimizer)}
-        if not known:
+        optimizers = models.optimizers()
+        if not optimizers or self._losses >= FIRST:
             return
         self._losses += 1
-        if self._losses <= FIRST and root.grad_fn is not None:
-            with self:
-                for model, _ in models.all():
-                    known |= {id(p) for p in parameters(model).values()}
-                leaves = _leaves(root.grad_fn)
-                kind = self._torch.nn.Parameter
-                self._stray = _size(leaf for key, leaf in leaves.items() if type(leaf) is kind and key not in known)
+        with self._probe.guard.outside, self:
+            if root.grad_fn is None:
+                return
+            known = {key for optimizer in optimizers for key in held_by(optimizer)}
+            for model, _ in models.all():
+                known |= {id(p) for p in parameters(model).values()}
+            leaves = _leaves(root.grad_fn)
+            kind = self._torch.nn.Parameter
+            self._stray = _size(leaf for key, leaf in leaves.items() if type(leaf) is kind and key not in known)
 
     def tell(self) -> None:
         """Write down what is so now, if it is news."""
@@ -179,7 +181,7 @@ def install(probe: Probe) -> None:
     probe.steps.after.append(guard.reading(HOOK, trained.ended, subclasses=True))
     probe.training[HOOK] = trained
     probe.drawn = both(probe.drawn, guard.reading(HOOK, trained.drawn))
-    probe.rooted = both(probe.rooted, guard.reading(HOOK, trained.rooted))
+    probe.rooted = both(probe.rooted, guard.safely(HOOK, trained.rooted))
 
     def resize(args: Any, _kwargs: Any) -> Any:
         """A vocabulary is resized."""
