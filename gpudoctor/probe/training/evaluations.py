@@ -49,14 +49,16 @@ class Evaluations(Look):
         name = class_name(inner)
         if beside == 1 and grad and module.training and name not in self._trained and len(self._trained) < _MOST:
             with self._probe.guard.outside, self:
-                trained = {key: one for key, one in parameters(inner).items() if one.requires_grad}
+                # What is of another class may have no numbers of its own, and is not asked.
+                plain = {key: one for key, one in parameters(inner).items() if type(one) is self._plain}
+                trained = {key: one for key, one in plain.items() if one.requires_grad}
                 names = [*trained][:: max(1, len(trained) // _PARAMETERS)]
-                start = {key: _some(trained[key]).clone() for key in names if type(trained[key].data) is self._plain}
+                start = {key: _some(trained[key]).clone() for key in names}
                 self._trained[name] = (weakref.ref(inner), start)
 
     @property
     def _plain(self) -> Any:
-        return self._torch.Tensor
+        return self._torch.nn.Parameter
 
     def _evaluated(self, copy: Any) -> None:
         """How far a copy has gone of the way that the trained weights have made since the start."""
@@ -75,7 +77,9 @@ class Evaluations(Look):
             for key, begun in start.items():
                 now: Any = ours.get(key)
                 other: Any = theirs.get(key)
-                alike = None not in (now, other) and now.shape == other.shape and now.device == other.device
+                alike = (
+                    type(now) is type(other) is self._plain and now.shape == other.shape and now.device == other.device
+                )
                 if not alike or capturing(self._torch, now.device):
                     return
                 way = _some(now) - begun
