@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import pairwise
 
-from gpudoctor.analysis.run.curves import numerics
+from gpudoctor.analysis.run.curves import of_first_rank
 from gpudoctor.analysis.run.training import data
 from gpudoctor.lang import say
 from gpudoctor.lang.message import concatenated
@@ -16,8 +16,6 @@ _SHARE = 0.02
 """Common samples of those looked at that are too many: public sets have up to 3 % near duplicates, fewer exact ones."""
 _TIMES = 3
 """Common samples, for each that is to be expected of a training that repeats itself."""
-
-
 _EPOCHS, _EVENLY, _SHOWN = 3, 0.1, 5
 """Epochs in which a metric grew; by what part of the most it may differ; numbers that are shown."""
 
@@ -52,8 +50,7 @@ class EvaluationOverlap(Check):
     judges = "evaluation"
 
     def examine(self, patient: Patient) -> Iterator[Finding]:
-        metrics = [item for rank in patient.recording.ranks[:1] for item in numerics(rank, "metric")]
-        for name, updates in _unreset(metrics).items():
+        for name, updates in _unreset(of_first_rank(patient.recording, "metric")).items():
             message = say(
                 "{name} was never reset: it had counted {updates} updates when its epochs began. Its value is that of "
                 "all epochs so far.",

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 
-from gpudoctor.analysis.run.curves import newest
+from gpudoctor.analysis.run.curves import of_first_rank
 from gpudoctor.analysis.run.training import data, integer
 from gpudoctor.lang import say
 from gpudoctor.model import Check, Code, Finding, Patient, Reads, Severity
@@ -67,7 +67,7 @@ class InputsUnlike(Check):
         calls = data.calls(patient.recording)
         layers = calls["layer"]
         seen = data.looks(patient.recording).get(data.TRAINING)
-        outside = newest(patient.recording.ranks[0], "outside") if patient.recording.ranks else ()
+        outside = of_first_rank(patient.recording, "outside")[-1:]
         if seen is None and not layers and not outside:
             raise Unavailable(say("no batch was seen in the recording"))
         for item in outside:

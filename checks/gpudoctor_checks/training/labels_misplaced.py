@@ -23,7 +23,7 @@ class LabelsMisplaced(Check):
         - labels that are shifted twice: each is the token after the next one
         - labels that are not shifted: each is the token that the model sees at that place
         - padding that is trained
-        - prompts that are trained although the code masks them
+        - as a note, rows that are trained from their first token by code that names a prompt or an answer
         - prompts that are trained in rows with padding at the left, and masked in the others
     Why it hurts:
         Nothing raises, and the loss falls. The model learns to skip a token, to copy its input, or to write
@@ -84,12 +84,15 @@ class LabelsMisplaced(Check):
         opened = seen.total("opened")
         rows = seen.total("rows")
         meant = any(item.get("masks") for item in seen.records)
+        # Whoever trains whole texts writes such names as well, and -100 at the padding.
         if meant and opened == rows >= _ROWS:
             message = say(
-                "All of {rows:,} rows train their prompt, and the code that makes the labels masks it.", rows=rows
+                "All of {rows:,} rows are trained from their first token. The code that makes the labels names a "
+                "prompt or an answer.",
+                rows=rows,
             )
-            yield data.shown(self, patient, "unmasked", message, 1.0)
-        right = seen.total("rows") - left
+            yield data.shown(self, patient, "unmasked", message, 1.0, severity=Severity.NOTE)
+        right = rows - left
         few = opened < max(_ROWS, _SHARE * left) or right < _ROWS
         if not few and opened == seen.total("opened_left"):
             message = say(

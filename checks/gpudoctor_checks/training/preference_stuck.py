@@ -89,7 +89,7 @@ class PreferenceStuck(Check):
         if item is not None and item.get("by") in logged.WORDS:  # 0.000 may be any small number
             enough.pop(logged.SPREAD, None)
         place = of_run.place_of(item) if item is not None else None
-        for ratio in [one for process in recording.ranks[:1] for one in of_run.numerics(process, "ratio")][-1:]:
+        for ratio in of_run.of_first_rank(recording, "ratio")[-1:]:
             looks, ones = int(ratio.get("of") or 0), int(ratio.get("found") or 0)
             if ones == looks >= _LOSSES:
                 message = say(_SAID["ratio"], times=looks)

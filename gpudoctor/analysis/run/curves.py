@@ -8,7 +8,7 @@ from gpudoctor.analysis.memo import once
 from gpudoctor.analysis.run.trends import Trend, trend
 from gpudoctor.lang import say
 from gpudoctor.model.records import frozen
-from gpudoctor.model.signs.recording import Process, Record
+from gpudoctor.model.signs.recording import Process, Record, Recording
 
 _NEAR = 20
 """Readings that a running median stands on."""
@@ -51,6 +51,11 @@ class Curve:
 def numerics(process: Process, kind: str) -> tuple[Record, ...]:
     """Readings of one kind, in order."""
     return tuple(item for item in process.of("numeric") if item.get("kind") == kind)
+
+
+def of_first_rank(recording: Recording, kind: str) -> tuple[Record, ...]:
+    """Readings of one kind of the first rank; none where there is no rank."""
+    return numerics(recording.ranks[0], kind) if recording.ranks else ()
 
 
 def newest(process: Process, kind: str) -> tuple[Record, ...]:

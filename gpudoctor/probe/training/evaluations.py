@@ -46,19 +46,17 @@ class Evaluations(Look):
             return
         inner = unwrapped(module)
         beside = self._beside[id(inner)] = self._beside.get(id(inner), 0) + 1
+        if beside > 1 or not grad or not module.training or len(self._trained) >= _MOST:
+            return
         name = class_name(inner)
-        if beside == 1 and grad and module.training and name not in self._trained and len(self._trained) < _MOST:
+        if name not in self._trained:
             with self._probe.guard.outside, self:
                 # What is of another class may have no numbers of its own, and is not asked.
-                plain = {key: one for key, one in parameters(inner).items() if type(one) is self._plain}
+                plain = {key: one for key, one in parameters(inner).items() if type(one) is self._torch.nn.Parameter}
                 trained = {key: one for key, one in plain.items() if one.requires_grad}
                 names = [*trained][:: max(1, len(trained) // _PARAMETERS)]
                 start = {key: _some(trained[key]).clone() for key in names}
                 self._trained[name] = (weakref.ref(inner), start)
-
-    @property
-    def _plain(self) -> Any:
-        return self._torch.nn.Parameter
 
     def _evaluated(self, copy: Any) -> None:
         """How far a copy has gone of the way that the trained weights have made since the start."""
@@ -78,7 +76,9 @@ class Evaluations(Look):
                 now: Any = ours.get(key)
                 other: Any = theirs.get(key)
                 alike = (
-                    type(now) is type(other) is self._plain and now.shape == other.shape and now.device == other.device
+                    type(now) is type(other) is self._torch.nn.Parameter
+                    and now.shape == other.shape
+                    and now.device == other.device
                 )
                 if not alike or capturing(self._torch, now.device):
                     return

@@ -7,7 +7,7 @@ from statistics import median
 from typing import Any
 
 from gpudoctor.analysis.memo import once
-from gpudoctor.analysis.run.curves import numerics
+from gpudoctor.analysis.run.curves import of_first_rank
 from gpudoctor.analysis.run.line_costs import place_of
 from gpudoctor.analysis.run.steady_state import padding, steady
 from gpudoctor.analysis.run.training import integer, told
@@ -341,7 +341,7 @@ def labels(recording: Recording) -> CardLine | None:
 
 def _classes(recording: Recording) -> CardLine | None:
     """The line on labels that are classes, which the loss was given."""
-    seen = numerics(recording.ranks[0], "labels") if recording.ranks else ()
+    seen = of_first_rank(recording, "labels")
     classes = integer(seen[-1], "classes") if seen else 0
     if not classes:
         return None

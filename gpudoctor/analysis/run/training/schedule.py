@@ -94,7 +94,7 @@ def _scheduled(recording: Recording, process: Process, item: Record) -> Schedule
     reach = stands + each * left if each >= _OFTEN else stands
     bounds = epochs_of(process)
     epochs = len(bounds) - 1
-    batches = _sum(process, "batches")
+    batches = math.fsum(value for value in process.steps.column("batches") if math.isfinite(value))
     each_epoch = median(later - at for at, later in pairwise(bounds)) if epochs else steps
     units = {
         "": reach,
@@ -133,11 +133,6 @@ def epochs_of(process: Process) -> list[int]:
         if new - first > 0:
             bounds.append(int(at))
     return [*bounds, made_steps(process)]
-
-
-def _sum(process: Process, name: str) -> float:
-    """A column's sum, without what was not read."""
-    return math.fsum(value for value in process.steps.column(name) if math.isfinite(value))
 
 
 def rates_of(process: Process) -> tuple[tuple[int, float], ...]:
