@@ -213,8 +213,11 @@ def _prescribe(
     for kind in rules.get(finding.code, ()):
         if in_log and not kind.reads_logs:
             continue
+        computed = {remedy.id for remedy in remedies}
         try:
             for remedy in kind().prescribe(finding, patient):
+                if remedy.id in computed:  # a row, of which a function has given the edit too
+                    continue
                 known = knowable(_supported(_editable(remedy), patient), finding, patient)
                 remedies.append(_bounded(known, finding))
         except (Unavailable, ReaderCrashed):

@@ -36,6 +36,11 @@ def has_sign(item: Ranked) -> bool:
     return finding.cost.breaks is not None or finding.code.startswith(_TOPICS)
 
 
+def is_timed(item: Ranked) -> bool:
+    """Whether pairs of runs say more of its remedy: what is trained otherwise shows in the card, not in the time."""
+    return not item.finding.code.startswith(_CARD)
+
+
 class Cures:
     """Runs arms again and looks whether the baseline's ailments are gone."""
 

@@ -16,7 +16,7 @@ from gpudoctor.model.proof import Conclusion, TrialRow
 from gpudoctor.model.records import dataclass, field, frozen
 from gpudoctor.model.signs.recording import Recording
 from gpudoctor.trial.candidates import Candidate, Untried, candidates, joined
-from gpudoctor.trial.cure import Cures, has_sign
+from gpudoctor.trial.cure import Cures, has_sign, is_timed
 from gpudoctor.trial.decision import LOOKS
 from gpudoctor.trial.paired_runs import BaselineFailed, Tried, try_arm
 from gpudoctor.trial.trial_runner import Arm, TrialRunner
@@ -182,7 +182,7 @@ class TrialSession:
         if not timed:
             wanted = [item for item in wanted if self.cures is not None and has_sign(item.item)]
         with self.stopping():
-            self._plan(len(wanted) if timed else 0)
+            self._plan(sum(is_timed(item.item) for item in wanted) if timed else 0)
             for number, item in enumerate(wanted):
                 # The most valuable one first, with what a first look takes; what is proven is tried together.
                 share = self.left / (len(wanted) - number + bool(self.proven))
@@ -234,7 +234,8 @@ class TrialSession:
             else:  # a moved loss is what most of them are for
                 tried.cure = found
                 tried.gated = tried.gated and tried.safe
-            timed = timed and tried.ended is None and (tried.cure is None or tried.cure.gone is not False)
+            timed = timed and is_timed(candidate.item) and tried.ended is None
+            timed = timed and (tried.cure is None or tried.cure.gone is not False)
         if timed and deadline - time.monotonic() >= 2 * LEAST_PAIRS * self.lap_seconds:
             self.current = tried
             try_arm(self.bench, tried, deadline=deadline, looks=LOOKS if tried.cure is None else LOOKS[:1])

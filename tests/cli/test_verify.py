@@ -71,6 +71,23 @@ def test_a_proven_remedy_is_kept_and_nothing_else_is_written(tmp_path):
     assert "gc.collect()" not in (folder / "train.py").read_text()
 
 
+@pytest.mark.skipif(find_spec("torch") is None, reason="torch is not installed")
+@pytest.mark.slow
+def test_what_is_trained_otherwise_is_shown_by_its_number_and_not_timed(tmp_path):
+    program = SICK.replace("        gc.collect()\n", "        scheduler.step()\n").replace(
+        "kept =", "scheduler = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, T_max=len(loader))\nkept ="
+    )
+    (tmp_path / "train.py").write_text(program.replace("range(1)", "range(4)"))
+    out = tmp_path / "report.json"
+    words = ("--select", "TRAIN008", "--unsafe", "--format", "json", "--output", str(out))
+    done = verify(tmp_path, *words, "--", sys.executable, "train.py", trainings=2)
+    report = json.loads(out.read_text())
+    [row] = report["trial"]["rows"]
+    assert (row["conclusion"], row["pairs"]) == ("cured", []), done.stderr
+    assert "T_max=100" in report["trial"]["patch"]
+    assert row["proof"]["cure"]["words"].startswith("schedule, last: ")
+
+
 def test_a_command_that_dies_is_diagnosed_and_not_tried(tmp_path):
     done = verify(tmp_path, "--", sys.executable, "-c", "import sys; print('out'); sys.exit(3)")
     assert (done.returncode, done.stdout) == (3, "out\n")

@@ -89,7 +89,7 @@ class GradientsMisscaled(Check):
         for how in counted:
             size = int(seen.get(how) or 0)
             if size >= _OFTEN * looks:
-                found[how] = size
+                found[how] = size if how == "again" else micro
         if uneven >= _UNEVEN:
             found["uneven"] = uneven
         if share >= _ALWAYS and norm >= _TIMES * limit:

@@ -34,6 +34,7 @@ from gpudoctor.report.units import (
     is_fixable,
     launch_rows,
     outcome_words,
+    proof_flags,
     remedy_facts,
     subject_facts,
 )
@@ -258,9 +259,9 @@ def _next_step(canvas: Canvas, report: Report) -> None:
         fixable = sum(is_fixable(report, item) for item in report.findings)
         of = tr("{fixable} of {findings} fixable", fixable=fixable, findings=len(report.findings))
         _command(canvas, f"{_FIXABLE} {rendered(of)}" if fixable else tr("fix it"), command)
-    tried = any(remedy.override for item in report.findings for remedy in item.remedies)
-    if tried and report.run is not None and report.run.command and report.trial is None:
-        _command(canvas, tr("prove it"), f"gpudoctor verify -- {shlex.join(report.run.command)}")
+    flags = proof_flags(report)
+    if flags is not None and report.run is not None and report.run.command and report.trial is None:
+        _command(canvas, tr("prove it"), f"gpudoctor verify{flags} -- {shlex.join(report.run.command)}")
     _command(canvas, word("why"), f"gpudoctor explain {report.findings[0].finding.code}")
 
 
