@@ -33,7 +33,7 @@ BUDGETS = {
             "gpudoctor/__main__.py",
         ],
     ),
-    "engine, mend": (4278, ["gpudoctor/engine", "gpudoctor/mend"]),
+    "engine, mend": (4281, ["gpudoctor/engine", "gpudoctor/mend"]),
     "source": (9705, ["gpudoctor/vitals/source", "gpudoctor/analysis/source"]),
     "logs": (
         4503,
@@ -48,22 +48,22 @@ BUDGETS = {
     "recordings and live": (5655, ["gpudoctor/analysis/run", "gpudoctor/analysis/live", "gpudoctor/vitals/recording"]),
     "preflight": (4347, ["gpudoctor/preflight", "gpudoctor/analysis/preflight"]),
     "probe, recorder, hooks": (10622, ["gpudoctor/probe", "gpudoctor/recorder", "gpudoctor/hooks"]),
-    "trial": (3167, ["gpudoctor/trial"]),
+    "trial": (3173, ["gpudoctor/trial"]),
     "estimate": (5982, ["gpudoctor/estimate"]),
     "report, ui, cli, watch, agents": (
-        11991,
+        12006,
         ["gpudoctor/report", "gpudoctor/ui", "gpudoctor/cli", "gpudoctor/watch", "gpudoctor/agents"],
     ),
     "checks": (19723, ["checks"]),
-    "rules": (3696, ["rules"]),
+    "rules": (3885, ["rules"]),
     "the rest of vitals and analysis": (11176, ["gpudoctor"]),
-    "tests": (44758, ["tests"]),
+    "tests": (44885, ["tests"]),
     "benchmarks": (7022, ["benchmarks"]),
 }
 """Group: lines, folders or files. A file belongs to the first group that names it or a folder above it."""
 TOML = 8000
 """Lines of data in TOML, which count apart: 4,500 of wordings, 2,900 of advice (10,700 lines of Python became 6,500)."""
-TOKENS_A_LINE = 7.11
+TOKENS_A_LINE = 7.12
 """Code that became denser to fit is a defect."""
 
 
