@@ -19,7 +19,7 @@ def ranks_here(patient: Patient) -> int:
     job = optional(lambda: patient.job)
     if job is None:
         return 1
-    return max([job.ranks_per_node or 1, *(launch.here or 1 for launch in job.launches)])
+    return max([job.ranks_per_node or 1, *(launch.here or 1 for launch in job.launches if launch.trains)])
 
 
 # The detail of findings about graphics cards.

@@ -15,8 +15,6 @@ from gpudoctor.model.remedy import Applicability, Edit, Effort, KeywordEdit, Rem
 from gpudoctor.model.signs.configs import ConfigKind
 from gpudoctor.model.signs.memory import Choice
 from gpudoctor.text import size
-from gpudoctor_checks.config.deprecated_key import DeprecatedKeyDetail
-from gpudoctor_checks.config.frequencies import FrequenciesDetail
 from gpudoctor_rules.remedies import config_edit, remedy
 from gpudoctor_rules.settings import (
     as_written,
@@ -164,7 +162,7 @@ PERIODS = {"log": 50, "eval": 500, "save": 500}
 @answers("CFG006")
 def frequencies(finding: Finding, patient: Patient) -> Iterator[Remedy]:
     """Set a period that suits the run's length."""
-    detail = finding.detail_of(FrequenciesDetail)
+    detail = finding.detail_of(Facts)
     key, kind, run = detail.key, detail.kind, detail.run
     norm = int(detail.norm or 1)
     declared = next(part.value for part in finding.evidence if isinstance(part, Measurement))
@@ -294,7 +292,7 @@ def quantisation_conflict(finding: Finding, patient: Patient) -> Iterator[Remedy
 @answers("CFG009")
 def deprecated_key(finding: Finding, patient: Patient) -> Iterator[Remedy]:
     """The same value under its new name, where it has one."""
-    detail = finding.detail_of(DeprecatedKeyDetail)
+    detail = finding.detail_of(Facts)
     new, same = detail.new, detail.same
     edits: list[Edit] = []
     pairs = list(settings(finding, patient))

@@ -8,7 +8,7 @@ from gpudoctor.analysis.source.training_arguments import deepspeed_configs, trai
 from gpudoctor.analysis.workload import optional
 from gpudoctor.lang import say, template
 from gpudoctor.model import Check, Finding, Patient, Reads, Severity, Unavailable
-from gpudoctor_checks.config.disagreement import BATCH, REFUSED, mismatches, sentence, settings_finding
+from gpudoctor_checks.config.disagreement import BATCH, mismatch_finding, mismatches, sentence, settings_finding
 
 GLOBAL, MICRO, STEPS = "train_batch_size", "train_micro_batch_size_per_gpu", "gradient_accumulation_steps"
 
@@ -52,9 +52,7 @@ class BatchMismatch(Check):
             yield from self._generations(setup, world)
         for link in links(patient):
             for mismatch in mismatches(link, BATCH):
-                text = say("{sentence}.", sentence=mismatch.sentence)
-                items = (mismatch.engine, mismatch.argument)
-                yield settings_finding(self, text, *items, breaks=REFUSED, certain=mismatch.certain, cure="auto")
+                yield mismatch_finding(self, mismatch)
 
     def _itself(self, setup: Setup, world: int | None) -> Iterator[Finding]:
         """DeepSpeed's own arithmetic: train = micro x accumulation x ranks."""

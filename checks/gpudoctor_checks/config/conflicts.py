@@ -271,6 +271,7 @@ class _Places:
             for script, load in trained_models(self.source):
                 yield {ARGUMENTS: built[0], MODEL: _call(script, load)}
         for model in self._models():
+            yield {MODEL: model}
             for link in self.links:
                 if link.arguments.script in (None, model.script):
                     yield {ENGINE: link.deepspeed, MODEL: model}

@@ -9,28 +9,14 @@ from gpudoctor.analysis.source.pretrained_models import TRAINERS, trainers
 from gpudoctor.analysis.source.target_versions import installed_version, is_dated, meant_version
 from gpudoctor.analysis.source.training_arguments import in_a_test, training_arguments
 from gpudoctor.lang import say
-from gpudoctor.model import Check, Detail, Finding, Patient, Reads, Severity
-from gpudoctor.model.records import frozen, replace
+from gpudoctor.model import Check, Facts, Finding, Patient, Reads, Severity
+from gpudoctor.model.records import replace
 from gpudoctor.model.signs.configs import ConfigKind
 from gpudoctor.model.signs.source import Call, Script, Source
 from gpudoctor_checks.api_facts import ApiFact, facts, reached
 
 MAJOR = "5"
 """The major version of transformers that dropped what version 4 deprecated: many still run 4."""
-
-
-@frozen
-class DeprecatedKeyDetail(Detail):
-    """What the rule reads."""
-
-    new: str
-    """The new name, or what to do instead."""
-    same: bool
-    """The value stays as it is."""
-    value: str
-    """The value that is deprecated; \"\" for a key."""
-    installed: bool
-    """The installed version takes the new name."""
 
 
 class DeprecatedKey(Check):
@@ -179,7 +165,7 @@ class DeprecatedKey(Check):
             severity=severity,
             breaks=fails if called else None,
             subject=f"{first.place.path}:{first.place.line} {row.name}",
-            detail=DeprecatedKeyDetail(
+            detail=Facts(
                 new=row.new.rpartition(".")[2] if row.same else row.new,
                 same=row.same,
                 value=row.value,

@@ -98,6 +98,14 @@ class Mismatch:
         return sentence(whole, self.link.deepspeed.title, self.engine, other=other)
 
 
+def mismatch_finding(check: Check, item: Mismatch) -> Finding:
+    """What transformers refuses of a link."""
+    text = say("{sentence}.", sentence=item.sentence)
+    place = f" {item.engine.key}"
+    both = (item.engine, item.argument)
+    return settings_finding(check, text, *both, breaks=REFUSED, certain=item.certain, cure="auto", subject=place)
+
+
 def mismatches(link: Link, rows: tuple[tuple[str, str, ConfigValue], ...]) -> Iterator[Mismatch]:
     """The rows that differ; what is "auto", computed or left out on both sides agrees."""
     for key, name, default in rows:
@@ -108,7 +116,11 @@ def mismatches(link: Link, rows: tuple[tuple[str, str, ConfigValue], ...]) -> It
         on = link.arguments.on(name, f"{name}_full_eval", f"pure_{name}") if name in {"fp16", "bf16"} else None
         former = ("per_gpu_train_batch_size",) if name == "per_device_train_batch_size" else ()
         argument = on or link.arguments.get(*former, name)
-        if argument is None and (default is None or not (link.arguments.whole or _excluded(link, name, engine))):
+        other = link.arguments.on(*_OTHER_HALF.get(name, ())) if engine.on else None
+        if argument is None and other is not None:  # transformers takes only one, wherever the rest is written
+            yield Mismatch(link=link, engine=engine, argument=other, name=name, default=default)
+            continue
+        if argument is None and (default is None or not link.arguments.whole):
             continue
         if argument is not None and not argument.known:
             continue
@@ -119,11 +131,7 @@ def mismatches(link: Link, rows: tuple[tuple[str, str, ConfigValue], ...]) -> It
             yield Mismatch(link=link, engine=engine, argument=argument, name=name, default=default)
 
 
-def _excluded(link: Link, name: str, engine: Written) -> bool:
-    """Whether a switch that is not written is off all the same: the other half precision is on, wherever the
-    rest of the arguments is written, and transformers takes only one."""
-    other = {"fp16": ("bf16", "pure_bf16"), "bf16": ("fp16",)}.get(name, ())
-    return _switch(engine.value) and link.arguments.on(*other) is not None
+_OTHER_HALF = {"fp16": ("bf16", "pure_bf16"), "bf16": ("fp16",)}
 
 
 def same(one: ConfigValue, other: ConfigValue) -> bool:

@@ -6,9 +6,8 @@ from typing import NamedTuple
 from gpudoctor.analysis.source.control_flow import switched_off
 from gpudoctor.analysis.source.trainer_periods import HF_CONFIGS, number
 from gpudoctor.lang import say
-from gpudoctor.model import Check, Detail, Finding, Patient, Reads, Severity, Threshold
+from gpudoctor.model import Check, Facts, Finding, Patient, Reads, Severity, Threshold
 from gpudoctor.model.evidence import Measurement, Provenance, Setting, SourceSpan
-from gpudoctor.model.records import frozen
 from gpudoctor.model.signs.configs import ConfigFile, Configs
 from gpudoctor.model.signs.source import Call, Known, Script, Source
 
@@ -53,19 +52,6 @@ class _Declared(NamedTuple):
     """Steps of the run, where they are declared."""
     accumulation: int
     """Micro-batches to a step."""
-
-
-@frozen
-class FrequenciesDetail(Detail):
-    """What the rule reads."""
-
-    key: str
-    kind: str
-    """`log`, `eval` or `save`."""
-    run: int
-    """Steps of the run; 0 where not known."""
-    norm: float
-    """Steps: a shorter period would be found again."""
 
 
 class Frequencies(Check):
@@ -136,7 +122,7 @@ class Frequencies(Check):
                 text,
                 evidence=(span, measured),
                 subject=f"{span.path}:{span.line} {key}",
-                detail=FrequenciesDetail(key=key, kind=kind, run=run or 0, norm=limit),
+                detail=Facts(key=key, kind=kind, run=run or 0, norm=limit),
             )
 
 

@@ -88,6 +88,8 @@ class LoraMisfit(Check):
                     listed=", ".join(missing),
                 ),
                 targets,
+                breaks=say("PEFT refuses an adapter without a target") if none else "",
+                certain=targets.sure,
                 severity=Severity.WARNING if none else Severity.NOTE,
                 cure="targets",
                 subject=" targets",

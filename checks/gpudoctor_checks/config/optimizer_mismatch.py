@@ -7,7 +7,7 @@ from gpudoctor.analysis.source.declared_settings import Written
 from gpudoctor.lang import template
 from gpudoctor.model import Check, Finding, Patient, Reads, Severity
 from gpudoctor_checks.config.conflicts import conflicts
-from gpudoctor_checks.config.disagreement import OPTIMISATION, REFUSED, mismatches, sentence, settings_finding
+from gpudoctor_checks.config.disagreement import OPTIMISATION, mismatch_finding, mismatches, sentence, settings_finding
 
 FAMILIES = ("adafactor", "adagrad", "adam", "lamb", "lion", "sgd", "muon", "rmsprop", "galore", "lomo", "apollo")
 """Optimizers that are not each other; `adamw_torch` and DeepSpeed's `AdamW` are one."""
@@ -45,16 +45,7 @@ class OptimizerMismatch(Check):
         yield from conflicts(self, patient)
         for link in links(patient):
             for mismatch in mismatches(link, OPTIMISATION):
-                yield settings_finding(
-                    self,
-                    mismatch.sentence + ".",
-                    mismatch.engine,
-                    mismatch.argument,
-                    breaks=REFUSED,
-                    certain=mismatch.certain,
-                    cure="auto",
-                    subject=f" {mismatch.engine.key}",
-                )
+                yield mismatch_finding(self, mismatch)
             for engine, argument in _kinds(link):
                 text = sentence(
                     template(

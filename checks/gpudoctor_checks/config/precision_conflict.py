@@ -3,10 +3,9 @@
 from collections.abc import Iterator
 
 from gpudoctor.analysis.source.config_links import links
-from gpudoctor.lang import say, template
 from gpudoctor.model import Check, Finding, Patient, Reads, Severity
 from gpudoctor_checks.config.conflicts import conflicts
-from gpudoctor_checks.config.disagreement import PRECISION, REFUSED, Mismatch, mismatches, sentence, settings_finding
+from gpudoctor_checks.config.disagreement import PRECISION, mismatch_finding, mismatches
 
 
 class PrecisionConflict(Check):
@@ -43,21 +42,5 @@ class PrecisionConflict(Check):
             if link.arguments.on("fp16") and link.arguments.on("bf16"):
                 continue  # said already
             both = list(mismatches(link, PRECISION))
-            if both:
-                yield self._between(both)
-
-    def _between(self, both: list[Mismatch]) -> Finding:
-        """One finding for a pair of files: fp16 here and bf16 there is one conflict."""
-        first = max(both, key=lambda item: item.engine.on)
-        other = None
-        if first.argument is None and first.engine.on:
-            # The half precision that the arguments switch on instead of DeepSpeed's.
-            other = first.link.arguments.on("bf16" if first.name == "fp16" else "fp16")
-        whole = template("{config} says {key}={value}, {arguments} says {other_key}={other_value}.")
-        arguments, certain = first.link.arguments.title, all(item.certain for item in both)
-        text = say("{sentence}.", sentence=first.sentence)
-        if other is not None:
-            text = sentence(whole, first.link.deepspeed.title, first.engine, other, arguments=arguments)
-            certain = certain and other.sure
-        items = [part for item in both for part in (item.engine, other or item.argument)]
-        return settings_finding(self, text, *items, breaks=REFUSED, certain=certain, cure="auto")
+            if both:  # fp16 here and bf16 there is one conflict
+                yield mismatch_finding(self, max(both, key=lambda item: item.engine.on))

@@ -4,28 +4,12 @@ from collections.abc import Iterator
 
 from gpudoctor.analysis.workload import Threads, Workers, has_purpose, optional, read_threads, read_workers, runs_here
 from gpudoctor.lang import say
-from gpudoctor.model import Check, Confidence, Detail, Finding, Patient, Reads, Resource, Severity, Threshold
+from gpudoctor.model import Check, Confidence, Facts, Finding, Patient, Reads, Resource, Severity, Threshold
 from gpudoctor.model.evidence import Evidence, Measurement, Provenance, Setting
 from gpudoctor.model.job_devices import ranks_here
-from gpudoctor.model.records import frozen
 from gpudoctor.model.signs.job import Launch
 from gpudoctor.model.unavailable import Unavailable
 from gpudoctor.text import count
-
-
-@frozen
-class CpuBudgetDetail(Detail):
-    """What the rule reads."""
-
-    kind: str
-    """`threads`, `both` or `srun`."""
-    cpus: float
-    """CPUs of the job."""
-    ranks: int
-    workers: int
-    """Of one rank's loader."""
-    threads: int
-    """Of one rank."""
 
 
 class CpuBudget(Check):
@@ -89,7 +73,7 @@ class CpuBudget(Check):
             severity=Severity.NOTE,
             subject="srun",
             scarce=Resource.CPU,
-            detail=CpuBudgetDetail(kind="srun", cpus=1, ranks=row.here or 1, workers=0, threads=1),
+            detail=Facts(kind="srun", cpus=1, ranks=row.here or 1, workers=0, threads=1),
         )
 
     def _cpus(self, patient: Patient) -> tuple[float, tuple[Evidence, ...]]:
@@ -142,7 +126,7 @@ class CpuBudget(Check):
             severity=Severity.NOTE if pool_alone else Severity.WARNING,
             subject="CPUs",
             scarce=Resource.CPU,
-            detail=CpuBudgetDetail(
+            detail=Facts(
                 kind="threads" if pool_alone else "both", cpus=cpus, ranks=ranks, workers=each, threads=threads.count
             ),
         )
@@ -150,7 +134,7 @@ class CpuBudget(Check):
 
 def _gets_less(row: Launch, asked: int) -> bool:
     """Whether srun gives a task of the script fewer CPUs than sbatch was asked for."""
-    if "srun" not in (row.launcher, row.starter) or not row.path or not row.cpus:
+    if "srun" not in (row.launcher, row.starter) or not row.path or not row.grants.cpus_granted or not row.here:
         return False
     ranks_of_task = 1 if row.launcher == "srun" else row.ranks_per_node or 1
-    return row.cpus * ranks_of_task < asked
+    return row.grants.cpus_granted / row.here * ranks_of_task < asked

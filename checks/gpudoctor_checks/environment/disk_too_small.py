@@ -4,9 +4,8 @@ from collections.abc import Iterator
 
 from gpudoctor.analysis.workload import has_purpose, runs_here
 from gpudoctor.lang import say
-from gpudoctor.model import Check, Detail, Finding, Patient, Reads, Resource, Threshold
+from gpudoctor.model import Check, Facts, Finding, Patient, Reads, Resource, Threshold
 from gpudoctor.model.evidence import Measurement
-from gpudoctor.model.records import frozen
 from gpudoctor.model.signs.host import Disk
 from gpudoctor.model.unavailable import Unavailable
 from gpudoctor.text import size
@@ -15,16 +14,6 @@ _LARGE = (
     "output", say("working folder"), say("Hugging Face cache"), say("Hugging Face data sets"),
     say("torch extension cache"),
 )  # fmt: skip
-
-
-@frozen
-class DiskTooSmallDetail(Detail):
-    """What the rule reads."""
-
-    role: str
-    """What the folder is for."""
-    path: str
-    mount: str
 
 
 class DiskTooSmall(Check):
@@ -76,7 +65,7 @@ class DiskTooSmall(Check):
                         evidence=(Measurement("disk_free", disk.free, "B", reproduce=f"df -h '{disk.path}'"),),
                         subject=disk.role,
                         scarce=Resource.DISK,
-                        detail=DiskTooSmallDetail(role=disk.role, path=disk.path, mount=disk.mount),
+                        detail=Facts(role=disk.role, path=disk.path, mount=disk.mount),
                     )
         if host.silent_folders and not seen:
             silent = host.silent_folders[0]

@@ -6,10 +6,9 @@ from functools import cache
 from importlib import resources
 
 from gpudoctor.lang import say
-from gpudoctor.model import Check, Detail, Finding, Patient, Reads, Severity
+from gpudoctor.model import Check, Facts, Finding, Patient, Reads, Severity
 from gpudoctor.model.cuda import is_jetson, numbers
 from gpudoctor.model.evidence import Measurement
-from gpudoctor.model.records import frozen
 from gpudoctor.model.unavailable import Absent, Unavailable, known
 from gpudoctor_checks.environment.torch_reading import of_torch
 
@@ -21,17 +20,6 @@ def _floors() -> dict[str, str]:
     """The oldest driver for each CUDA major version."""
     text = resources.files("gpudoctor_checks.environment").joinpath("driver_floors.json").read_text("utf-8")
     return dict(json.loads(text)["floors"])
-
-
-@frozen
-class DriverTooOldDetail(Detail):
-    """What the rule reads."""
-
-    torch: str
-    cuda: str
-    driver: str
-    floor: str
-    """Oldest driver that runs it."""
 
 
 class DriverTooOld(Check):
@@ -94,5 +82,5 @@ class DriverTooOld(Check):
             ),
             breaks=say("torch cannot start CUDA: the run fails or falls back to the CPU"),
             subject="driver",
-            detail=DriverTooOldDetail(torch=torch.version, cuda=torch.cuda, driver=driver, floor=floor),
+            detail=Facts(torch=torch.version, cuda=torch.cuda, driver=driver, floor=floor),
         )

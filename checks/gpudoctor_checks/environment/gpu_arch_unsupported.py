@@ -3,12 +3,12 @@
 from collections.abc import Iterator
 
 from gpudoctor.lang import say
-from gpudoctor.model import Check, Finding, Measurement, Patient, Reads, Severity
+from gpudoctor.model import Check, Facts, Finding, Measurement, Patient, Reads, Severity
 from gpudoctor.model.cuda import dotted, is_jetson, runs_on
 from gpudoctor.model.signs.gpu import answering
 from gpudoctor.model.unavailable import Absent, Unavailable, known
 from gpudoctor.text import count
-from gpudoctor_checks.environment.torch_reading import TorchBuildDetail, of_torch
+from gpudoctor_checks.environment.torch_reading import of_torch
 
 _QUERY = "nvidia-smi --query-gpu=name,compute_cap --format=csv"
 
@@ -71,7 +71,7 @@ class GpuArchUnsupported(Check):
                 severity=Severity.WARNING if others else None,
                 breaks=None if others else say("no kernel of torch runs on this GPU"),
                 subject=gpus[0].label,
-                detail=TorchBuildDetail(
+                detail=Facts(
                     torch=torch.version,
                     capabilities=dotted(card),
                     driver=known(patient.gpu_survey.driver_version) or "",

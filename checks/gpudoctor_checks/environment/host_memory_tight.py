@@ -1,12 +1,15 @@
 """ENV009 host-memory-tight."""
 
+import re
 from collections.abc import Iterator
 
+from gpudoctor.analysis.source.declared_settings import from_keyword
 from gpudoctor.analysis.workload import has_purpose, optional, read_workers, runs_here
 from gpudoctor.lang import say
-from gpudoctor.model import Check, Confidence, Cost, Facts, Finding, Patient, Reads, Resource, Threshold
+from gpudoctor.model import Check, Confidence, Cost, Facts, Finding, Patient, Reads, Resource, SourceSpan, Threshold
 from gpudoctor.model.evidence import Measurement
 from gpudoctor.model.job_devices import ranks_here
+from gpudoctor.model.signs.source import Known
 from gpudoctor.model.unavailable import Absent
 from gpudoctor.text import count, size
 
@@ -17,6 +20,7 @@ class HostMemoryTight(Check):
     What it finds:
         - Less free memory (within the container's or the scheduler's limit too) than the job's processes take
           before any data.
+        - A job whose grant is smaller than the weights of a model that it loads there.
         - A machine that swaps right now.
     Why it hurts:
         The kernel kills a worker or a rank without a traceback (exit 137). It often happens at a checkpoint,
@@ -57,6 +61,19 @@ class HostMemoryTight(Check):
     def _short(self, patient: Patient) -> Iterator[Finding]:
         job = optional(lambda: patient.job)
         granted = job.memory_granted if job is not None else None
+        for name, weights, span in _loaded(patient) if granted else ():
+            if granted and weights > granted:
+                words = {"granted": size(granted), "model": name, "weights": size(weights)}
+                yield self.finding(
+                    say("The job has {granted} of host memory, and loads {weights} of {model} there.", **words),
+                    evidence=(span,),
+                    confidence=Confidence.PROBABLE,
+                    cost=Cost(bytes=weights - granted),
+                    subject="host memory",
+                    scarce=Resource.HOST_MEMORY,
+                    detail=Facts(kind="short", need=weights),
+                )
+                return
         available = patient.host.memory_available if runs_here(patient) else None
         room = min((value for value in (granted, available) if value is not None), default=None)
         ranks, workers = ranks_here(patient), read_workers(patient)
@@ -102,3 +119,26 @@ class HostMemoryTight(Check):
             scarce=Resource.HOST_MEMORY,
             detail=Facts(kind="swap", need=0),
         )
+
+
+_SIZE = re.compile(r"(?:^|[-_.])(\d{1,4}(?:\.\d{1,2})?)b(?:$|[-_.])", re.IGNORECASE)
+"""Billions of weights, in a model's name."""
+_ELSEWHERE = frozenset({"device_map", "quantization_config", "load_in_8bit", "load_in_4bit", "low_cpu_mem_usage"})
+"""Arguments with which weights go to the GPU one by one, or stay in their file."""
+
+
+def _loaded(patient: Patient) -> Iterator[tuple[str, int, SourceSpan]]:
+    """Pretrained models that a process builds in host memory, with the bytes of their weights."""
+    source = optional(lambda: patient.source)
+    for script in source.scripts if source is not None else ():
+        if re.search("deepspeed|fsdp|fully_shard", script.text, re.IGNORECASE):
+            continue  # then a process may hold a part
+        for call in script.calls:
+            given = call.argument("pretrained_model_name_or_path", 0)
+            name = str(given.value) if isinstance(given, Known) else ""
+            billions = _SIZE.search(name.rpartition("/")[2])
+            loads = call.method == "from_pretrained" and "Model" in call.name and not call.open_ended
+            if loads and billions and not _ELSEWHERE & call.keywords.keys():
+                dtype = from_keyword(script, call, "dtype") or from_keyword(script, call, "torch_dtype")
+                each = 4 if dtype is not None and dtype.word in {"float32", "float"} else 2
+                yield name, int(float(billions[1]) * 1e9) * each, call.span

@@ -1,7 +1,6 @@
 """What does not fit in the launch table: processes, GPUs, ranks and nodes of a launch line, by the job's own words."""
 
 import json
-import math
 import re
 from collections.abc import Iterator
 from functools import cache
@@ -11,30 +10,31 @@ from typing import NamedTuple
 
 from gpudoctor.analysis.workload import launch_words
 from gpudoctor.lang import say, term
-from gpudoctor.model import Setting
+from gpudoctor.model import Setting, SourceSpan
 from gpudoctor.model.job_devices import VARIABLE
+from gpudoctor.model.signs.configs import Configs
 from gpudoctor.model.signs.job import Job, Launch, Profile
 from gpudoctor.model.signs.source import Known, Source
 from gpudoctor.text import count, duration
 
 _LOCAL = re.compile(r"(localhost|127\.\d+\.\d+\.\d+|\[?::1\]?)(:\d*)?")
-_PLANNED = re.compile(r"(--?[\w-]*[_-](?:in[_-])?(hours?|minutes|mins))[= ](\d{1,6}(?:\.\d{1,3})?)\b")
-"""An option whose name ends with a unit of time."""
-_SECONDS = {"h": 3600, "m": 60}
-_OUTPUT = re.compile(
-    r"(?P<name>--?\w*(?:out|save|ckpt|checkpoint|run)[\w-]*|\b\w*(?:OUT|SAVE|CKPT|CHECKPOINT|RUN)\w*)[= ]"
-    r"(?P<value>[\"']?(?P<disk>\$\{?SLURM_TMPDIR|\$\{?TMPDIR|/dev/shm/|/tmp/)[^\s\"']*)"
+_UNITS = {"h": 3600, "m": 60}
+_OPTION = re.compile(r"(?<!\S)(--?[\w.-]+)[= ](\S+)")
+_KEPT = re.compile(
+    r"(--?\w*(?:out|save|ckpt|checkpoint|run)[\w-]*|\b\w*(?:OUT|SAVE|CKPT|CHECKPOINT|RUN)\w*)[= ][\"']?([^\s\"']+)"
 )
-"""A variable or an option for what is kept, on a disk of the node."""
+"""A variable or an option for what is kept, and where."""
 _COPIES = r"\b(?:cp|mv|rsync|scp|rclone|gsutil|aws|azcopy|tar +-?c\w*)\b"
+_UPLOADS = re.compile(r"push_to_hub|boto3|s3fs|gcsfs|fsspec|upload|artifact|s3://|gs://")
 _DEFAULT_PORT = "29500"
 _STARTS_CUDA = re.compile(
     r"torch\.cuda\.(init|set_device|current_device|is_available|get_device_\w+|mem_get_info|synchronize)|torch\.nn\.Module\.cuda"
 )
 _QUOTED_HOST = re.compile(r"-l?c\s+'[^']*\$\(hostname")
 """It stands in single quotes, so that each task asks for it."""
-_SPLIT = re.compile(r"\b(tensor|pipeline)[_-](?:model[_-])?parallel[_-]size[= ]+(\d{1,4})\b")
-_LIGHTNING = ("lightning", "pytorch_lightning")
+_SPLIT = re.compile(r"([\w.]*?)-{0,2}\b(?:tensor|pipeline)[_-](?:model[_-])?parallel[_-]size[= ]+(\d{1,4})\b")
+"""The prefix names the part of a program that is split so."""
+_ENGINES = {("Trainer", "lightning"), ("Trainer", "pytorch_lightning"), ("ScalingConfig", "ray")}
 _RENDEZVOUS = frozenset({"torchrun", "accelerate"})
 """Launchers that are told the number of all processes, and wait for them."""
 _MEETING = _RENDEZVOUS | {"deepspeed"}
@@ -53,12 +53,12 @@ class LaunchFault(NamedTuple):
     kind: str
     text: str
     breaks: str
-    place: Setting
+    place: Setting | SourceSpan
     gpus: int = 0
     """GPUs that a node of the launch has, 0 where nothing says so."""
 
 
-def launch_faults(job: Job, source: Source | None) -> Iterator[LaunchFault]:
+def launch_faults(job: Job, source: Source | None, configs: Configs | None = None) -> Iterator[LaunchFault]:
     """All of a job, in the order of its lines."""
     path = job.script_path
     for line, text in job.ignored:
@@ -68,26 +68,33 @@ def launch_faults(job: Job, source: Source | None) -> Iterator[LaunchFault]:
     for row in job.launches:
         if not row.path:
             continue
-        place = Setting(key="launch", value=row.text, origin=row.path, path=row.path, line=row.line)
-        read = _Row(row, job, source)
+        launched = Setting(key="launch", value=row.text, origin=row.path, path=row.path, line=row.line)
+        read = _Row(row, job, source, configs)
         for kind in read.kinds():
-            yield _fault(kind, read.fields, place, read.cards)
-    if job.profile is Profile.SLURM and job.launches:
-        yield from _lost(job)
+            yield _fault(kind, read.fields, read.place or launched, read.cards)
+            read.place = None
+    if job.launches:
+        yield from _lost(job, source, configs)
 
 
-def _lost(job: Job) -> Iterator[LaunchFault]:
-    """Output on a disk that is emptied when the job ends."""
-    path = job.script_path or ""
-    for number, line in enumerate(job.script_text.split("\n"), 1):
-        found = _OUTPUT.search(line)
-        if found is None or line.lstrip().startswith("#"):
-            continue
-        name = re.escape(found["name"].lstrip("-"))
-        if not re.search(rf"{_COPIES}[^\n]*(\${{?{name}|{re.escape(found['disk'])})[^\n]* \S", job.script_text):
-            place = Setting(key=found["name"], value=found["value"], origin=path, path=path, line=number)
-            kind = "tmp" if found["disk"] == "/tmp/" else "local"
-            yield _fault(kind, {"option": f"{found['name']}={found['value']}"}, place)
+def _lost(job: Job, source: Source | None, configs: Configs | None) -> Iterator[LaunchFault]:
+    """Output in a folder that ends with the job, where nothing copies it elsewhere."""
+    path = job.script_path
+    lines = [(row.line, " ".join(row.arguments)) for row in job.launches]
+    lines += [(number, line) for number, line in enumerate(job.script_text.split("\n"), 1) if line.lstrip()[:1] != "#"]
+    written: list[tuple[str, str, Setting]] = []
+    for number, line in lines:
+        for name, value in _KEPT.findall(re.sub(r"\$\{(\w+)\}", r"$\1", line)):
+            written.append((name, value, Setting(key=name, value=value, origin=path or "", path=path, line=number)))
+    for meant in configs.canonical("output_dir") if configs is not None else ():
+        written.append((meant.entry.key, str(meant.value), meant.setting))
+    if source is not None and any(_UPLOADS.search(script.text) for script in source.scripts):
+        return
+    for name, value, place in written:
+        folder = next((folder for folder in job.lost.split() if f"{value}/".startswith(f"{folder}/")), None)
+        own = rf"\${{?{re.escape(name.lstrip('-'))}|{re.escape(folder or '')}"
+        if folder and not re.search(rf"{_COPIES}[^\n]*({own})[^\n]* \S", job.script_text):
+            yield _fault("tmp" if folder == "/tmp" else "local", {"option": f"{name}={value}"}, place)
 
 
 def late_devices(source: Source) -> Iterator[LaunchFault]:
@@ -106,24 +113,57 @@ def late_devices(source: Source) -> Iterator[LaunchFault]:
         before = [call.span.line for call in starting if function_of(script, call.node) in homes]
         first = min(before, default=item.span.line)
         if first < item.span.line:
-            line = item.span.line
-            place = Setting(key=VARIABLE, value=item.value or "", origin=script.path, path=script.path, line=line)
-            yield _fault("late", {"variable": VARIABLE, "line": line, "first": first}, place)
+            yield _fault("late", {"variable": VARIABLE, "line": item.span.line, "first": first}, item.span)
 
 
-def _port(row: Launch) -> str:
+def _port(row: Launch, shared: bool) -> str:
     """Where the ranks of a launch meet on this host; "" where that is not known, or is no port of the host."""
     meets = row.told.get("meets", "")
     backend = row.told.get("backend", "static")
-    own = "--standalone" in row.text or "docker" in row.text or "config" in row.text.partition(row.script or "\0")[0]
-    if row.launcher not in _MEETING or row.starter or own or "$" in meets or (backend != "static" and not meets):
-        return ""
     last = meets.rpartition(":")[2]
+    of_file = "config" in row.text.partition(row.script or "\0")[0] and not last.isdigit()
+    own = "--standalone" in row.text or "docker" in row.text or of_file or (row.starter and not shared)
+    if row.launcher not in _MEETING or own or "$" in meets or (backend != "static" and not meets):
+        return ""
     port = last if last.isdigit() else row.variables.get("MASTER_PORT", _DEFAULT_PORT)
     return port if int(port or 0) else ""
 
 
-def _fault(kind: str, fields: dict[str, object], place: Setting, gpus: int = 0) -> LaunchFault:
+def _listed(row: Launch) -> list[int]:
+    """GPUs that the launch names."""
+    return [int(word) for word in row.told.get("devices", "").split(",") if word.strip().isdigit()]
+
+
+def _dropped(row: Launch) -> bool:
+    """Whether deepspeed leaves CUDA_VISIBLE_DEVICES aside: it counts the GPUs itself, from 0."""
+    listed = _listed(row)
+    counts = row.launcher == "deepspeed" and {"processes", "nodes"} & row.told.keys() and VARIABLE in row.variables
+    return bool(counts) and listed != list(range(len(listed)))
+
+
+def _taken(row: Launch, job: Job) -> set[int]:
+    """GPUs that the processes of a launch take; none where that is not known."""
+    hidden = VARIABLE in job.script_text and "devices" not in row.told
+    taking = row.launcher in _MEETING or not row.trains
+    if not taking or row.starter or hidden or "docker" in row.text or "$" in row.told.get("devices", ""):
+        return set()
+    first = range(row.here or 0)
+    return set((first if _dropped(row) else _listed(row) or first)[: row.here or 0])
+
+
+def _seconds(name: str, value: str) -> float:
+    """The time that a setting plans: `--max-hours 70`, Lightning's `max_time: 02:00:00:00`; 0 for another."""
+    unit = re.search(r"(?:^|[._-])(hours?|minutes|mins)$", name)
+    if unit and re.fullmatch(r"\d{1,6}(\.\d{1,3})?", value):
+        return float(value) * _UNITS[unit[1][0]]
+    clock = re.fullmatch(r"(\d{1,4}):(\d\d):(\d\d):(\d\d)", value)
+    if clock is None or not name.endswith("max_time"):
+        return 0.0
+    days, hours, minutes, seconds = map(int, clock.groups())
+    return float(((days * 24 + hours) * 60 + minutes) * 60 + seconds)
+
+
+def _fault(kind: str, fields: dict[str, object], place: Setting | SourceSpan, gpus: int = 0) -> LaunchFault:
     row = fault_rows()[kind]
     named = {name: fields[name] for _, name, _, _ in Formatter().parse(row["say"]) if name}
     breaks = term(row["breaks"]) if row["breaks"] else ""
@@ -133,8 +173,11 @@ def _fault(kind: str, fields: dict[str, object], place: Setting, gpus: int = 0) 
 class _Row:
     """A launch, and what does not fit in it."""
 
-    def __init__(self, row: Launch, job: Job, source: Source | None) -> None:
+    def __init__(self, row: Launch, job: Job, source: Source | None, configs: Configs | None) -> None:
         self.row = row
+        self.place: Setting | SourceSpan | None = None
+        """Of the fault that is told, where that is not the launch line."""
+        self.configs = configs
         self.job = job
         scripts = source.scripts if source is not None else ()
         self.texts = [script.text for script in scripts]
@@ -153,7 +196,7 @@ class _Row:
             "launcher": row.launcher,
             "world": row.world,
             "here": self.here,
-            "node_rank": row.told.get("node_rank"),
+            "node_rank": row.told.get("node_rank", "0" if row.launcher == "torchrun" and "nodes" in row.told else ""),
             "restarts": row.told.get("restarts"),
             "nodes": row.nodes,
             "total": self.total,
@@ -165,7 +208,7 @@ class _Row:
     def kinds(self) -> Iterator[str]:
         """Of its faults, each with its `fields`."""
         yield from self._gpus()
-        yield from self._port()
+        yield from self._beside()
         yield from self._time()
         if self.here > 1 and self.row.grants.gpus_per_task != 1 and self._program("one-card"):
             yield "one-card"
@@ -174,9 +217,8 @@ class _Row:
             yield "restart" if restarts.strip("0") else "requeue"
         yield from self._meeting()
         yield from self._parallel()
-        yield from self._lightning()
+        yield from self._engines()
         yield from self._world()
-        yield from self._task_gpu()
 
     def _meeting(self) -> Iterator[str]:
         """The place where the ranks of several nodes meet, and their order."""
@@ -188,28 +230,37 @@ class _Row:
             yield "meets"
         elif on_each and "$(hostname" in meets and (other_file or _QUOTED_HOST.search(self.job.script_text)):
             yield "own-host"
-        elif on_each and told.get("node_rank", "").isdigit() and told.get("backend", "static") == "static":
+        elif on_each and str(self.fields["node_rank"]).isdigit() and told.get("backend", "static") == "static":
             yield "same-rank"
 
     def _parallel(self) -> Iterator[str]:
         """Parts of a model, against the processes or the GPUs that there are for them."""
         words = " ".join((*self.row.arguments, *(self.texts if self._is_given() else ())))
-        parts = dict(_SPLIT.findall(words))
-        split = math.prod(int(number) for number in parts.values())
-        ranked = self.row.launcher in _MEETING
+        parts: dict[str, int] = {}
+        for group, size in _SPLIT.findall(words):
+            parts[group] = parts.get(group, 1) * int(size)
+        ranked = self.row.launcher not in {"python", "srun", "mpirun"} and self.row.trains
         world = self.row.world if ranked else self.cards * self.nodes
-        self.fields |= {"split": split, "world": world}
-        if world and split > 1 and (world % split if ranked else world < split):
-            yield "parallel" if ranked else "parallel-cards"
+        for split in parts.values():
+            self.fields |= {"split": split, "world": world}
+            if world and split > 1 and (world % split if ranked else world < split):
+                yield "parallel" if ranked else "parallel-cards"
+                return
 
-    def _lightning(self) -> Iterator[str]:
-        """Lightning's own numbers, against the tasks that Slurm starts."""
-        given = self.calls if self.row.launcher == "srun" and self.job.profile is Profile.SLURM else []
-        for call in given:
-            if call.method != "Trainer" or call.name.split(".")[0] not in _LIGHTNING:
+    def _engines(self) -> Iterator[str]:
+        """What the program tells Lightning or Ray, against what the job has."""
+        for call in self.calls:
+            engine = call.name.split(".")[0]
+            if call.open_ended or (call.method, engine) not in _ENGINES:
                 continue
+            asked = call.keywords.get("use_gpu" if engine == "ray" else "accelerator", Known(value=engine != "ray"))
+            if isinstance(asked, Known) and asked.value in (False, "cpu") and self.cards:
+                self.place = call.span
+                self.fields |= {"call": call.method, "gpus": count(self.cards, "GPU")}
+                yield "cpu"
             devices, nodes = (call.keywords.get(name, Known(value=1)) for name in ("devices", "num_nodes"))
-            if not isinstance(devices, Known) or not isinstance(nodes, Known):
+            slurm = engine != "ray" and self.row.launcher == "srun" and self.job.profile is Profile.SLURM
+            if not slurm or not isinstance(devices, Known) or not isinstance(nodes, Known):
                 continue
             fits = str(devices.value) in {str(self.here), "-1", "auto"} and nodes.value == self.nodes
             if self.here and not fits:
@@ -227,30 +278,49 @@ class _Row:
             return False
         return bool(re.search(row["has"], text) and re.search(row["and"], text, re.DOTALL))
 
-    def _port(self) -> Iterator[str]:
+    def _beside(self) -> Iterator[str]:
         """Another launch, which has not ended when this one starts, or this one again."""
-        port = _port(self.row)
-        self.fields["port"] = port
-        before = [row for row in self.job.launches if (row.line or 0) < (self.row.line or 0)]
-        same = [row for row in before if row.path == self.row.path and row.told["waits"] == self.row.told["waits"]]
-        beside = [row for row in same if "background" in row.told and _port(row) == port]
-        if port and (beside or self.row.told.get("background") == "loop"):
+        row, job = self.row, self.job
+        before = [one for one in job.launches if one.path == row.path and (one.line or 0) < (row.line or 0)]
+        beside = [one for one in before if "background" in one.told and one.told["waits"] == row.told["waits"]]
+        port = _port(row, bool(job.shared))
+        taken = _taken(row, job)
+        sharing = [one for one in beside if taken & _taken(one, job) and max(one.here or 0, self.here) > 1]
+        self.fields |= {"port": port, "ours": row.variables.get(VARIABLE), "variable": VARIABLE}
+        again = row.told.get("background") == "loop"
+        if port and not row.starter and (again or any(_port(one, False) == port for one in beside)):
             yield "port"
+        elif port and job.shared:
+            yield "array"
+        elif _dropped(row):
+            self.fields["last"] = self.here - 1
+            yield "dropped"
+        elif sharing:
+            self.fields |= {"other": sharing[0].line, "line": row.line}
+            yield "sharing"
 
     def _time(self) -> Iterator[str]:
-        """Hours or minutes that an argument plans, beside the scheduler's limit."""
+        """What arguments and configs plan, beside the scheduler's limit."""
         limit = self.job.time_limit
-        words = " ".join(self.row.arguments)
-        for option, unit, number in _PLANNED.findall(words) if limit and not self.job.preemptible else ():
-            if limit and float(number) * _SECONDS[unit[0]] > limit:
-                self.fields |= {"option": f"{option} {number}", "limit": duration(limit)}
+        planned: list[tuple[str, str, Setting | SourceSpan | None]] = [
+            (name, value, None) for name, value in _OPTION.findall(" ".join(self.row.arguments))
+        ]
+        for file in self.configs.files if self.configs is not None else ():
+            planned += [(entry.key, str(entry.value), file.setting(entry)) for entry in file.find("max_time")]
+        for call in self.calls:
+            given = call.keywords.get("max_time")
+            if isinstance(given, Known):
+                planned.append(("max_time", str(given.value), call.span))
+        for name, value, place in planned if limit and not self.job.preemptible else ():
+            if limit and _seconds(name, value) > limit:
+                self.fields |= {"option": f"{name} {value}", "limit": duration(limit)}
+                self.place = place
                 yield "time"
                 return
 
     def _gpus(self) -> Iterator[str]:
         told = self.row.told
-        words = told.get("devices", "").split(",")
-        listed = [int(word) for word in words if word.strip().isdigit()]
+        listed = _listed(self.row)
         highest = max(listed, default=0)
         gpus = int(told.get("gpus", 0))
         self.fields |= {"devices": told.get("devices"), "highest": highest, "gpus": count(gpus, "GPU")}
@@ -259,16 +329,8 @@ class _Row:
             yield "index"
         elif self.cards and self.here > self.cards:
             yield "ranks"
-        elif 0 < self.here < self.cards and self._takes_one_gpu() and len(programs) == 1:
+        elif 0 < self.here < self.cards and self.row.launcher in _MEETING and len(programs) == 1:
             yield "idle"
-
-    def _takes_one_gpu(self) -> bool:
-        """Whether each process takes one GPU, so that others stay idle; a plain python may use several."""
-        launcher = self.row.launcher
-        if launcher in {"torchrun", "accelerate", "deepspeed"}:
-            return True
-        own = any("set_device(" in text and "DistributedDataParallel" in text for text in self.texts)
-        return own and launcher != "python"
 
     def _world(self) -> Iterator[str]:
         """Processes that are started, beside those that the launcher is told of."""
@@ -277,11 +339,3 @@ class _Row:
             return
         if self.total < (self.row.world or 0):
             yield "missing"
-
-    def _task_gpu(self) -> Iterator[str]:
-        """A program that takes the GPU of its local rank, where each task sees one, number 0."""
-        if self.row.grants.gpus_per_task != 1 or self.here <= 1:
-            return
-        by_place = [text for text in self.texts if "SLURM_LOCALID" in text and "set_device(" in text]
-        if by_place and not any("device_count" in text for text in by_place):
-            yield "one-gpu"

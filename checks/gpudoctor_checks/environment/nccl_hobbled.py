@@ -5,9 +5,8 @@ from collections.abc import Iterator
 
 from gpudoctor.analysis.workload import optional, runs_here
 from gpudoctor.lang import say
-from gpudoctor.model import Check, Confidence, Detail, Finding, Patient, Reads, Severity
+from gpudoctor.model import Check, Confidence, Facts, Finding, Patient, Reads, Severity
 from gpudoctor.model.job_devices import ranks_here
-from gpudoctor.model.records import frozen
 from gpudoctor_checks.environment.variables import environment_and_source, given
 
 _SWITCHES = {
@@ -19,17 +18,6 @@ _SWITCHES = {
 """Variables that take a path away from NCCL: which, and the effect."""
 _OF_ONE_HOST = re.compile(r"=?(lo|docker\d|virbr\d|br-[0-9a-f]+|veth\w*|podman\d|cni\d)")
 """Interfaces that a host has for itself and its containers."""
-
-
-@frozen
-class NcclHobbledDetail(Detail):
-    """What the rule reads."""
-
-    kind: str
-    """`switch` or `shadow`."""
-    variable: str = ""
-    library: str = ""
-    """The one in front of torch's."""
 
 
 class NcclHobbled(Check):
@@ -80,7 +68,7 @@ class NcclHobbled(Check):
                     severity=Severity.ERROR if breaks else Severity.WARNING if matters else Severity.NOTE,
                     breaks=breaks,
                     subject=name,
-                    detail=NcclHobbledDetail(kind="switch", variable=name),
+                    detail=Facts(kind="switch", variable=name, library=""),
                 )
 
     def _libraries(self, patient: Patient) -> Iterator[Finding]:
@@ -103,7 +91,7 @@ class NcclHobbled(Check):
                 confidence=Confidence.PROBABLE,
                 severity=Severity.WARNING if preloaded else Severity.NOTE,
                 subject=variable,
-                detail=NcclHobbledDetail(kind="shadow", variable=variable, library=shadow),
+                detail=Facts(kind="shadow", variable=variable, library=shadow),
             )
 
 

@@ -11,10 +11,10 @@ from gpudoctor.analysis.run.steady_run import trained_well
 from gpudoctor.analysis.source.target_versions import installed_version, meant_version
 from gpudoctor.lang import say
 from gpudoctor.lang.message import concatenated
-from gpudoctor.model import Check, Cost, Detail, Finding, Patient, Reads, Severity
+from gpudoctor.model import Check, Cost, Facts, Finding, Patient, Reads, Severity
 from gpudoctor.model.cuda import numbers
 from gpudoctor.model.evidence import Measurement, Provenance, Setting
-from gpudoctor.model.records import frozen, replace
+from gpudoctor.model.records import replace
 from gpudoctor.model.signs.packages import Distribution, Packages, TorchBuild
 from gpudoctor.model.signs.project import Asked
 from gpudoctor.model.unavailable import Unavailable, known, optional
@@ -26,26 +26,6 @@ _NAMED = 4
 _FIRST_FOR_NUMPY_2 = (2, 3)
 """The first torch that was built for NumPy 2, by its release notes."""
 _NVIDIA = re.compile(r"nvidia-(.+)-cu(\d{2})")
-
-
-@frozen
-class PackageConflictDetail(Detail):
-    """What the rule reads."""
-
-    kind: str
-    """`requirement`, `companion`, `numpy`, `flash-attn`, `bitsandbytes`, `two-stacks`, `project`."""
-    name: str
-    """The package."""
-    torch: str = ""
-    cuda: str = ""
-    by: tuple[str, ...] = ()
-    """Packages that require it."""
-    together: str = ""
-    """What all of them take."""
-    have: str = ""
-    """What is there."""
-    asked: tuple[str, ...] = ()
-    """What the project asks for."""
 
 
 class PackageConflict(Check):
@@ -139,9 +119,7 @@ class PackageConflict(Check):
             ),
             severity=Severity.NOTE,
             subject="project",
-            detail=PackageConflictDetail(
-                kind="project", name=rows[0].name, asked=tuple(f"{item.name}{item.wanted}" for item in rows)
-            ),
+            detail=Facts(kind="project", name=rows[0].name, asked=tuple(f"{item.name}{item.wanted}" for item in rows)),
         )
 
     def _broken(self, broken: Broken, packages: Packages) -> Finding:
@@ -173,7 +151,7 @@ class PackageConflict(Check):
             severity=broken.severity,
             breaks=broken.breaks,
             subject=broken.name,
-            detail=PackageConflictDetail(
+            detail=Facts(
                 kind="requirement",
                 by=tuple(by.name for by, _ in broken.wishes),
                 name=broken.name,
@@ -279,7 +257,7 @@ class PackageConflict(Check):
             severity=Severity.ERROR if breaks else Severity.WARNING,
             breaks=breaks,
             subject=package.name,
-            detail=PackageConflictDetail(name=package.name, **facts),
+            detail=Facts(name=package.name, **facts),
         )
 
 

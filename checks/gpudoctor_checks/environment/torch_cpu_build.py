@@ -3,11 +3,11 @@
 from collections.abc import Iterator
 
 from gpudoctor.lang import say
-from gpudoctor.model import Check, Finding, Measurement, Patient, Reads, Severity
+from gpudoctor.model import Check, Facts, Finding, Measurement, Patient, Reads, Severity
 from gpudoctor.model.cuda import dotted
 from gpudoctor.model.unavailable import known
 from gpudoctor.text import count
-from gpudoctor_checks.environment.torch_reading import TorchBuildDetail, of_torch
+from gpudoctor_checks.environment.torch_reading import of_torch
 
 _OLDEST = (5, 0)
 """The lowest compute capability of any CUDA build: PyTorch RELEASE.md, CUDA support matrix."""
@@ -64,7 +64,7 @@ class TorchCpuBuild(Check):
             ),
             breaks=say("the training cannot use the GPU"),
             subject="torch",
-            detail=TorchBuildDetail(
+            detail=Facts(
                 torch=torch.version,
                 driver=known(patient.gpu_survey.driver_version) or "",
                 capabilities=" ".join(sorted(capabilities)),

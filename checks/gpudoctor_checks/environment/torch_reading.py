@@ -1,18 +1,6 @@
 """A fact about the installed torch as evidence, and what the rules read of a build that does not fit its cards."""
 
-from gpudoctor.model import Detail, Measurement, Patient, Provenance
-from gpudoctor.model.records import frozen
-
-
-@frozen
-class TorchBuildDetail(Detail):
-    """What the rules of ENV002 and ENV004 read."""
-
-    torch: str
-    driver: str
-    """\"\" where not known."""
-    capabilities: str
-    """Of the cards, with spaces."""
+from gpudoctor.model import Measurement, Patient, Provenance
 
 
 def of_torch(patient: Patient, name: str, value: str, expression: str) -> Measurement:

@@ -4,10 +4,9 @@ from collections.abc import Iterator
 
 from gpudoctor.analysis.workload import in_allocation, optional, runs_here
 from gpudoctor.lang import say
-from gpudoctor.model import Check, Confidence, Detail, Finding, Patient, Reads, Severity, Unavailable
+from gpudoctor.model import Check, Confidence, Facts, Finding, Patient, Reads, Severity, Unavailable
 from gpudoctor.model.evidence import Measurement
 from gpudoctor.model.job_devices import VARIABLE, ranks_here, seen_with, without_gpus
-from gpudoctor.model.records import frozen
 from gpudoctor.model.signs.gpu import GpuSurvey
 from gpudoctor.model.signs.job import Job
 from gpudoctor.model.visible_devices import Visible, entries
@@ -16,18 +15,6 @@ from gpudoctor_checks.environment.launch_faults import late_devices, launch_faul
 from gpudoctor_checks.environment.variables import Given, given
 
 _FLAG = "--gpus"
-
-
-@frozen
-class VisibleDevicesWrongDetail(Detail):
-    """What the rule reads."""
-
-    kind: str
-    """`missing`, `value`, `ranks`, `granted` or a kind of conflicts.json."""
-    gpus: int
-    """GPUs that can be used, or that the job asks for."""
-    visible: int
-    """GPUs that the variable leaves."""
 
 
 class VisibleDevicesWrong(Check):
@@ -88,7 +75,8 @@ class VisibleDevicesWrong(Check):
     def _described(self, patient: Patient, job: Job | None) -> Iterator[Finding]:
         """What does not fit in the job's own description, wherever it is read."""
         source = optional(lambda: patient.source)
-        found = list(launch_faults(job, source)) if job is not None else []
+        configs = optional(lambda: patient.configs)
+        found = list(launch_faults(job, source, configs)) if job is not None else []
         found += late_devices(source) if source is not None else ()
         for fault in {item.text: item for item in found}.values():
             yield self.finding(
@@ -98,7 +86,7 @@ class VisibleDevicesWrong(Check):
                 confidence=Confidence.PROBABLE,
                 breaks=fault.breaks,
                 subject=f"{fault.place.path}:{fault.place.line} {fault.kind}",
-                detail=VisibleDevicesWrongDetail(kind=fault.kind, gpus=fault.gpus, visible=fault.gpus),
+                detail=Facts(kind=fault.kind, gpus=fault.gpus, visible=fault.gpus),
             )
 
     def _missing(self, patient: Patient, value: Given | None, job: Job | None, survey: GpuSurvey) -> Finding:
@@ -152,5 +140,5 @@ class VisibleDevicesWrong(Check):
             confidence=Confidence.SUSPECTED if value is not None and value.where == "source" else Confidence.CONFIRMED,
             breaks=breaks,
             subject=kind,
-            detail=VisibleDevicesWrongDetail(kind=kind, gpus=gpus, visible=visible),
+            detail=Facts(kind=kind, gpus=gpus, visible=visible),
         )

@@ -143,6 +143,6 @@ def world_size(patient: Patient) -> int | None:
     sizes = {
         launch.ranks_per_node * (launch.nodes or 1)
         for launch in (job.launches if job is not None else ())
-        if launch.ranks_per_node
+        if launch.ranks_per_node and launch.trains
     }
     return sizes.pop() if len(sizes) == 1 else None

@@ -203,6 +203,8 @@ class ConfigFile:
 
     def setting(self, entry: Entry) -> "Setting":
         """An entry as evidence, with path and line; a secret's value is masked."""
+        import shlex
+
         from gpudoctor.model.evidence import Setting
 
         return Setting(
@@ -211,7 +213,7 @@ class ConfigFile:
             origin=self.path,
             path=self.path,
             line=entry.line,
-            reproduce=f"sed -n {entry.line}p {_quoted(self.path)}",
+            reproduce=f"sed -n {entry.line}p {shlex.quote(self.path)}",
         )
 
     def edit(self, entry: Entry, new_text: str) -> "TextEdit | None":
@@ -280,9 +282,3 @@ def _text(value: ConfigValue) -> str:
         return "true" if value else "false"
     text = mask_text(str(value))
     return text if len(text) <= 200 else text[:197] + "..."
-
-
-def _quoted(path: str) -> str:
-    import shlex
-
-    return shlex.quote(path)

@@ -77,16 +77,13 @@ class Launch:
     told: Mapping[str, str] = field(default_factory=dict)
     """As written: `meets` (the rendezvous), `node_rank`, `devices`, `restarts`, and counts that a variable has."""
     variables: Mapping[str, str] = field(default_factory=dict)
+    trains: bool = True
+    """Whether its processes are ranks of a training, and no server beside it."""
 
     @property
     def here(self) -> int | None:
         """Processes on one node."""
         return self.tasks * self.ranks_per_node if self.tasks and self.ranks_per_node else None
-
-    @property
-    def cpus(self) -> float | None:
-        """CPUs of one process."""
-        return self.grants.cpus_granted / self.here if self.grants.cpus_granted and self.here else None
 
 
 @frozen
@@ -107,6 +104,10 @@ class Grants:
     time_limit: float | None = None
     preemptible: bool | None = None
     """Whether the scheduler may stop it early (requeue, spot)."""
+    lost: str = ""
+    """Folders whose content ends with the job, divided by blanks."""
+    shared: bool | None = None
+    """Whether it is one of several that may run on a node at a time: tasks of an array on parts of nodes."""
     signal: str | None = None
     """The scheduler's warning signal (`--signal=B:USR1@120`)."""
 

@@ -65,56 +65,40 @@ def read_answers(patient: Patient) -> tuple[ReaderAnswer, ...]:
     ranks = (world,) if world else _RANKS
     versions: dict[str, str | None] = {}
     for question, _ in asked:
-        versions[question.reader] = packages.version(normalise(_library(question.reader)))
+        versions[question.reader] = packages.version(normalise(question.reader.partition(".")[0]))
     there = [(question, values) for question, values in asked if versions[question.reader]]
     if not there:
         raise Unread(
             "not installed in {prefix}: {libraries}; gpudoctor compared their settings with tables alone",
-            libraries=say(", ".join(sorted({_library(reader) for reader in versions}))),
+            libraries=say(", ".join(sorted({reader.partition(".")[0] for reader in versions}))),
             prefix=packages.prefix,
         )
-    said = _answers(packages, [_for_child(question, values, ranks) for question, values in there])
+    told = [
+        {**_USUAL, **item.row, "reader": item.reader, "choice": item.choice, "values": values, "ranks": ranks}
+        for item, values in there
+    ]
+    said = _answers(packages, told)
     found: list[ReaderAnswer] = []
     for (question, _), answer in zip(there, said, strict=True):
+        items = question.items
         if answer and "absent" not in answer:
-            reader = f"{question.reader} {versions[question.reader]}"
-            found.append(_answer(question, reader, ranks, answer))
+            found.append(
+                ReaderAnswer(
+                    title=question.title,
+                    reader=f"{question.reader} {versions[question.reader]}",
+                    place=next(iter(items.values())).place,
+                    settings={name.rpartition(".")[2]: item.place for name, item in items.items()},
+                    sure=all(item.sure for item in items.values()),
+                    ranks=ranks,
+                    refused={int(count): text for count, text in answer["refused"].items()},
+                    unknown=() if question.choice else tuple(answer["unknown"]),
+                )
+            )
     return tuple(found)
 
 
-def _library(reader: str) -> str:
-    """The import name of the library that has a class."""
-    return reader.partition(".")[0]
-
-
-def _for_child(question: _Question, values: Mapping[str, Any], ranks: Sequence[int]) -> dict[str, Any]:
-    """The question as library_child.py takes it."""
-    return {
-        "family": "",
-        "how": "",
-        "fixed": {},
-        **question.row,
-        "reader": question.reader,
-        "choice": question.choice,
-        "values": values,
-        "ranks": ranks,
-    }
-
-
-def _answer(question: _Question, reader: str, ranks: tuple[int, ...], answer: Mapping[str, Any]) -> ReaderAnswer:
-    items = question.items
-    return ReaderAnswer(
-        title=question.title,
-        reader=reader,
-        place=next(iter(items.values())).place,
-        settings={name.rpartition(".")[2]: item.place for name, item in items.items()},
-        sure=all(item.sure for item in items.values()),
-        ranks=ranks,
-        refused={int(count): text for count, text in answer["refused"].items()},
-        unknown=() if question.choice else tuple(answer["unknown"]),
-    )
-
-
+_USUAL: Final = {"family": "", "how": "", "fixed": {}}
+"""What a row of `readers` does not say."""
 _KEPT: Final = 512
 """Answers that are kept on the disk: the import of a library takes seconds, and most questions come again."""
 

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from gpudoctor.model.signs.configs import ConfigValue, Duplicate, Entry, Scalar, Section
+from gpudoctor.model.signs.configs import Duplicate, Entry, Scalar, Section
 
 MAX_ENTRIES = 50_000
 """Entries kept of one file: five times the largest config anybody has asked for, and a bound for aliases."""
@@ -62,7 +62,18 @@ def flatten(root: ConfigNode, text: str) -> Flat:
         plain = _plain(node)
         if plain is not None or (node.pairs is None and node.items is None):
             if parts:
-                flat.entries[key] = _entry(key, parts, line, column, node, plain, lines)
+                flat.entries[key] = Entry(
+                    key=key,
+                    parts=parts,
+                    value=node.value if plain is None else plain,
+                    line=line,
+                    column=column,
+                    value_line=node.line,
+                    value_column=node.column,
+                    end_line=node.end_line,
+                    end_column=node.end_column,
+                    text=_slice(lines, node),
+                )
             continue
         if parts:
             flat.sections[key] = Section(key=key, line=line, column=column, end_line=max(node.end_line, line))
@@ -98,30 +109,6 @@ def _plain(node: ConfigNode) -> tuple[Scalar, ...] | None:
     if node.items is None or any(item.pairs is not None or item.items is not None for item in node.items):
         return None
     return tuple(item.value for item in node.items)
-
-
-def _entry(
-    key: str,
-    parts: tuple[str, ...],
-    line: int,
-    column: int,
-    node: ConfigNode,
-    plain: tuple[Scalar, ...] | None,
-    lines: list[str],
-) -> Entry:
-    value: ConfigValue = node.value if plain is None else plain
-    return Entry(
-        key=key,
-        parts=parts,
-        value=value,
-        line=line,
-        column=column,
-        value_line=node.line,
-        value_column=node.column,
-        end_line=node.end_line,
-        end_column=node.end_column,
-        text=_slice(lines, node),
-    )
 
 
 def _slice(lines: list[str], node: ConfigNode) -> str:

@@ -67,7 +67,7 @@ def read_job(
         launches += launches_of(command, grants)
     if gpus is not None:
         launches = [replace(launch, grants=replace(launch.grants, gpus_granted=gpus)) for launch in launches]
-    asked = [launch.ranks_per_node for launch in launches if launch.ranks_per_node]
+    asked = [launch.ranks_per_node for launch in launches if launch.ranks_per_node and launch.trains]
     nodes = [launch.nodes for launch in launches if launch.nodes]
     # Tasks are ranks where srun or mpirun starts them; a launcher inside one task counts for itself.
     by_task = not launches or not scripts or any(item.launcher in {"srun", "mpirun"} for item in launches)

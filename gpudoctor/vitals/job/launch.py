@@ -87,6 +87,9 @@ def find_launch(words: Sequence[str], depth: int = 0) -> FoundLaunch | None:
         return _shell(rest)
     if name in _LAUNCHERS:
         return _LAUNCHERS[name](rest, depth)
+    own = _program(" ".join((name, *rest[:1])), rest[1:])
+    if own is not None:
+        return own
     wrapper = launcher_tables()["wrappers"].get(name)
     if wrapper is not None:
         found = find_launch(_peeled(wrapper, rest), depth + 1)
@@ -111,13 +114,39 @@ def _python(words: list[str], depth: int) -> FoundLaunch | None:
         other = launcher_tables()["not_training"].split()
         if not module or module in other or module.split(".")[0] in other:
             return None
-        return FoundLaunch(launcher="python", module=module, arguments=tuple(options.rest))
+        return _program(module, options.rest) or FoundLaunch(
+            launcher="python", module=module, arguments=tuple(options.rest)
+        )
     if options.given("c") or not options.rest:
         return None
     script = options.rest[0]
     if PurePosixPath(script).name in {"setup.py", "manage.py"} or script == "-":
         return None
     return FoundLaunch(launcher="python", script=script, arguments=tuple(options.rest[1:]))
+
+
+def _program(name: str, words: Sequence[str]) -> FoundLaunch | None:
+    """A program that starts its own processes, by the words that tell it how many."""
+    row = next(
+        (row for start, row in launcher_tables()["programs"].items() if f"{name}.".startswith(f"{start}.")), None
+    )
+    if row is None:
+        return None
+    given = re.findall(r"(?:^|\s)-{0,2}([\w.-]+)[= ](\d{1,6})(?=\s|$)", " ".join(words))
+    said = {key.replace("_", "-"): int(value) for key, value in given}
+
+    def number(column: str) -> int:
+        names = row.get(column, "").replace("_", "-").split()
+        return next((said[key] for key in names if key in said), 1)
+
+    return FoundLaunch(
+        launcher=row.get("launcher", name.partition(".")[0]),
+        module=name,
+        arguments=tuple(words),
+        ranks=number("processes"),
+        nodes=number("nodes"),
+        told={"serves": name} if "launcher" in row else {},
+    )
 
 
 def _target(launcher: str, options: Options, rest: Sequence[str], **facts: object) -> FoundLaunch | None:

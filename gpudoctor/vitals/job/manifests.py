@@ -77,11 +77,20 @@ def _sky(document: ConfigNode, path: str) -> Container:
     gpus = (gres_gpus(name) or 1) if name else None
     origin = say("accelerators: {name} in {path}", name=name, path=path) if gpus else ""
     line = run.line if run else 1
+    spot = _pair(document, "resources", "use_spot")
+    preemptible = spot is not None and spot.node.value is True
+    copied = [mount.name for mount in _pairs(document, "file_mounts") if _said(_pair(mount.node, "mode")) == "COPY"]
     own = (("SKYPILOT_NUM_NODES", str(nodes), line), ("SKYPILOT_NUM_GPUS_PER_NODE", str(gpus or 0), line))
     return Container(
         words=("bash", "-c", _said(run)),
         line=line,
-        grants=Grants(gpus_granted=gpus, gpus_origin=origin, nodes=nodes),
+        grants=Grants(
+            gpus_granted=gpus,
+            gpus_origin=origin,
+            nodes=nodes,
+            preemptible=preemptible or None,
+            lost=" ".join(copied) if preemptible else "",
+        ),
         variables=_variables(document, "envs") + own,
         starter="sky",
     )
@@ -195,6 +204,7 @@ def _container(item: ConfigNode, pod: ConfigNode, path: str, base: Grants, start
         cpus_granted=_cpus(_said(limits.get("cpu"))),
         memory_granted=byte_count(_said(limits.get("memory")), binary=False),
         shared_memory_granted=_shared_memory(item, pod) if gpus else None,
+        lost=" ".join(_ephemeral(item, pod)),
     )
     command = _pair(item, "command")
     arguments = _pair(item, "args")
@@ -207,6 +217,15 @@ def _container(item: ConfigNode, pod: ConfigNode, path: str, base: Grants, start
         variables=_variables(item, "env"),
         starter=starter,
     )
+
+
+def _ephemeral(item: ConfigNode, pod: ConfigNode) -> Iterator[str]:
+    """Where volumes are mounted that end with the pod."""
+    volumes = _items(pod, "volumes")
+    gone = {_said(_pair(volume, "name")) for volume in volumes if _pair(volume, "emptyDir") is not None}
+    for mount in _items(item, "volumeMounts"):
+        if _said(_pair(mount, "name")) in gone:
+            yield _said(_pair(mount, "mountPath")).rstrip("/")
 
 
 def _cpus(text: str) -> float | None:

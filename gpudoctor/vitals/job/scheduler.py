@@ -10,6 +10,8 @@ from gpudoctor.model.signs.job import Grants, Profile
 from gpudoctor.vitals.job.grants import byte_count, slurm_seconds
 from gpudoctor.vitals.job.options import Options, launcher_tables, whole
 
+_WHOLE_NODE = 4
+"""GPUs that all of a node may have."""
 _PREEMPTIBLE = re.compile(r"preempt|spot|scaveng|backfill|requeue|low-?prio", re.IGNORECASE)
 
 
@@ -72,6 +74,8 @@ def slurm_grants(options: Mapping[str, str], path: str) -> Grants:
         memory_granted=_slurm_memory(options, cpus, gpus),
         time_limit=slurm_seconds(options.get("time", "")),
         preemptible=_slurm_preemptible(options),
+        lost="$SLURM_TMPDIR $TMPDIR /tmp /dev/shm" if options else "",
+        shared="array" in options and "exclusive" not in options and (gpus or 0) < _WHOLE_NODE,
         signal=options.get("signal") or None,
     )
 

@@ -209,13 +209,13 @@ class JobScript:
         """The launch with what the scheduler and its container leave to it."""
         grants = found.grants.over(self.grants)
         variables = self._of_launch(given)
+        size = _Size(found.nodes, found.ranks, grants.gpus_granted)
+        if found.hosts:
+            found, size = _hosts(found, self._folder, size.gpus)
         told = _told(found, variables)
         if line.background:
             told["background"] = "loop" if line.looped else "once"
         told["waits"] = str(self._waits)
-        size = _Size(found.nodes, found.ranks, grants.gpus_granted)
-        if found.hosts:
-            size = _hosts(found, self._folder, size.gpus)
         if size.gpus:
             told["gpus"] = str(size.gpus)
         visible = entries(told["devices"]) if "devices" in told else None
@@ -268,6 +268,7 @@ class JobScript:
             grants=replace(grants, gpus_granted=cards, cpus_granted=cpus),
             told=told,
             variables=variables,
+            trains="serves" not in told,
         )
 
     def _of_launch(self, given: Mapping[str, str]) -> dict[str, str]:
@@ -304,6 +305,8 @@ class JobScript:
 def _told(found: FoundLaunch, variables: Mapping[str, str]) -> dict[str, str]:
     """What the line tells its launcher, with the variables that say the same."""
     told = dict(found.told)
+    if told.get("devices") == "all":
+        del told["devices"]
     if "CUDA_VISIBLE_DEVICES" in variables:
         told.setdefault("devices", variables["CUDA_VISIBLE_DEVICES"])
     address = told.pop("address", "")
@@ -326,19 +329,22 @@ def _first_file(*places: Path) -> Path | None:
     return next((place for place in places if os.path.isfile(place)), None)
 
 
-def _hosts(found: FoundLaunch, folder: Path, gpus: int | None) -> _Size:
-    """The size with what accelerate's config or deepspeed's hostfile adds to the line."""
+def _hosts(found: FoundLaunch, folder: Path, gpus: int | None) -> tuple[FoundLaunch, _Size]:
+    """The launch and its size with what accelerate's config or deepspeed's hostfile adds to the line."""
     path = _first_file(Path(found.hosts), folder / found.hosts)
     text = _text(path) if path else ""
     if found.launcher == "deepspeed":
         slots = re.findall(r"(?m)^[ \t]*[^#\s]\S*[ \t]+slots=(\d{1,4})", text)
         each = int(slots[0]) if slots else None
-        return _Size(found.nodes or len(slots) or None, found.ranks or each, each or gpus)
-    said = dict(re.findall(r"(?m)^(num_machines|num_processes):[ \t]*['\"]?(\d{1,6})", text))
+        return found, _Size(found.nodes or len(slots) or None, found.ranks or each, each or gpus)
+    said = dict(re.findall(r"(?m)^(\w+):[ \t]*['\"]?([^\s'\"#]+)", text))
     nodes = found.nodes or whole(said.get("num_machines"))
     total = found.total_ranks or whole(said.get("num_processes"))
     ranks = max(1, total // (nodes or 1)) if total else None
-    return _Size(nodes, ranks, gpus)
+    columns = launcher_tables()["columns"]["accelerate"].items()
+    of_file = {column: said[key] for column, name in columns if (key := name.replace("-", "_")) in said}
+    told = of_file | dict(found.told)
+    return replace(found, told=told), _Size(nodes, ranks, gpus)
 
 
 def launches_of(command: Sequence[str], grants: Grants) -> list[Launch]:

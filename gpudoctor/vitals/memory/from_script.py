@@ -201,7 +201,9 @@ def _calls(source: "Source", told: DeclaredJob) -> None:
         for call in script.calls:
             if switched_off(source, call):
                 continue
-            if call.method == "gradient_checkpointing_enable":
+            prepares = call.method == "prepare_model_for_kbit_training"
+            wanted = call.keywords.get("use_gradient_checkpointing", Known(value=True))
+            if call.method == "gradient_checkpointing_enable" or (prepares and _on(wanted)):
                 told.tell("checkpointing", "layer", call.span)
             longest = call.keywords.get("max_length") or call.keywords.get("max_seq_length")
             tokenizes = bool({"truncation", "padding", "return_tensors"} & call.keywords.keys())

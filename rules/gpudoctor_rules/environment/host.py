@@ -9,10 +9,6 @@ from gpudoctor.model import Applicability, Effort, Facts, Finding, Patient, Reme
 from gpudoctor.model.job_devices import ranks_here
 from gpudoctor.model.signs.job import Profile
 from gpudoctor.text import count
-from gpudoctor_checks.environment.cpu_budget import CpuBudgetDetail
-from gpudoctor_checks.environment.disk_too_small import DiskTooSmallDetail
-from gpudoctor_checks.environment.nccl_hobbled import NcclHobbledDetail
-from gpudoctor_checks.environment.visible_devices_wrong import VisibleDevicesWrongDetail
 from gpudoctor_rules.remedies import remedy
 
 _GIB = 1 << 30
@@ -95,7 +91,7 @@ _SRUN = "https://slurm.schedmd.com/srun.html#OPT_cpus-per-task"
 @answers("ENV007")
 def cpu_budget(finding: Finding) -> Iterator[Remedy]:
     """OMP_NUM_THREADS and workers a rank, so that all ranks together fit the CPUs."""
-    detail = finding.detail_of(CpuBudgetDetail)
+    detail = finding.detail_of(Facts)
     cpus, ranks = detail.cpus or 1, detail.ranks or 1
     workers, threads = detail.workers, detail.threads or 1
     if detail.kind == "srun":
@@ -193,7 +189,7 @@ _CLEARED = {
 @answers("ENV011")
 def disk_too_small(finding: Finding) -> Iterator[Remedy]:
     """Clear the folder, or move it."""
-    detail = finding.detail_of(DiskTooSmallDetail)
+    detail = finding.detail_of(Facts)
     command, variable = _CLEARED.get(detail.role, ("du -xsh {path}/* | sort -h | tail", ""))
     yield remedy(
         "ENV011-clear",
@@ -210,7 +206,7 @@ _ENV = "https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/env.html"
 @answers("ENV012")
 def nccl_hobbled(finding: Finding) -> Iterator[Remedy]:
     """By cause: a variable unset, another path."""
-    detail = finding.detail_of(NcclHobbledDetail)
+    detail = finding.detail_of(Facts)
     name, library = detail.variable, detail.library
     if detail.kind == "switch":
         yield remedy(
@@ -251,7 +247,7 @@ _VARIABLE = "CUDA_VISIBLE_DEVICES"
 @answers("ENV013")
 def visible_devices_wrong(finding: Finding, patient: Patient) -> Iterator[Remedy]:
     """The value that names GPUs that are there, or the ranks that they allow."""
-    detail = finding.detail_of(VisibleDevicesWrongDetail)
+    detail = finding.detail_of(Facts)
     kind, gpus = detail.kind, detail.gpus
     if kind == "value":
         ranks = ranks_here(patient)  # all GPUs for a job whose ranks nobody says

@@ -6,14 +6,11 @@ from functools import cache
 from importlib import resources
 
 from gpudoctor.lang import say, template
-from gpudoctor.model import Effort, Finding, Patient, Remedy, Unavailable, answers
+from gpudoctor.model import Effort, Facts, Finding, Patient, Remedy, Unavailable, answers
 from gpudoctor.model.cuda import Capability, dotted, numbers, runs_on
 from gpudoctor.model.records import frozen
 from gpudoctor.model.unavailable import Absent
 from gpudoctor.text import chained
-from gpudoctor_checks.environment.driver_too_old import DriverTooOldDetail
-from gpudoctor_checks.environment.package_conflict import PackageConflictDetail
-from gpudoctor_checks.environment.torch_reading import TorchBuildDetail
 from gpudoctor_rules.remedies import remedy
 
 INDEX = "https://download.pytorch.org/whl"
@@ -147,7 +144,7 @@ _START = "https://pytorch.org/get-started/locally/"
 @answers("ENV002")
 def torch_cpu_build(finding: Finding, patient: Patient) -> Iterator[Remedy]:
     """The CUDA build of the installed release that this driver and these cards run."""
-    detail = finding.detail_of(TorchBuildDetail)
+    detail = finding.detail_of(Facts)
     release, driver = detail.torch, detail.driver
     build = _choose_for(patient, driver, detail.capabilities, release)
     python = patient.packages.executable
@@ -186,7 +183,7 @@ _MINOR = "https://docs.nvidia.com/deploy/cuda-compatibility/minor-version-compat
 @answers("ENV003")
 def driver_too_old(finding: Finding, patient: Patient) -> Iterator[Remedy]:
     """Another torch build for this driver, or another driver for this torch."""
-    detail = finding.detail_of(DriverTooOldDetail)
+    detail = finding.detail_of(Facts)
     release, driver, floor = detail.torch, detail.driver, detail.floor
     told = [gpu.compute_capability for gpu in patient.gpus]
     cards = dict.fromkeys(dotted(card) for card in told if not isinstance(card, Absent))
@@ -219,7 +216,7 @@ _SOURCE = "https://github.com/pytorch/pytorch#from-source"
 @answers("ENV004")
 def gpu_arch_unsupported(finding: Finding, patient: Patient) -> Iterator[Remedy]:
     """A build that has the architecture; where none does, one's own."""
-    detail = finding.detail_of(TorchBuildDetail)
+    detail = finding.detail_of(Facts)
     card, release = detail.capabilities, detail.torch
     build = _choose_for(patient, detail.driver, card, release)
     if build is None:
@@ -276,7 +273,7 @@ _PLAIN = {
 @answers("ENV005")
 def package_conflict(finding: Finding) -> Iterator[Remedy]:
     """The version to install, as one pip line."""
-    detail = finding.detail_of(PackageConflictDetail)
+    detail = finding.detail_of(Facts)
     if detail.kind == "requirement":
         yield from _requirement(detail)
     elif detail.kind == "companion":
@@ -302,7 +299,7 @@ def _pip(
     return remedy(f"ENV005-{word}", title, *steps, effort=Effort.COMMAND, sets=sets, references=references)
 
 
-def _requirement(detail: PackageConflictDetail) -> Iterator[Remedy]:
+def _requirement(detail: Facts) -> Iterator[Remedy]:
     by, name, have = list(detail.by), detail.name, detail.have
     if name == "torch" and have and set(by) <= {"torchvision", "torchaudio"}:
         yield from (_companion(item, have, _cuda_of(have)) for item in by)

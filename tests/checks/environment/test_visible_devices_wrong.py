@@ -141,6 +141,11 @@ SBATCH = "#SBATCH --nodes={}\n#SBATCH --ntasks-per-node={}\n#SBATCH --gres=gpu:8
 MEETS = "srun torchrun --nnodes=2 --nproc_per_node=8 --rdzv_backend=c10d --rdzv_endpoint={}:29500 t.py"
 
 
+TWO = "CUDA_VISIBLE_DEVICES={} torchrun {} --nproc_per_node=2 t.py &\nCUDA_VISIBLE_DEVICES={} torchrun {} --nproc_per_node=2 u.py"
+ARRAY = "#SBATCH --array=0-7\n#SBATCH --ntasks=1\n#SBATCH --gres=gpu:2\n{}"
+VERL = "python3 -m verl.trainer.main_ppo actor_rollout_ref.rollout.tensor_model_parallel_size={} trainer.n_gpus_per_node=4 trainer.nnodes={}"
+
+
 @pytest.mark.parametrize(
     ("text", "kind"),
     [
@@ -154,8 +159,28 @@ MEETS = "srun torchrun --nnodes=2 --nproc_per_node=8 --rdzv_backend=c10d --rdzv_
         ("torchrun --nproc_per_node=2 t.py &\ntorchrun --nproc_per_node=2 u.py | tee log &\nwait", "port"),
         ("for s in 1 2; do\n  deepspeed --num_gpus 2 t.py --seed $s &\ndone\nwait", "port"),
         ("torchrun --nproc_per_node=2 t.py &\nwait\ntorchrun --nproc_per_node=2 u.py", ""),
-        ("torchrun --standalone --nproc_per_node=2 t.py &\ntorchrun --standalone --nproc_per_node=2 u.py", ""),
-        ("torchrun --nproc_per_node=2 t.py &\ntorchrun --master_port 29501 --nproc_per_node=2 u.py", ""),
+        (TWO.format("0,1", "--standalone", "2,3", "--standalone"), ""),
+        (TWO.format("0,1", "", "2,3", "--master_port 29501"), ""),
+        (TWO.format("0,1", "--standalone", "1,2", "--standalone"), "sharing"),
+        (TWO.format("$A", "--standalone", "$B", "--standalone"), ""),
+        ("trl vllm-serve --model m --tensor_parallel_size 2 &\ntorchrun --nproc_per_node=2 t.py", "sharing"),
+        ("CUDA_VISIBLE_DEVICES=2,3 vllm serve m -tp 2 &\nCUDA_VISIBLE_DEVICES=0,1 torchrun --nproc_per_node=2 t.py", ""),
+        ("vllm serve m --tensor-parallel-size 2 &\nwait\ntorchrun --nproc_per_node=2 t.py", ""),
+        ("CUDA_VISIBLE_DEVICES=1 deepspeed --num_gpus 1 t.py", "dropped"),
+        ("CUDA_VISIBLE_DEVICES=0,1 deepspeed --num_gpus 2 t.py", ""),
+        ("CUDA_VISIBLE_DEVICES=1 deepspeed t.py", ""),
+        ("deepspeed --include localhost:1 t.py", ""),
+        (ARRAY.format("") + "srun torchrun --nproc_per_node=2 t.py", "array"),
+        (ARRAY.format("#SBATCH --exclusive\n") + "srun torchrun --nproc_per_node=2 t.py", ""),
+        (ARRAY.format("") + "srun torchrun --standalone --nproc_per_node=2 t.py", ""),
+        (ARRAY.format("").replace("gpu:2", "gpu:8") + "srun torchrun --nproc_per_node=8 t.py", ""),
+        (ARRAY.format("") + "torchrun --master_port=$((20000 + SLURM_ARRAY_TASK_ID)) --nproc_per_node=2 t.py", ""),
+        (VERL.format(8, 1), "parallel"),
+        (VERL.format(8, 2), ""),
+        (VERL.format(4, 1), ""),
+        (VERL.format("$TP", 1), ""),
+        (SBATCH.format(2, 1) + "srun torchrun --nnodes=2 --nproc_per_node=8 --master_addr=$HEAD t.py", "same-rank"),
+        (SBATCH.format(2, 1) + "srun torchrun --nnodes=2 --nproc_per_node=8 --node_rank=$R --master_addr=$H t.py", ""),
         ("#SBATCH --time=72\npython t.py --max-hours 70", "time"),
         ("#SBATCH --time=72:00:00\npython t.py --max-hours 70", ""),
         ("#SBATCH --nodes=1\nexport OUT=$SLURM_TMPDIR/run\npython t.py", "local"),
@@ -163,6 +188,9 @@ MEETS = "srun torchrun --nnodes=2 --nproc_per_node=8 --rdzv_backend=c10d --rdzv_
         ("#SBATCH --nodes=1\nexport OUT=$SLURM_TMPDIR/run\npython t.py\ncp -r $OUT $HOME/runs/", ""),
         ("#SBATCH --nodes=1\nexport DATA=$SLURM_TMPDIR/data\npython t.py", ""),
         (SBATCH.format(2, 1) + "srun torchrun --nnodes=2 --nproc_per_node=8 --node_rank=$SLURM_NODEID t.py", "same-rank"),
+        ("#SBATCH --nodes=1\npython t.py --run.max_time 01:00:00:00", ""),
+        ("#SBATCH --time=12:00:00\npython t.py --trainer.max_time 01:00:00:00", "time"),
+        ("#SBATCH --time=12:00:00\npython t.py --trainer.max_time 00:11:30:00", ""),
         (SBATCH.format(2, 1) + "srun bash -c '" + MEETS[5:].format("$(hostname)") + "'", "own-host"),
         (SBATCH.format(2, 1) + MEETS.format("$(hostname)"), ""),
         ("torchrun --nproc_per_node 8 t.py --tensor-model-parallel-size 4 --pipeline-model-parallel-size 3", "parallel"),
@@ -186,15 +214,6 @@ def test_what_does_not_fit_in_the_launch_table(tmp_path, text, kind):
     )
 
 
-def test_sick_a_program_that_takes_the_gpu_of_its_local_rank(tmp_path):
-    path = tmp_path / "job.sbatch"
-    path.write_text("#SBATCH --ntasks=8\n#SBATCH --gpus-per-task=1\nsrun python t.py\n")
-    program = "import os, torch\ntorch.cuda.set_device(int(os.environ['SLURM_LOCALID']))\n"
-    patient = script_patient(program, job=read_job(None, {}, [path]), environment={})
-    [finding] = examine(VisibleDevicesWrong, patient)
-    assert finding.detail.kind == "one-gpu"
-
-
 ALL_ON_ONE = """
     import torch
     from torch.nn.parallel import DistributedDataParallel
@@ -203,6 +222,7 @@ ALL_ON_ONE = """
     torch.save(model.state_dict(), "x.pt")
 """
 OWN = ALL_ON_ONE.replace("    torch.dist", "    torch.cuda.set_device(int(os.environ['LOCAL_RANK']))\n    torch.dist")
+RAY = "from ray.train import ScalingConfig\nscaling = ScalingConfig(num_workers=8{})\n"
 LATE = "import os, torch\n{}\nos.environ['CUDA_VISIBLE_DEVICES'] = '1'\n"
 LIGHTNING = "import lightning as L\nL.Trainer(devices=%d, num_nodes=2).fit(model)\n"
 
@@ -220,6 +240,11 @@ LIGHTNING = "import lightning as L\nL.Trainer(devices=%d, num_nodes=2).fit(model
         ("python train.py", LATE.format("torch.manual_seed(0)"), ""),
         (SBATCH.format(2, 1) + "srun python train.py", LIGHTNING % 8, "lightning"),
         (SBATCH.format(2, 8) + "srun python train.py", LIGHTNING % 8, ""),
+        (SBATCH.format(1, 1) + "python train.py", RAY.format(""), "cpu"),
+        (SBATCH.format(1, 1) + "python train.py", RAY.format(", use_gpu=True"), ""),
+        (SBATCH.format(1, 1) + "python train.py", RAY.format(", use_gpu=args.gpu"), ""),
+        (SBATCH.format(1, 1) + "python train.py", RAY.format(", **options"), ""),
+        ("#SBATCH --nodes=1\npython train.py", RAY.format(""), ""),
     ],
 )
 def test_what_does_not_fit_between_launch_and_program(tmp_path, line, program, kind):
@@ -232,3 +257,66 @@ def test_what_does_not_fit_between_launch_and_program(tmp_path, line, program, k
         found = []
     assert [finding.detail.kind for finding in found] == ([kind] if kind else [])
     assert all(prescribe((visible_devices_wrong, *advice("environment")), finding, patient) for finding in found)
+
+
+POD = """apiVersion: v1
+kind: Pod
+spec:
+  containers:
+    - command: [torchrun, --nproc_per_node=8, train.py, --out, {}]
+      resources: {{limits: {{nvidia.com/gpu: 8}}}}
+      volumeMounts: [{{name: a, mountPath: /dev/shm}}, {{name: b, mountPath: /ckpt}}, {{name: c, mountPath: /runs}}]
+  volumes: [{{name: a, emptyDir: {{medium: Memory}}}}, {{name: b, emptyDir: {{}}}}, {{name: c, persistentVolumeClaim: {{claimName: r}}}}]
+"""
+SKY = """resources: {{accelerators: A100:8, use_spot: {}}}
+file_mounts: {{/ckpt: {{name: bucket, mode: {}}}}}
+run: torchrun --standalone --nproc_per_node=8 train.py --out /ckpt/run
+"""
+
+
+@pytest.mark.parametrize(
+    ("text", "program", "kinds"),
+    [
+        (POD.format("/ckpt/run"), OWN, ["local"]),
+        (POD.format("/runs/run"), OWN, []),
+        (POD.format("/ckpt-of-team/run"), OWN, []),
+        (POD.format("/ckpt/run"), OWN + "    model.push_to_hub('x')\n", []),
+        (SKY.format("true", "COPY"), OWN, ["requeue", "local"]),
+        (SKY.format("true", "MOUNT"), OWN + "    torch.load('x')\n", []),
+        (SKY.format("false", "COPY"), OWN, []),
+    ],
+)
+def test_output_that_ends_with_the_job(tmp_path, text, program, kinds):
+    path = tmp_path / "job.yaml"
+    path.write_text(text)
+    patient = script_patient(program, job=read_job(None, {}, [path]), environment={})
+    try:
+        found = examine(VisibleDevicesWrong, patient)
+    except Unavailable:
+        found = []
+    assert [finding.detail.kind for finding in found] == kinds
+
+
+@pytest.mark.parametrize(
+    ("line", "keys", "kind"),
+    [
+        (
+            "srun accelerate launch --config_file a.yaml train.py",
+            "machine_rank: 0\nrdzv_backend: static\n",
+            "same-rank",
+        ),
+        ("srun accelerate launch --config_file a.yaml train.py", "machine_rank: 0\nrdzv_backend: c10d\n", ""),
+        ("srun accelerate launch --config_file a.yaml --machine_rank $R train.py", "machine_rank: 0\n", ""),
+        ("srun accelerate launch --config_file a.yaml train.py", "main_process_ip: localhost\n", "meets"),
+    ],
+)
+def test_what_a_config_of_the_launcher_says(tmp_path, line, keys, kind):
+    (tmp_path / "a.yaml").write_text("num_machines: 2\nnum_processes: 16\n" + keys)
+    path = tmp_path / "job.sbatch"
+    path.write_text(SBATCH.format(2, 1) + line + "\n")
+    patient = make_patient(job=read_job(None, {}, [path]), environment={})
+    try:
+        found = examine(VisibleDevicesWrong, patient)
+    except Unavailable:
+        found = []
+    assert [finding.detail.kind for finding in found] == ([kind] if kind else [])
