@@ -76,3 +76,9 @@ def test_the_deepspeed_file_counts_and_the_launch_line_says_the_ranks():
 def test_what_stays_untold_says_why(files, reason):
     with pytest.raises(Unavailable, match=reason):
         memory_patient(files).memory  # noqa: B018
+
+
+@pytest.mark.parametrize(("how", "kept"), [("", "layer"), (", use_gradient_checkpointing=False", "none")])
+def test_peft_switches_checkpointing_on(how, kept):
+    text = QLORA.replace("training(model", f"training(model{how}").replace(" gradient_checkpointing=True,", "")
+    assert the_job({"train.py": text}).values["checkpointing"] == kept

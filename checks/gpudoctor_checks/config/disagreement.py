@@ -98,12 +98,12 @@ class Mismatch:
         return sentence(whole, self.link.deepspeed.title, self.engine, other=other)
 
 
-def mismatch_finding(check: Check, item: Mismatch) -> Finding:
-    """What transformers refuses of a link."""
+def mismatch_finding(check: Check, item: Mismatch, *more: Mismatch) -> Finding:
+    """What transformers refuses of a link; `more` belong to the same mistake."""
     text = say("{sentence}.", sentence=item.sentence)
-    place = f" {item.engine.key}"
-    both = (item.engine, item.argument)
-    return settings_finding(check, text, *both, breaks=REFUSED, certain=item.certain, cure="auto", subject=place)
+    key = f" {item.engine.key}"
+    both = [place for one in (item, *more) for place in (one.engine, one.argument)]
+    return settings_finding(check, text, *both, breaks=REFUSED, certain=item.certain, cure="auto", subject=key)
 
 
 def mismatches(link: Link, rows: tuple[tuple[str, str, ConfigValue], ...]) -> Iterator[Mismatch]:

@@ -41,6 +41,6 @@ class PrecisionConflict(Check):
         for link in links(patient):
             if link.arguments.on("fp16") and link.arguments.on("bf16"):
                 continue  # said already
-            both = list(mismatches(link, PRECISION))
+            both = sorted(mismatches(link, PRECISION), key=lambda item: not item.engine.on)
             if both:  # fp16 here and bf16 there is one conflict
-                yield mismatch_finding(self, max(both, key=lambda item: item.engine.on))
+                yield mismatch_finding(self, *both)

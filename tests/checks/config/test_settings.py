@@ -203,3 +203,37 @@ def test_a_tensor_parallel_size_divides_the_heads(parts: int, found: int) -> Non
 def test_bf16_on_the_card_of_the_job(card: str | None, found: int) -> None:
     patient = script_patient(BF16, job=read_job(None, {}, card=card))
     assert len(examine(PrecisionConflict, patient)) == found
+
+
+LOADED = "from transformers import AutoModelForCausalLM\nmodel = AutoModelForCausalLM.from_pretrained('x', attn_implementation='%s')\n"
+STREAM = (
+    "model_name_or_path: m\nstage: pt\nfinetuning_type: full\ndataset: d\ncutoff_len: 64\noutput_dir: o\nbf16: true\n"
+)
+
+
+@pytest.mark.parametrize(
+    ("name", "card", "found"), [("flash_attention_2", "T4", 1), ("flash_attention_2", "A100", 0), ("sdpa", "T4", 0)]
+)
+def test_attention_on_the_card_of_the_job(name: str, card: str, found: int) -> None:
+    assert len(examine(SettingsRejected, script_patient(LOADED % name, job=read_job(None, {}, card=card)))) == found
+
+
+@pytest.mark.parametrize(
+    ("keys", "found"), [("streaming: true", 1), ("streaming: true\nmax_steps: 9", 0), ("streaming: false", 0)]
+)
+def test_a_stream_needs_a_number_of_steps(keys: str, found: int) -> None:
+    assert len(examine(SettingsRejected, patient_of({"train.yaml": f"{STREAM}{keys}\n"}))) == found
+
+
+@pytest.mark.parametrize(
+    ("targets", "severities"),
+    [
+        (["query_key_value", "dense_h_to_4h"], [ERROR]),
+        (["q_proj", "query_key_value"], [Severity.NOTE]),
+        (["q_proj", "v_proj"], []),
+    ],
+)
+def test_targets_that_the_model_does_not_have(targets: list[str], severities: list[Severity]) -> None:
+    text = (LOADED % "sdpa").replace("'x'", "'mistralai/Mistral-7B-v0.3'")
+    text += f"from peft import LoraConfig\nlora = LoraConfig(r=8, target_modules={targets})\n"
+    assert [item.severity for item in examine(LoraMisfit, patient_of({"train.py": text}))] == severities

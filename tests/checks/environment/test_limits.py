@@ -165,6 +165,25 @@ def test_sick_the_schedulers_grant_is_held_too():
     assert "4 GiB of host memory is left" in finding.message
 
 
+@pytest.mark.parametrize(
+    ("granted", "arguments", "found"),
+    [
+        (12, "dtype=torch.float32", 1),
+        (12, "", 1),
+        (24, "", 0),
+        (24, "dtype='float32'", 1),
+        (12, "device_map='auto'", 0),
+        (12, "quantization_config=quant", 0),
+        (None, "", 0),
+    ],
+)
+def test_a_model_is_built_in_host_memory(granted, arguments, found):
+    text = f"import torch\nfrom transformers import AutoModel\nAutoModel.from_pretrained('meta-llama/Llama-3.1-8B', {arguments})"
+    job = Job(profile=Profile.SLURM, memory_granted=granted * GIB if granted else None, script_path="job.sbatch")
+    patient = script_patient(text, host=make_host(), job=job, environment={})
+    assert len(examine(HostMemoryTight, patient)) == found
+
+
 def test_sick_swapping():
     host = make_host(swap_used=3 * GIB, swap_rate=40.0 * MIB)
     patient = make_patient(host=host)

@@ -141,6 +141,28 @@ SBATCH = "#SBATCH --nodes={}\n#SBATCH --ntasks-per-node={}\n#SBATCH --gres=gpu:8
 MEETS = "srun torchrun --nnodes=2 --nproc_per_node=8 --rdzv_backend=c10d --rdzv_endpoint={}:29500 t.py"
 
 
+def judged(patient):
+    try:
+        return examine(VisibleDevicesWrong, patient)
+    except Unavailable:
+        return []
+
+
+def kinds(tmp_path, text, program="", name="job.sbatch"):
+    path = tmp_path / name
+    path.write_text(text + "\n")
+    job = read_job(None, {}, [path])
+    patient = script_patient(program, job=job, environment={}) if program else make_patient(job=job, environment={})
+    found = judged(patient)
+    assert all(
+        prescribe((visible_devices_wrong, *advice("environment")), item, patient)
+        for item in found
+        if item.detail.kind not in SILENT
+    )
+    return " ".join(finding.detail.kind for finding in found)
+
+
+SILENT = ("index", "idle", "no-gpu")
 TWO = "CUDA_VISIBLE_DEVICES={} torchrun {} --nproc_per_node=2 t.py &\nCUDA_VISIBLE_DEVICES={} torchrun {} --nproc_per_node=2 u.py"
 ARRAY = "#SBATCH --array=0-7\n#SBATCH --ntasks=1\n#SBATCH --gres=gpu:2\n{}"
 VERL = "python3 -m verl.trainer.main_ppo actor_rollout_ref.rollout.tensor_model_parallel_size={} trainer.n_gpus_per_node=4 trainer.nnodes={}"
@@ -199,19 +221,7 @@ VERL = "python3 -m verl.trainer.main_ppo actor_rollout_ref.rollout.tensor_model_
     ],
 )  # fmt: skip
 def test_what_does_not_fit_in_the_launch_table(tmp_path, text, kind):
-    path = tmp_path / "job.sbatch"
-    path.write_text(text + "\n")
-    patient = make_patient(job=read_job(None, {}, [path]), environment={})
-    try:
-        found = examine(VisibleDevicesWrong, patient)
-    except Unavailable:
-        found = []
-    assert [finding.detail.kind for finding in found] == ([kind] if kind else [])
-    assert all(
-        prescribe((visible_devices_wrong, *advice("environment")), finding, patient)
-        for finding in found[:1]
-        if kind not in ("index", "idle", "no-gpu")
-    )
+    assert kinds(tmp_path, text) == kind
 
 
 ALL_ON_ONE = """
@@ -248,15 +258,7 @@ LIGHTNING = "import lightning as L\nL.Trainer(devices=%d, num_nodes=2).fit(model
     ],
 )
 def test_what_does_not_fit_between_launch_and_program(tmp_path, line, program, kind):
-    path = tmp_path / "job.sbatch"
-    path.write_text(line + "\n")
-    patient = script_patient(program, job=read_job(None, {}, [path]), environment={})
-    try:
-        found = examine(VisibleDevicesWrong, patient)
-    except Unavailable:
-        found = []
-    assert [finding.detail.kind for finding in found] == ([kind] if kind else [])
-    assert all(prescribe((visible_devices_wrong, *advice("environment")), finding, patient) for finding in found)
+    assert kinds(tmp_path, line, program) == kind
 
 
 POD = """apiVersion: v1
@@ -275,26 +277,19 @@ run: torchrun --standalone --nproc_per_node=8 train.py --out /ckpt/run
 
 
 @pytest.mark.parametrize(
-    ("text", "program", "kinds"),
+    ("text", "program", "found"),
     [
-        (POD.format("/ckpt/run"), OWN, ["local"]),
-        (POD.format("/runs/run"), OWN, []),
-        (POD.format("/ckpt-of-team/run"), OWN, []),
-        (POD.format("/ckpt/run"), OWN + "    model.push_to_hub('x')\n", []),
-        (SKY.format("true", "COPY"), OWN, ["requeue", "local"]),
-        (SKY.format("true", "MOUNT"), OWN + "    torch.load('x')\n", []),
-        (SKY.format("false", "COPY"), OWN, []),
+        (POD.format("/ckpt/run"), OWN, "local"),
+        (POD.format("/runs/run"), OWN, ""),
+        (POD.format("/ckpt-of-team/run"), OWN, ""),
+        (POD.format("/ckpt/run"), OWN + "    model.push_to_hub('x')\n", ""),
+        (SKY.format("true", "COPY"), OWN, "requeue local"),
+        (SKY.format("true", "MOUNT"), OWN + "    torch.load('x')\n", ""),
+        (SKY.format("false", "COPY"), OWN, ""),
     ],
 )
-def test_output_that_ends_with_the_job(tmp_path, text, program, kinds):
-    path = tmp_path / "job.yaml"
-    path.write_text(text)
-    patient = script_patient(program, job=read_job(None, {}, [path]), environment={})
-    try:
-        found = examine(VisibleDevicesWrong, patient)
-    except Unavailable:
-        found = []
-    assert [finding.detail.kind for finding in found] == kinds
+def test_output_that_ends_with_the_job(tmp_path, text, program, found):
+    assert kinds(tmp_path, text, program, "job.yaml") == found
 
 
 @pytest.mark.parametrize(
@@ -312,11 +307,4 @@ def test_output_that_ends_with_the_job(tmp_path, text, program, kinds):
 )
 def test_what_a_config_of_the_launcher_says(tmp_path, line, keys, kind):
     (tmp_path / "a.yaml").write_text("num_machines: 2\nnum_processes: 16\n" + keys)
-    path = tmp_path / "job.sbatch"
-    path.write_text(SBATCH.format(2, 1) + line + "\n")
-    patient = make_patient(job=read_job(None, {}, [path]), environment={})
-    try:
-        found = examine(VisibleDevicesWrong, patient)
-    except Unavailable:
-        found = []
-    assert [finding.detail.kind for finding in found] == ([kind] if kind else [])
+    assert kinds(tmp_path, SBATCH.format(2, 1) + line) == kind
