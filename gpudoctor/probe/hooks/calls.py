@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import functools
+import json
 import os
 import sys
 import threading
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ..call_sites import PROBE
-from ..clock import CHECKPOINT, COLLECTIVE, EVALUATION, LOGGING, NAMES, OWNS, PROFILER, SYNC
+from ..clock import CHECKPOINT, COLLECTIVE, EVALUATION, LOGGING, NAMES, OWNS
 from ..guard import CALLER, interrupts
 from ..table import AT, OTHER
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from types import FrameType
 
     from ..probe import Probe
@@ -35,79 +37,24 @@ class PhaseCall(NamedTuple):
     """What their places are called; the owner's name where it is empty."""
 
 
-_WRITER = (
-    "add_scalar", "add_scalars", "add_histogram", "add_image", "add_images", "add_figure", "add_text",
-    "add_video", "add_embedding", "add_graph", "add_audio", "add_hparams", "flush",
-)  # fmt: skip
-_COLLECTIVES = (
-    "all_reduce", "broadcast", "broadcast_object_list", "reduce", "all_gather", "all_gather_into_tensor", "gather",
-    "all_gather_single", "all_gather_object", "gather_object", "scatter", "scatter_object_list", "reduce_scatter",
-    "reduce_scatter_tensor", "reduce_scatter_single", "all_to_all", "all_to_all_single", "barrier", "recv",
-    "monitored_barrier", "send",
-)  # fmt: skip
-_PROFILE = ("__enter__", "__exit__", "start", "stop", "step", "key_averages", "export_chrome_trace", "export_stacks")
-
-_LIGHTNING = ("lightning.pytorch", "pytorch_lightning")
-_CONNECTOR = "trainer.connectors.logger_connector.logger_connector"
-_MLFLOW = ("log_metric", "log_metrics", "log_param", "log_params", "log_artifact", "log_image")
-
-CALLS = (
-    PhaseCall("builtins", "", ("print",), LOGGING, "logs", "print"),
-    PhaseCall("logging", "Logger", ("handle",), LOGGING, "logs", "logging"),
-    PhaseCall("os", "", ("fsync", "fdatasync"), LOGGING, "", "os"),
-    PhaseCall("gc", "", ("collect",), SYNC, "flushes", "gc"),
-    PhaseCall("torch", "", ("save",), CHECKPOINT, "saves", "torch"),
-    PhaseCall("torch", "jit", ("save",), CHECKPOINT, "saves", "torch.jit"),
-    PhaseCall("torch", "cuda", ("empty_cache",), SYNC, "flushes", "torch.cuda"),
-    *(
-        PhaseCall("torch", owner, ("synchronize",), SYNC, "syncs", f"torch.{owner}")
-        for owner in ("cuda", "cuda.Stream", "cuda.Event", "accelerator", "mps")
-    ),
-    PhaseCall("torch", "profiler.profile", _PROFILE, PROFILER, "", "torch.profiler"),
-    PhaseCall("torch", "profiler.profiler._KinetoProfile", _PROFILE, PROFILER, "", "torch.profiler"),
-    PhaseCall("torch", "autograd.profiler.profile", _PROFILE, PROFILER, "", "torch.autograd.profiler"),
-    PhaseCall("torch.autograd.profiler_util", "EventList", ("table", *_PROFILE), PROFILER, "", "torch.profiler"),
-    # A broadcast before a forward pass: there the punctual ranks wait.
-    PhaseCall("torch.nn.parallel.distributed", "DistributedDataParallel", ("_sync_buffers",), COLLECTIVE),
-    PhaseCall("torch.utils.tensorboard.writer", "SummaryWriter", _WRITER, LOGGING, "logs", "SummaryWriter"),
-    PhaseCall("tensorboardX.writer", "SummaryWriter", _WRITER, LOGGING, "logs", "SummaryWriter"),
-    PhaseCall("wandb.sdk.wandb_run", "Run", ("log",), LOGGING, "logs", "wandb"),
-    PhaseCall("mlflow", "", _MLFLOW, LOGGING, "logs", "mlflow"),
-    PhaseCall("swanlab", "", ("log",), LOGGING, "logs", "swanlab"),
-    PhaseCall("trackio", "", ("log",), LOGGING, "logs", "trackio"),
-    PhaseCall("tqdm.std", "tqdm", ("refresh", "display"), LOGGING, "", "tqdm"),
-    PhaseCall("safetensors.torch", "", ("save_file", "save_model"), CHECKPOINT, "saves", "safetensors"),
-    PhaseCall("torch.distributed.checkpoint", "", ("save", "async_save"), CHECKPOINT, "saves", "dcp"),
-    PhaseCall("transformers.modeling_utils", "PreTrainedModel", ("save_pretrained",), CHECKPOINT, "saves"),
-    PhaseCall("transformers.trainer", "Trainer", ("_save_checkpoint", "save_model"), CHECKPOINT, "saves"),
-    PhaseCall("transformers.trainer", "Trainer", ("evaluate", "predict"), EVALUATION),
-    PhaseCall("transformers.trainer", "Trainer", ("log",), LOGGING, "logs"),
-    PhaseCall("accelerate.accelerator", "Accelerator", ("save_state", "save_model"), CHECKPOINT, "saves"),
-    PhaseCall("accelerate.accelerator", "Accelerator", ("log",), LOGGING, "logs"),
-    PhaseCall("deepspeed.runtime.engine", "DeepSpeedEngine", ("save_checkpoint",), CHECKPOINT, "saves"),
-    *(
-        call
-        for package in _LIGHTNING
-        for call in (
-            PhaseCall(f"{package}.trainer.trainer", "Trainer", ("save_checkpoint",), CHECKPOINT, "saves"),
-            PhaseCall(f"{package}.loops.evaluation_loop", "_EvaluationLoop", ("run",), EVALUATION),
-            PhaseCall(f"{package}.{_CONNECTOR}", "_LoggerConnector", ("log_metrics",), LOGGING, "logs", "Lightning"),
-        )
-    ),
-)
+def _table() -> Iterator[PhaseCall]:
+    """The rows of `calls.json`. What DDP broadcasts before a forward pass is one: there the punctual ranks wait."""
+    with open(os.path.join(os.path.dirname(__file__), "calls.json"), encoding="utf-8") as stream:
+        rows = json.load(stream)
+    for row in rows:
+        names = tuple(row["names"].split())
+        yield PhaseCall(**{"owner": "", **row, "names": names, "phase": AT[row["phase"]]})
 
 
 def install(probe: Probe) -> None:
     """Put the table's calls under the wrapper, each when its module is there."""
     version = probe.torch.version
-    for call in CALLS:
+    several = probe.torch.distributed.is_available()
+    for call in _table():
         if call.owner.startswith("cuda") and not (version.cuda or getattr(version, "hip", None)):
             continue
-        probe.when_imported(call.module, functools.partial(_replace, probe, call))
-    if probe.torch.distributed.is_available():
-        call = PhaseCall("torch.distributed", "", _COLLECTIVES, COLLECTIVE, "collectives", "dist")
-        for name in _COLLECTIVES:
-            _time(probe, call, probe.torch.distributed, name)
+        if several or call.module != "torch.distributed":
+            probe.when_imported(call.module, functools.partial(_replace, probe, call))
 
 
 def _replace(probe: Probe, call: PhaseCall, module: Any) -> None:
