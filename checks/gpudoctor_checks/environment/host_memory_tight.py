@@ -61,11 +61,15 @@ class HostMemoryTight(Check):
     def _short(self, patient: Patient) -> Iterator[Finding]:
         job = optional(lambda: patient.job)
         granted = job.memory_granted if job is not None else None
-        for name, weights, span in _loaded(patient) if granted else ():
+        for name, weights, span in _loaded(patient):
             if granted and weights > granted:
-                words = {"granted": size(granted), "model": name, "weights": size(weights)}
                 yield self.finding(
-                    say("The job has {granted} of host memory, and loads {weights} of {model} there.", **words),
+                    say(
+                        "The job has {granted} of host memory, and loads {weights} of {model} there.",
+                        granted=size(granted),
+                        weights=size(weights),
+                        model=name,
+                    ),
                     evidence=(span,),
                     confidence=Confidence.PROBABLE,
                     cost=Cost(bytes=weights - granted),

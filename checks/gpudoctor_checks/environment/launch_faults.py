@@ -81,10 +81,11 @@ def _lost(job: Job, source: Source | None, configs: Configs | None) -> Iterator[
     """Output in a folder that ends with the job, where nothing copies it elsewhere."""
     path = job.script_path
     lines = [(row.line, " ".join(row.arguments)) for row in job.launches]
-    lines += [(number, line) for number, line in enumerate(job.script_text.split("\n"), 1) if line.lstrip()[:1] != "#"]
+    lines += enumerate(job.script_text.split("\n"), 1)
     written: list[tuple[str, str, Setting]] = []
     for number, line in lines:
-        for name, value in _KEPT.findall(re.sub(r"\$\{(\w+)\}", r"$\1", line)):
+        code = "" if line.lstrip().startswith("#") else line
+        for name, value in _KEPT.findall(re.sub(r"\$\{(\w+)\}", r"$\1", code)):
             written.append((name, value, Setting(key=name, value=value, origin=path or "", path=path, line=number)))
     for meant in configs.canonical("output_dir") if configs is not None else ():
         written.append((meant.entry.key, str(meant.value), meant.setting))
@@ -121,9 +122,12 @@ def _port(row: Launch, shared: bool) -> str:
     meets = row.told.get("meets", "")
     backend = row.told.get("backend", "static")
     last = meets.rpartition(":")[2]
-    of_file = "config" in row.text.partition(row.script or "\0")[0] and not last.isdigit()
-    own = "--standalone" in row.text or "docker" in row.text or of_file or (row.starter and not shared)
-    if row.launcher not in _MEETING or own or "$" in meets or (backend != "static" and not meets):
+    before, _, _ = row.text.partition(row.script or "\0")
+    of_file = "config" in before and not last.isdigit()
+    own = "--standalone" in row.text or "docker" in row.text or of_file
+    elsewhere = row.starter and not shared
+    free = backend != "static" and not meets
+    if row.launcher not in _MEETING or own or elsewhere or free or "$" in meets:
         return ""
     port = last if last.isdigit() else row.variables.get("MASTER_PORT", _DEFAULT_PORT)
     return port if int(port or 0) else ""
@@ -144,11 +148,15 @@ def _dropped(row: Launch) -> bool:
 def _taken(row: Launch, job: Job) -> set[int]:
     """GPUs that the processes of a launch take; none where that is not known."""
     hidden = VARIABLE in job.script_text and "devices" not in row.told
-    taking = row.launcher in _MEETING or not row.trains
-    if not taking or row.starter or hidden or "docker" in row.text or "$" in row.told.get("devices", ""):
+    computed = "$" in row.told.get("devices", "")
+    elsewhere = row.starter or "docker" in row.text
+    if hidden or computed or elsewhere:
         return set()
-    first = range(row.here or 0)
-    return set((first if _dropped(row) else _listed(row) or first)[: row.here or 0])
+    if row.trains and row.launcher not in _MEETING:
+        return set()
+    number = row.here or 0
+    listed = [] if _dropped(row) else _listed(row)
+    return set(listed[:number] or range(number))
 
 
 def _seconds(name: str, value: str) -> float:
@@ -253,12 +261,15 @@ class _Row:
             engine = call.name.split(".")[0]
             if call.open_ended or (call.method, engine) not in _ENGINES:
                 continue
-            asked = call.keywords.get("use_gpu" if engine == "ray" else "accelerator", Known(value=engine != "ray"))
+            name = "use_gpu" if engine == "ray" else "accelerator"
+            usual = Known(value=engine != "ray")
+            asked = call.keywords.get(name, usual)
             if isinstance(asked, Known) and asked.value in (False, "cpu") and self.cards:
                 self.place = call.span
                 self.fields |= {"call": call.method, "gpus": count(self.cards, "GPU")}
                 yield "cpu"
-            devices, nodes = (call.keywords.get(name, Known(value=1)) for name in ("devices", "num_nodes"))
+            devices = call.keywords.get("devices", Known(value=1))
+            nodes = call.keywords.get("num_nodes", Known(value=1))
             slurm = engine != "ray" and self.row.launcher == "srun" and self.job.profile is Profile.SLURM
             if not slurm or not isinstance(devices, Known) or not isinstance(nodes, Known):
                 continue
@@ -284,11 +295,12 @@ class _Row:
         before = [one for one in job.launches if one.path == row.path and (one.line or 0) < (row.line or 0)]
         beside = [one for one in before if "background" in one.told and one.told["waits"] == row.told["waits"]]
         port = _port(row, bool(job.shared))
+        same = row.told.get("background") == "loop" or any(_port(one, False) == port for one in beside)
         taken = _taken(row, job)
-        sharing = [one for one in beside if taken & _taken(one, job) and max(one.here or 0, self.here) > 1]
+        overlapping = [one for one in beside if taken & _taken(one, job)]
+        sharing = [one for one in overlapping if max(one.here or 0, self.here) > 1]
         self.fields |= {"port": port, "ours": row.variables.get(VARIABLE), "variable": VARIABLE}
-        again = row.told.get("background") == "loop"
-        if port and not row.starter and (again or any(_port(one, False) == port for one in beside)):
+        if port and same and not row.starter:
             yield "port"
         elif port and job.shared:
             yield "array"

@@ -3,21 +3,18 @@
 import re
 from collections.abc import Iterator
 
+from gpudoctor.analysis.source.syntax import words
 from gpudoctor.lang import say
 from gpudoctor.model import Severity
 from gpudoctor.model.cuda import numbers
 from gpudoctor.model.records import frozen
 from gpudoctor.model.signs.packages import Distribution, Packages
 
-STACK = frozenset(
-    (
-        "torch", "torchvision", "torchaudio", "torchdata", "torchmetrics", "torchao", "triton",
-        "xformers", "flash-attn", "transformers", "tokenizers", "huggingface-hub", "safetensors", "accelerate",
-        "peft", "trl",
-        "datasets", "diffusers", "sentence-transformers", "timm", "optimum", "bitsandbytes", "deepspeed",
-        "lightning", "pytorch-lightning", "liger-kernel", "numpy",
-    )
-)  # fmt: skip
+STACK = words(
+    "torch torchvision torchaudio torchdata torchmetrics torchao triton xformers flash-attn transformers "
+    "tokenizers huggingface-hub safetensors accelerate peft trl datasets diffusers sentence-transformers timm "
+    "optimum bitsandbytes deepspeed lightning pytorch-lightning liger-kernel numpy"
+)
 """Packages whose versions a training depends on; a conflict elsewhere is pip's business."""
 
 _ASKED_AT_IMPORT = {"transformers": frozenset({"tokenizers", "huggingface-hub", "safetensors", "numpy"})}

@@ -18,19 +18,13 @@ class KeyMeaning(NamedTuple):
     reading: str
 
 
-_TABLES: Final[dict[ConfigKind, tuple[str, ...]]] = {
-    ConfigKind.HUGGINGFACE: ("huggingface",),
-    ConfigKind.LLAMA_FACTORY: ("huggingface", "llama_factory"),
-    ConfigKind.AXOLOTL: ("huggingface", "axolotl"),
-    ConfigKind.DEEPSPEED: ("deepspeed",),
-    ConfigKind.ACCELERATE: ("accelerate",),
-    ConfigKind.FSDP: ("fsdp",),
-    ConfigKind.TORCHTUNE: ("torchtune",),
-    ConfigKind.LIGHTNING: ("lightning",),
-    ConfigKind.PEFT: ("peft", "quantisation"),
-    ConfigKind.QUANTISATION: ("quantisation",),
-    ConfigKind.SECTIONS: ("huggingface", "quantisation", "sections"),
+_TABLES: Final = {
+    "llama-factory": "huggingface llama_factory",
+    "axolotl": "huggingface axolotl",
+    "peft": "peft quantisation",
+    "sections": "huggingface quantisation sections",
 }
+"""The tables of kinds that have more than the one of their name."""
 _SUFFIXED: Final = frozenset({ConfigKind.LIGHTNING, ConfigKind.SECTIONS})
 """Kinds whose keys are matched by their last parts, since their owners choose the sections."""
 
@@ -39,8 +33,8 @@ _SUFFIXED: Final = frozenset({ConfigKind.LIGHTNING, ConfigKind.SECTIONS})
 def table(kind: ConfigKind) -> dict[str, KeyMeaning]:
     """Key (dotted) to meaning, for one kind; later tables win."""
     rows: dict[str, KeyMeaning] = {}
-    for tool in _TABLES.get(kind, ()):
-        for meaning, keys in key_tables()["meanings"][tool].items():
+    for tool in _TABLES.get(kind.value, kind.value).split():
+        for meaning, keys in key_tables()["meanings"].get(tool, {}).items():
             name, unit, reading = meaning.split()
             rows |= dict.fromkeys(keys.split(), KeyMeaning(name, "" if unit == "-" else unit, reading))
     return rows

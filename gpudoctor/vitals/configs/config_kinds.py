@@ -66,6 +66,11 @@ def _many(names: Collection[str], table: str, least: int) -> bool:
     return len(_keys(table).intersection(names)) >= least
 
 
+def _mostly(table: str, least: int) -> Callable[[Flat, set[str]], bool]:
+    """A rule: some keys of a table, and few others."""
+    return lambda _, top: _many(top, table, least) and len(top - _keys(table)) <= 4
+
+
 def _lightning(flat: Flat, top: set[str]) -> bool:
     classes = any(f"{part}.class_path" in flat.entries for part in ("model", "data", "optimizer"))
     for prefix in ("trainer", "fit.trainer", "pl_trainer", "lightning.trainer"):
@@ -148,11 +153,11 @@ _RULES: Final[tuple[tuple[ConfigKind, Callable[[Flat, set[str]], bool]], ...]] =
         ConfigKind.MODEL,
         lambda _, top: (
             "model_type" in top
-            and (not top.isdisjoint({"architectures", "transformers_version"}) or _many(top, "model_shape", 3))
+            and (bool(top & {"architectures", "transformers_version"}) or _many(top, "model_shape", 3))
         ),
     ),
-    (ConfigKind.QUANTISATION, lambda _, top: _many(top, "quantisation", 1) and len(top - _keys("quantisation")) <= 4),
-    (ConfigKind.FSDP, lambda _, top: _many(top, "fsdp", 2) and len(top - _keys("fsdp")) <= 4),
+    (ConfigKind.QUANTISATION, _mostly("quantisation", 1)),
+    (ConfigKind.FSDP, _mostly("fsdp", 2)),
     (ConfigKind.SECTIONS, _sections),
 )
 """Most telling first."""

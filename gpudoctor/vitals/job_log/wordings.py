@@ -58,21 +58,20 @@ WORLD = re.compile(
     r"distributed init \(rank \d+, world (\d{1,6})\)|GLOBAL_RANK: \d{1,6}, MEMBER: \d{1,6}/(\d{1,6})"
 )
 _CUES = {
-    "step": ("it/s", "s/it", "step", "iter", "epoch", "loss", "tick", "n_updates", "batch", "update", "[:"),
-    "done": DONE_CUES,
-    "served": ("http/", "app]"),
-    "succeeded": ("successfully finished", "succeeded", "exit code ", " passed", "complete"),
-    "goes_on": ("skip", "ignor", "fall", "fell", "try", "continuing", "will not be", "disabl", "left out", "unavail"),
-    "low": ("warn", "info", "debug", "trace", "[w ", "[i ", "[d ", "w ::", "i ::", "d ::", "v ::"),
-    "world": ("world", "nranks ", ", member: "),
+    "step": "it/s|s/it|step|iter|epoch|loss|tick|n_updates|batch|update|[:",
+    "done": "|".join(DONE_CUES),
+    "served": "http/|app]",
+    "succeeded": "successfully finished|succeeded|exit code | passed|complete",
+    "goes_on": "skip|ignor|fall|fell|try|continuing|will not be|disabl|left out|unavail",
+    "low": "warn|info|debug|trace|[w |[i |[d |w ::|i ::|d ::|v ::",
+    "world": "world|nranks |, member: ",
     "named": (
-        "error", "exception", "exit", "interrupt", "timeout", "fail", "fault", "iteration", "abort", "died", "refused",
-        "unavailable", "missing", "found", "invalid", "unsupported", "violation", "rejected", "traceback", "what():",
-        "(most recent call first)", "(idle", "(active", "process ", "restart_count=", "attempt", "start",
-        "status:", "kill", "cancel", "signal", "cannot", "unable", "terminat", "corrupt", "try",
-        "argument", "assert", "mismatch", "timed", "could", "such", "bounds", "memory", "exception ",
+        "error|exception|exit|interrupt|timeout|fail|fault|iteration|abort|died|refused|unavailable|missing|found|"
+        "invalid|unsupported|violation|rejected|traceback|what():|(most recent call first)|(idle|(active|process |"
+        "restart_count=|attempt|start|status:|kill|cancel|signal|cannot|unable|terminat|corrupt|try|argument|assert|"
+        "mismatch|timed|could|such|bounds|memory|exception "
     ),
-}  # fmt: skip
+}
 """In small letters, of which a line holds one that may be what this says."""
 _OF_A_PROGRAM = re.compile(
     rb"(?!wandb:|srun:|slurmstepd|Traceback|During handling|The above exception|\[(?:rank|default)|"
@@ -170,7 +169,7 @@ class Messages:
         ]
         for undone in {item.message.undone for item in self.all if item.message.undone}:
             cues += [(cue, f"~{undone}") for cue in cues_of_pattern(undone)[0]]
-        cues += [(cue, f"={tag}") for tag, words in _CUES.items() for cue in words]
+        cues += [(cue, f"={tag}") for tag, words in _CUES.items() for cue in words.split("|")]
         anchors: dict[bytes, list[tuple[bytes, bytes, int | str]]] = {}
         for cue, of in cues:
             without = cue.encode().translate(None, _VARYING)
