@@ -134,7 +134,7 @@ class CpuBudget(Check):
 
 def _gets_less(row: Launch, asked: int) -> bool:
     """Whether srun gives a task of the script fewer CPUs than sbatch was asked for."""
-    if "srun" not in (row.launcher, row.starter) or not row.path or not row.grants.cpus_granted or not row.here:
+    if "srun" not in (row.launcher, row.starter) or not row.path or not row.cpus:
         return False
     ranks_of_task = 1 if row.launcher == "srun" else row.ranks_per_node or 1
-    return row.grants.cpus_granted / row.here * ranks_of_task < asked
+    return row.cpus * ranks_of_task < asked

@@ -85,6 +85,11 @@ class Launch:
         """Processes on one node."""
         return self.tasks * self.ranks_per_node if self.tasks and self.ranks_per_node else None
 
+    @property
+    def cpus(self) -> float | None:
+        """CPUs of one process."""
+        return self.grants.cpus_granted / self.here if self.grants.cpus_granted and self.here else None
+
 
 @frozen
 class Grants:
