@@ -54,6 +54,7 @@ def launch_line(text: str, *, ranks: int | None = None, path: str = "job.sh") ->
         path=path,
         line=1,
         text=text,
+        told={"config": words[3]} if "--config_file" in words else {},
     )
 
 

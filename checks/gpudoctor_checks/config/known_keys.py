@@ -16,8 +16,6 @@ class KeyTable:
     """The keys of one tool."""
 
     name: str
-    version: str
-    """The newest version that they were read from."""
     keys: frozenset[str]
     sections: Mapping[str, frozenset[str]]
     """Dotted section to the keys in it."""
@@ -32,7 +30,6 @@ def tables() -> dict[str, KeyTable]:
     return {
         name: KeyTable(
             name=name,
-            version=str(table["versions"]).split()[-1] if table["versions"] else "",
             keys=frozenset(table["keys"] if isinstance(table["keys"], dict) else table["keys"].split()),
             sections={key: frozenset(words.split()) for key, words in table.get("sections", {}).items()},
             closed=frozenset(table.get("closed", ())),

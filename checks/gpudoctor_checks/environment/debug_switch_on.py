@@ -6,10 +6,9 @@ from functools import cache
 from importlib.resources import files
 from typing import Any
 
-from gpudoctor.analysis.source.environment_assignments import assignments
 from gpudoctor.lang import say
-from gpudoctor.model import Check, Confidence, Evidence, Facts, Finding, Patient, Reads, Severity
-from gpudoctor_checks.environment.variables import environment_and_source
+from gpudoctor.model import Check, Facts, Finding, Patient, Reads, Severity
+from gpudoctor_checks.environment.variables import all_set
 
 _OFF = {"", "0", "false", "off", "no"}
 
@@ -58,30 +57,15 @@ class DebugSwitchOn(Check):
     reads = frozenset({Reads.ENVIRONMENT, Reads.SOURCE})
 
     def examine(self, patient: Patient) -> Iterator[Finding]:
-        environment, source = environment_and_source(patient)
-        placed = [item for item in (assignments(source) if source is not None else ()) if not item.conditional]
-        forced = {item.name for item in placed if item.value is not None and not item.default}
-        for place in placed:
-            for row in _table():
-                if row["name"] == place.name and place.value is not None and _is_on(row["on"], place.value):
-                    told = {"variable": place.name, "value": place.value, "cost": row["cost"]}
-                    message = say("The script sets {variable}={value}: {cost}.", **told)
-                    yield self._found(
-                        row, message, place.span, Confidence.SUSPECTED, f"{place.span.path}:{place.span.line}"
+        for item in all_set(patient):
+            for row in _table() if item.value is not None and not item.conditional else ():
+                if row["name"] == item.name and _is_on(row["on"], item.value or ""):
+                    told = {"switch": item.name, "value": item.value, "cost": row["cost"]}
+                    yield self.finding(
+                        say("{switch}={value} is set: {cost}.", **told),
+                        evidence=(item.evidence,),
+                        confidence=item.sure,
+                        severity=Severity(row["severity"]),
+                        subject=item.subject,
+                        detail=Facts(variable=item.name, reference=row["source"]),
                     )
-        for row in _table() if environment is not None else ():
-            name = row["name"]
-            value = environment.get(name) if environment is not None else None
-            if environment is not None and value is not None and name not in forced and _is_on(row["on"], value):
-                message = say("{switch}={value} is set: {cost}.", switch=name, value=value, cost=row["cost"])
-                yield self._found(row, message, environment.evidence(name), Confidence.CONFIRMED, name)
-
-    def _found(self, row: dict[str, Any], message: str, where: Evidence, sure: Confidence, subject: str) -> Finding:
-        return self.finding(
-            message,
-            evidence=(where,),
-            confidence=sure,
-            severity=Severity(row["severity"]),
-            subject=subject,
-            detail=Facts(variable=row["name"], reference=row["source"]),
-        )

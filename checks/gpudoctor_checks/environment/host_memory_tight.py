@@ -135,8 +135,8 @@ def _loaded(patient: Patient) -> Iterator[tuple[str, int, SourceSpan]]:
     """Pretrained models that a process builds in host memory, with the bytes of their weights."""
     source = optional(lambda: patient.source)
     for script in source.scripts if source is not None else ():
-        if re.search("deepspeed|fsdp|fully_shard", script.text, re.IGNORECASE):
-            continue  # then a process may hold a part
+        if re.search("deepspeed|fsdp|fully_shard|init_empty|with torch.device", script.text, re.IGNORECASE):
+            continue  # then a process may hold a part, or nothing
         for call in script.calls:
             given = call.argument("pretrained_model_name_or_path", 0)
             name = str(given.value) if isinstance(given, Known) else ""

@@ -124,7 +124,8 @@ def _port(row: Launch, shared: bool) -> str:
     last = meets.rpartition(":")[2]
     before, _, _ = row.text.partition(row.script or "\0")
     of_file = "config" in before and not last.isdigit()
-    own = "--standalone" in row.text or "docker" in row.text or of_file
+    looks = row.launcher == "accelerate" and (row.nodes or 1) == 1  # for a free one
+    own = "--standalone" in row.text or "docker" in row.text or of_file or looks
     elsewhere = row.starter and not shared
     free = backend != "static" and not meets
     if row.launcher not in _MEETING or own or elsewhere or free or "$" in meets:
@@ -141,8 +142,8 @@ def _listed(row: Launch) -> list[int]:
 def _dropped(row: Launch) -> bool:
     """Whether deepspeed leaves CUDA_VISIBLE_DEVICES aside: it counts the GPUs itself, from 0."""
     listed = _listed(row)
-    counts = row.launcher == "deepspeed" and {"processes", "nodes"} & row.told.keys() and VARIABLE in row.variables
-    return bool(counts) and listed != list(range(len(listed)))
+    counts = row.launcher == "deepspeed" and "processes" in row.told and VARIABLE in row.variables
+    return counts and listed != list(range(len(listed)))
 
 
 def _taken(row: Launch, job: Job) -> set[int]:

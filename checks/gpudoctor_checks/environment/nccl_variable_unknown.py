@@ -7,12 +7,11 @@ from functools import cache
 from importlib.resources import files
 from typing import NamedTuple
 
-from gpudoctor.analysis.source.environment_assignments import assignments
 from gpudoctor.lang import say
-from gpudoctor.model import Check, Confidence, Evidence, Facts, Finding, Patient, Reads, Severity
+from gpudoctor.model import Check, Facts, Finding, Patient, Reads, Severity
 from gpudoctor.model.unavailable import optional
 from gpudoctor_checks.config.known_keys import meant
-from gpudoctor_checks.environment.variables import environment_and_source
+from gpudoctor_checks.environment.variables import all_set
 
 OURS = re.compile(r"(?:NCCL|TORCH_NCCL|TORCH_FR)_[A-Z0-9_]+\Z")
 
@@ -87,34 +86,24 @@ class NcclVariableUnknown(Check):
     reads = frozenset({Reads.ENVIRONMENT, Reads.SOURCE})
 
     def examine(self, patient: Patient) -> Iterator[Finding]:
-        environment, source = environment_and_source(patient)
+        every = list(all_set(patient))
         torch = optional(lambda: patient.torch)
         if torch is not None and torch.hip:
             return
-        placed = assignments(source) if source is not None else ()
-        rows: list[tuple[str, str | None, Evidence, Confidence, str]] = [
-            (item.name, item.value, item.span, Confidence.SUSPECTED, f"{item.span.path}:{item.span.line} {item.name}")
-            for item in placed
-        ]
-        written = {place.name for place in placed if not place.default}
-        if environment is not None:
-            rows += [
-                (name, value, environment.evidence(name), Confidence.CONFIRMED, name)
-                for name, value in sorted(environment.variables.items())
-                if name not in written
-            ]
+        source = optional(lambda: patient.source)
         own = {name for script in (source.scripts if source is not None else ()) for name in _READ.findall(script.text)}
-        for name, value, where, sure, subject in rows:
+        for item in every:
+            name, value = item.name, item.value
             fault = _fault(name, value or "") if OURS.match(name) and name not in own else None
             if fault is not None:
                 kind, text, severity, instead = fault
                 shown = name if value is None else f"{name}={value}"
                 yield self.finding(
                     say("{shown}: {fault}.", shown=shown, fault=text),
-                    evidence=(where,),
-                    confidence=sure,
+                    evidence=(item.evidence,),
+                    confidence=item.sure,
                     severity=severity,
-                    subject=subject,
+                    subject=item.subject,
                     detail=Facts(kind=kind, variable=name, instead=instead),
                 )
 

@@ -7,17 +7,8 @@ from gpudoctor.lang import say
 from gpudoctor.model import Check, Confidence, Cost, Facts, Finding, Patient, Reads, Resource, Severity, Threshold
 from gpudoctor.model.evidence import Measurement, Provenance
 from gpudoctor.model.job_devices import ranks_here
-from gpudoctor.model.records import frozen
 from gpudoctor.model.unavailable import Absent, Unavailable
 from gpudoctor.text import count, size
-
-
-@frozen
-class _Room:
-    """Shared memory that the job will have; bytes."""
-
-    total: int
-    evidence: Measurement
 
 
 class ShmTooSmall(Check):
@@ -51,27 +42,28 @@ class ShmTooSmall(Check):
     )  # fmt: skip
 
     def examine(self, patient: Patient) -> Iterator[Finding]:
-        room = self._room(patient)
-        if room.total < self.limit("shared_memory"):
-            yield from self._small(patient, room, read_workers(patient), ranks_here(patient))
+        room, shown = self._room(patient)
+        if room < self.limit("shared_memory"):
+            yield from self._small(patient, room, shown, read_workers(patient), ranks_here(patient))
 
-    def _room(self, patient: Patient) -> _Room:
+    def _room(self, patient: Patient) -> tuple[int, Measurement]:
+        """Bytes of shared memory that the job will have."""
         job = optional(lambda: patient.job)
         granted = job.shared_memory_granted if job is not None else None
         if granted:
-            shown = Measurement("shm_granted", granted, "B", provenance=Provenance.DECLARED)
-            return _Room(total=granted, evidence=shown)
+            return granted, Measurement("shm_granted", granted, "B", provenance=Provenance.DECLARED)
         if not runs_here(patient):
             raise Unavailable(say("the job script runs on another machine"))
         host = patient.host
         if isinstance(host.shm_total, Absent):
             raise Unavailable(host.shm_total.reason)
-        shown = Measurement("shm_total", host.shm_total, "B", reproduce="df -B1 /dev/shm")
-        return _Room(total=host.shm_total, evidence=shown)
+        return host.shm_total, Measurement("shm_total", host.shm_total, "B", reproduce="df -B1 /dev/shm")
 
-    def _small(self, patient: Patient, room: _Room, workers: Workers, ranks: int) -> Iterator[Finding]:
+    def _small(
+        self, patient: Patient, room: int, shown: Measurement, workers: Workers, ranks: int
+    ) -> Iterator[Finding]:
         floor = self.limit("shared_memory")
-        said = say("/dev/shm has {room_total}, below {floor}", room_total=size(room.total), floor=size(floor))
+        said = say("/dev/shm has {room_total}, below {floor}", room_total=size(room), floor=size(floor))
         severity, cost = Severity.WARNING, Cost()
         if workers.count:
             severity = Severity.ERROR
@@ -87,7 +79,7 @@ class ShmTooSmall(Check):
             severity = Severity.NOTE
         yield self.finding(
             said,
-            evidence=(room.evidence, *workers.evidence),
+            evidence=(shown, *workers.evidence),
             confidence=Confidence.PROBABLE,
             severity=severity,
             cost=cost,

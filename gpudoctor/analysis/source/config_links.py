@@ -96,7 +96,7 @@ def launched_engine(patient: Patient, launch: Launch, engines: list[Setup]) -> S
     if not name and launch.launcher == "accelerate":
         file = launched_accelerate(patient, launch)
         entry = file.entries.get("deepspeed_config.deepspeed_config_file") if file is not None else None
-        name = str(entry.value) if entry is not None else _word_after(launch.text, "--deepspeed_config_file")
+        name = str(entry.value) if entry is not None else launch.told.get("engine", "")
     return same_file(name, launch.path or "", engines) if name else None
 
 
@@ -104,14 +104,9 @@ def launched_accelerate(patient: Patient, launch: Launch) -> ConfigFile | None:
     """The accelerate config that a launch line names; the only one that the user named, when it names none."""
     configs = optional(lambda: patient.configs)
     files = configs.of(ConfigKind.ACCELERATE) if configs is not None else ()
-    name = _word_after(launch.text, "--config_file") or _word_after(launch.text, "--config-file")
+    name = launch.told.get("config")
     path = named_path(name, launch.path or "", [file.path for file in files]) if name else None
     return next((file for file in files if file.path == path), None)
-
-
-def _word_after(text: str, option: str) -> str:
-    words = text.replace("=", " ").split()
-    return words[words.index(option) + 1].strip("\"'") if option in words[:-1] else ""
 
 
 def _only_pair(patient: Patient, arguments: list[Setup], engines: list[Setup]) -> Iterator[Link]:

@@ -107,7 +107,7 @@ class JobScript:
         self.skipped: list[str] = []
         self.launches: list[Launch] = []
         self._waits = 0
-        """Places where the script waits for what runs in the background."""
+        """Places where the script waits for what runs in the background, or ends it."""
 
     def shell(self, environment: Mapping[str, str]) -> None:
         """Read a shell script with its directives."""
@@ -159,7 +159,7 @@ class JobScript:
             self.export(unset, path)
         found = find_launch(line.words)
         if found is None:
-            self._waits += line.words[:1] == ("wait",)
+            self._waits += line.words[:1] in {("wait",), ("kill",), ("pkill",), ("killall",)}
             self._skip(line, path)
             return
         given = dict(line.assigned)

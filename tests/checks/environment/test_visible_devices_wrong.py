@@ -187,6 +187,8 @@ VERL = "python3 -m verl.trainer.main_ppo actor_rollout_ref.rollout.tensor_model_
         (TWO.format("$A", "--standalone", "$B", "--standalone"), ""),
         ("trl vllm-serve --model m --tensor_parallel_size 2 &\ntorchrun --nproc_per_node=2 t.py", "sharing"),
         ("CUDA_VISIBLE_DEVICES=2,3 vllm serve m -tp 2 &\nCUDA_VISIBLE_DEVICES=0,1 torchrun --nproc_per_node=2 t.py", ""),
+        ("accelerate launch --num_processes 2 t.py &\naccelerate launch --num_processes 2 u.py", "sharing"),
+        ("vllm serve m -tp 2 &\nserver=$!\npython ask.py\nkill $server\ntorchrun --nproc_per_node=2 t.py", ""),
         ("vllm serve m --tensor-parallel-size 2 &\nwait\ntorchrun --nproc_per_node=2 t.py", ""),
         ("CUDA_VISIBLE_DEVICES=1 deepspeed --num_gpus 1 t.py", "dropped"),
         ("CUDA_VISIBLE_DEVICES=0,1 deepspeed --num_gpus 2 t.py", ""),
