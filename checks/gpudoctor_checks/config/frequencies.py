@@ -39,19 +39,8 @@ KINDS = {
 LIGHTNING = ("lightning", "pytorch_lightning")
 
 
-class _Declared(NamedTuple):
-    """One declared period, wherever it was read."""
-
-    key: str
-    kind: str
-    period: float
-    """Steps."""
-    span: SourceSpan | Setting
-    """The argument in a script, or the key in a config file."""
-    run: int | None
-    """Steps of the run, where they are declared."""
-    accumulation: int
-    """Micro-batches to a step."""
+_Declared = tuple[str, str, float, SourceSpan | Setting, int | None, int]
+"""Key, kind, steps of a period, its place, steps of the run where they are declared, micro-batches to a step."""
 
 
 class Frequencies(Check):
@@ -100,8 +89,7 @@ class Frequencies(Check):
 
     def examine(self, patient: Patient) -> Iterator[Finding]:
         source, configs = patient.source_and_configs
-        for declared in (*_from_source(source), *_from_configs(configs)):
-            key, kind, period, span, run, accumulation = declared
+        for key, kind, period, span, run, accumulation in (*_from_source(source), *_from_configs(configs)):
             limit = self.limit(KINDS[kind].limit)
             grouped = accumulation if kind == "log" and period > 1 else 1
             seldom = run and run / period <= self.limit("occasions")
@@ -136,7 +124,7 @@ def _from_configs(configs: Configs) -> Iterator[_Declared]:
         for name, kind in KINDS.items():
             for meaning in file.meaning(kind.canonical):
                 if meaning.number is not None and meaning.unit == "step":
-                    yield _Declared(meaning.entry.key, name, meaning.number, meaning.setting, run, grouped)
+                    yield meaning.entry.key, name, meaning.number, meaning.setting, run, grouped
 
 
 def _run(file: ConfigFile) -> int | None:
@@ -172,4 +160,4 @@ def _declared(script: Script, call: Call, kind: str, key: str) -> Iterator[_Decl
         keyword = next((item for item in call.node.keywords if item.arg == key), None)
         place = call.span if keyword is None else script.span(keyword)
         accumulation, run = number(call, "gradient_accumulation_steps"), number(call, "max_steps")
-        yield _Declared(key, kind, period, place, int(run) if run and run > 0 else None, int(accumulation or 1))
+        yield key, kind, period, place, int(run) if run and run > 0 else None, int(accumulation or 1)

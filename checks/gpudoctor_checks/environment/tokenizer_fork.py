@@ -88,19 +88,18 @@ def _forking(loader: Loader) -> bool:
 
 def _tokenizers(script: Script) -> set[str]:
     """Names that hold a fast tokenizer: `tokenizer`, and the last part of `self.tokenizer`."""
-    made = {id(call.node) for call in script.calls if _makes_fast(call)}
+    made: set[int] = set()
+    for call in script.calls:
+        owner, fast = call.name.rpartition(".")[0], call.argument("use_fast")
+        slow = isinstance(fast, Known) and fast.value is False
+        ours = owner.startswith("transformers.") and owner.endswith(("AutoTokenizer", "TokenizerFast"))
+        if call.method == "from_pretrained" and ours and not slow:
+            made.add(id(call.node))
     names = set()
     for node in nodes(script, ast.Assign) if made else ():
         if id(node.value) in made:
             names |= {name for target in node.targets if (name := last_name(target))}
     return names
-
-
-def _makes_fast(call: Call) -> bool:
-    owner, fast = call.name.rpartition(".")[0], call.argument("use_fast")
-    slow = isinstance(fast, Known) and fast.value is False
-    made = call.method == "from_pretrained" and owner.startswith("transformers.")
-    return made and not slow and owner.endswith(("AutoTokenizer", "TokenizerFast"))
 
 
 def _uses(script: Script, names: set[str]) -> Iterator[Call]:

@@ -23,8 +23,8 @@ class VisibleDevicesWrong(Check):
     What it finds:
         - A CUDA_VISIBLE_DEVICES that is empty or -1 although a GPU is there.
         - Entries that name no GPU of this machine, are not a number or come twice.
-        - A launch with more processes than GPUs, or with idle GPUs, by the job's own description.
-        - Ranks that are never started, a rendezvous on localhost, directives that the scheduler does not read.
+        - By the job's own description: processes, GPUs, ranks, nodes, ports or times that do not fit together.
+        - Output in a folder that ends with the job; directives that the scheduler does not read.
         - A machine without a GPU, or with fewer than the job asks for (CUDA_VISIBLE_DEVICES, `--gpus`, a
           scheduler's grant, several ranks).
     Why it hurts:
