@@ -54,7 +54,7 @@ BUDGETS = {
         12006,
         ["gpudoctor/report", "gpudoctor/ui", "gpudoctor/cli", "gpudoctor/watch", "gpudoctor/agents"],
     ),
-    "checks": (19678, ["checks"]),
+    "checks": (19665, ["checks"]),
     "rules": (3876, ["rules"]),
     "the rest of vitals and analysis": (11137, ["gpudoctor"]),
     "tests": (45023, ["tests"]),
