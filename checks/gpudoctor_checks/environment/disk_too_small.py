@@ -50,23 +50,22 @@ class DiskTooSmall(Check):
             raise Unavailable(say("the job script runs on another machine"))
         host = patient.host
         seen: set[str] = set()
-        if has_purpose(patient):
-            for disk in host.disks:
-                if disk.mount not in seen and self._is_full(disk):
-                    seen.add(disk.mount)
-                    yield self.finding(
-                        say(
-                            "The disk under the {role} ({disk_path}) has {free} of {disk_total} free.",
-                            role=disk.role,
-                            disk_path=disk.path,
-                            free=size(disk.free),
-                            disk_total=size(disk.total),
-                        ),
-                        evidence=(Measurement("disk_free", disk.free, "B", reproduce=f"df -h '{disk.path}'"),),
-                        subject=disk.role,
-                        scarce=Resource.DISK,
-                        detail=Facts(role=disk.role, path=disk.path, mount=disk.mount),
-                    )
+        for disk in host.disks if has_purpose(patient) else ():
+            if disk.mount not in seen and self._is_full(disk):
+                seen.add(disk.mount)
+                yield self.finding(
+                    say(
+                        "The disk under the {role} ({disk_path}) has {free} of {disk_total} free.",
+                        role=disk.role,
+                        disk_path=disk.path,
+                        free=size(disk.free),
+                        disk_total=size(disk.total),
+                    ),
+                    evidence=(Measurement("disk_free", disk.free, "B", reproduce=f"df -h '{disk.path}'"),),
+                    subject=disk.role,
+                    scarce=Resource.DISK,
+                    detail=Facts(role=disk.role, path=disk.path, mount=disk.mount),
+                )
         if host.silent_folders and not seen:
             silent = host.silent_folders[0]
             raise Unavailable(

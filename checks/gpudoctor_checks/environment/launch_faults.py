@@ -20,10 +20,11 @@ from gpudoctor.text import count, duration
 _LOCAL = re.compile(r"(localhost|127\.\d+\.\d+\.\d+|\[?::1\]?)(:\d*)?")
 _UNITS = {"h": 3600, "m": 60}
 _OPTION = re.compile(r"(?<!\S)(--?[\w.-]+)[= ](\S+)")
-_KEPT = re.compile(
-    r"(--?\w*(?:out|save|ckpt|checkpoint|run)[\w-]*|\b\w*(?:OUT|SAVE|CKPT|CHECKPOINT|RUN)\w*)[= ][\"']?([^\s\"']+)"
-)
+_NAME = r"[\w-]*(?:out|save|run|(?:ckpt|checkpoint)s?[_-]?(?:dir|folder|root))[\w-]*"
+_KEPT = re.compile(rf"(?<![\w-])(--?{_NAME}|(?=(?-i:[A-Z])){_NAME})[= ][\"']?([^\s\"']+)", re.IGNORECASE)
 """A variable or an option for what is kept, and where."""
+_READ = re.compile("resume|load|init|from|pretrain|runtime", re.IGNORECASE)
+"""Words of a name for what is read."""
 _COPIES = r"\b(?:cp|mv|rsync|scp|rclone|gsutil|aws|azcopy|tar +-?c\w*)\b"
 _UPLOADS = re.compile(r"push_to_hub|boto3|s3fs|gcsfs|fsspec|upload|artifact|s3://|gs://")
 _DEFAULT_PORT = "29500"
@@ -94,7 +95,7 @@ def _lost(job: Job, source: Source | None, configs: Configs | None) -> Iterator[
     for name, value, place in written:
         folder = next((folder for folder in job.lost.split() if f"{value}/".startswith(f"{folder}/")), None)
         own = rf"\${{?{re.escape(name.lstrip('-'))}|{re.escape(folder or '')}"
-        if folder and not re.search(rf"{_COPIES}[^\n]*({own})[^\n]* \S", job.script_text):
+        if folder and not _READ.search(name) and not re.search(rf"{_COPIES}[^\n]*({own})[^\n]* \S", job.script_text):
             yield _fault("tmp" if folder == "/tmp" else "local", {"option": f"{name}={value}"}, place)
 
 
@@ -175,8 +176,7 @@ def _seconds(name: str, value: str) -> float:
 def _fault(kind: str, fields: dict[str, object], place: Setting | SourceSpan, gpus: int = 0) -> LaunchFault:
     row = fault_rows()[kind]
     named = {name: fields[name] for _, name, _, _ in Formatter().parse(row["say"]) if name}
-    breaks = term(row["breaks"]) if row["breaks"] else ""
-    return LaunchFault(kind, say(row["say"], **named), breaks, place, gpus)
+    return LaunchFault(kind, say(row["say"], **named), term(row["breaks"]) if row["breaks"] else "", place, gpus)
 
 
 class _Row:
@@ -348,7 +348,5 @@ class _Row:
     def _world(self) -> Iterator[str]:
         """Processes that are started, beside those that the launcher is told of."""
         fixed = re.fullmatch(r"\d*", self.row.told.get("nodes", ""))  # not elastic: `--nnodes=1:4`
-        if self.row.launcher not in _RENDEZVOUS or not self.here or not fixed:
-            return
-        if self.total < (self.row.world or 0):
+        if self.row.launcher in _RENDEZVOUS and fixed and 0 < self.total < (self.row.world or 0):
             yield "missing"
