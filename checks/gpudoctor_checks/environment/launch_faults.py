@@ -258,10 +258,9 @@ class _Row:
 
     def _engines(self) -> Iterator[str]:
         """What the program tells Lightning or Ray, against what the job has."""
-        for call in self.calls:
+        calls = [call for call in self.calls if (call.method, call.name.split(".")[0]) in _ENGINES]
+        for call in calls if len(calls) == 1 and not calls[0].open_ended else ():
             engine = call.name.split(".")[0]
-            if call.open_ended or (call.method, engine) not in _ENGINES:
-                continue
             name = "use_gpu" if engine == "ray" else "accelerator"
             usual = Known(value=engine != "ray")
             asked = call.keywords.get(name, usual)

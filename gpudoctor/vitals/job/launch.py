@@ -127,15 +127,14 @@ def _python(words: list[str], depth: int) -> FoundLaunch | None:
 
 def _program(name: str, words: Sequence[str]) -> FoundLaunch | None:
     """A program that starts its own processes, by the words that tell it how many."""
-    row = next(
-        (row for start, row in launcher_tables()["programs"].items() if f"{name}.".startswith(f"{start}.")), None
-    )
+    programs = launcher_tables()["programs"]
+    row = next((programs[start] for start in programs if f"{name}.".startswith(f"{start}.")), None)
     if row is None:
         return None
-    given = re.findall(r"(?:^|\s)-{0,2}([\w.-]+)[= ](\d{1,6})(?=\s|$)", " ".join(words))
-    said = {key.replace("_", "-"): int(value) for key, value in given}
+    given = re.findall(r"(?:^|\s)-{0,2}([\w.-]+)[= ](?=(\S+))", " ".join(words))
+    said = {key.replace("_", "-"): whole(value) for key, value in given}
 
-    def number(column: str) -> int:
+    def number(column: str) -> int | None:
         names = row.get(column, "").replace("_", "-").split()
         return next((said[key] for key in names if key in said), 1)
 

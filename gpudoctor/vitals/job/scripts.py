@@ -343,8 +343,7 @@ def _hosts(found: FoundLaunch, folder: Path, gpus: int | None) -> tuple[FoundLau
     ranks = max(1, total // (nodes or 1)) if total else None
     columns = launcher_tables()["columns"]["accelerate"].items()
     of_file = {column: said[key] for column, name in columns if (key := name.replace("-", "_")) in said}
-    told = of_file | dict(found.told)
-    return replace(found, told=told), _Size(nodes, ranks, gpus)
+    return replace(found, told=of_file | dict(found.told)), _Size(nodes, ranks, gpus)
 
 
 def launches_of(command: Sequence[str], grants: Grants) -> list[Launch]:

@@ -203,6 +203,8 @@ VERL = "python3 -m verl.trainer.main_ppo actor_rollout_ref.rollout.tensor_model_
         (VERL.format(8, 2), ""),
         (VERL.format(4, 1), ""),
         (VERL.format("$TP", 1), ""),
+        (VERL.format(8, "$NODES"), ""),
+        ("trl vllm-serve --trust_remote_code --tensor_parallel_size 2 &\ntorchrun --nproc_per_node=2 t.py", "sharing"),
         (SBATCH.format(2, 1) + "srun torchrun --nnodes=2 --nproc_per_node=8 --master_addr=$HEAD t.py", "same-rank"),
         (SBATCH.format(2, 1) + "srun torchrun --nnodes=2 --nproc_per_node=8 --node_rank=$R --master_addr=$H t.py", ""),
         ("#SBATCH --time=72\npython t.py --max-hours 70", "time"),
@@ -259,6 +261,7 @@ LIGHTNING = "import lightning as L\nL.Trainer(devices=%d, num_nodes=2).fit(model
         (SBATCH.format(1, 1) + "python train.py", RAY.format(", use_gpu=True"), ""),
         (SBATCH.format(1, 1) + "python train.py", RAY.format(", use_gpu=args.gpu"), ""),
         (SBATCH.format(1, 1) + "python train.py", RAY.format(", **options"), ""),
+        (SBATCH.format(1, 1) + "python train.py", RAY.format("") + "big = ScalingConfig(use_gpu=True)\n", ""),
         ("#SBATCH --nodes=1\npython train.py", RAY.format(""), ""),
     ],
 )
