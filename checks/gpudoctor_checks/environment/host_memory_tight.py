@@ -127,7 +127,7 @@ class HostMemoryTight(Check):
 
 _SIZE = re.compile(r"(?:^|[-_.])(\d{1,4}(?:\.\d{1,2})?)b(?:$|[-_.])", re.IGNORECASE)
 """Billions of weights, in a model's name."""
-_ELSEWHERE = frozenset({"device_map", "quantization_config", "load_in_8bit", "load_in_4bit", "low_cpu_mem_usage"})
+_ELSEWHERE = frozenset({"device_map", "quantization_config", "load_in_8bit", "load_in_4bit"})
 """Arguments with which weights go to the GPU one by one, or stay in their file."""
 
 

@@ -23,10 +23,10 @@ _OPTION = re.compile(r"(?<!\S)(--?[\w.-]+)[= ](\S+)")
 _NAME = r"[\w-]*(?:out|save|run|(?:ckpt|checkpoint)s?[_-]?(?:dir|folder|root))[\w-]*"
 _KEPT = re.compile(rf"(?<![\w-])(--?{_NAME}|(?=(?-i:[A-Z])){_NAME})[= ][\"']?([^\s\"']+)", re.IGNORECASE)
 """A variable or an option for what is kept, and where."""
-_READ = re.compile("resume|load|init|from|pretrain|runtime", re.IGNORECASE)
-"""Words of a name for what is read."""
+_READ = re.compile("resume|load|init|from|pretrain|runtime", re.IGNORECASE)  # not kept
 _COPIES = r"\b(?:cp|mv|rsync|scp|rclone|gsutil|aws|azcopy|tar +-?c\w*)\b"
 _UPLOADS = re.compile(r"push_to_hub|boto3|s3fs|gcsfs|fsspec|upload|artifact|s3://|gs://")
+_CHAINED = re.compile(r"\bsbatch\b|requeue|dependency|array=\S*%1\b")  # another job continues it
 _DEFAULT_PORT = "29500"
 _STARTS_CUDA = re.compile(
     r"torch\.cuda\.(init|set_device|current_device|is_available|get_device_\w+|mem_get_info|synchronize)|torch\.nn\.Module\.cuda"
@@ -59,12 +59,12 @@ class LaunchFault(NamedTuple):
     """GPUs that a node of the launch has, 0 where nothing says so."""
 
 
-def launch_faults(job: Job, source: Source | None, configs: Configs | None = None) -> Iterator[LaunchFault]:
+def launch_faults(job: Job, source: Source | None, configs: Configs | None) -> Iterator[LaunchFault]:
     """All of a job, in the order of its lines."""
     path = job.script_path
     for line, text in job.ignored:
         place = Setting(key="#SBATCH", value=text, origin=path or "", path=path, line=line)
-        kind = "no-gpu" if "gpu" in text or "gres" in text else "ignored"
+        kind = "no-gpu" if "gpu" in text else "ignored"
         yield _fault(kind, {"text": text}, place)
     for row in job.launches:
         if not row.path:
@@ -143,8 +143,8 @@ def _listed(row: Launch) -> list[int]:
 def _dropped(row: Launch) -> bool:
     """Whether deepspeed leaves CUDA_VISIBLE_DEVICES aside: it counts the GPUs itself, from 0."""
     listed = _listed(row)
-    counts = row.launcher == "deepspeed" and "processes" in row.told and VARIABLE in row.variables
-    return counts and listed != list(range(len(listed)))
+    counts = row.launcher == "deepspeed" and "processes" in row.told
+    return counts and VARIABLE in row.variables and listed != list(range(len(listed)))
 
 
 def _taken(row: Launch, job: Job) -> set[int]:
@@ -323,8 +323,9 @@ class _Row:
             given = call.keywords.get("max_time")
             if isinstance(given, Known):
                 planned.append(("max_time", str(given.value), call.span))
-        for name, value, place in planned if limit and not self.job.preemptible else ():
-            if limit and _seconds(name, value) > limit:
+        goes_on = self.job.preemptible or self.job.signal or _CHAINED.search(self.job.script_text)
+        for name, value, place in planned:
+            if limit and not goes_on and _seconds(name, value) > limit:
                 self.fields |= {"option": f"{name} {value}", "limit": duration(limit)}
                 self.place = place
                 yield "time"

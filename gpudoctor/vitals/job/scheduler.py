@@ -10,8 +10,7 @@ from gpudoctor.model.signs.job import Grants, Profile
 from gpudoctor.vitals.job.grants import byte_count, slurm_seconds
 from gpudoctor.vitals.job.options import Options, launcher_tables, whole
 
-_WHOLE_NODE = 4
-"""GPUs that all of a node may have."""
+_SEVERAL = re.compile(r"\d+[-,][\d:,-]*(?:%(?!1$)\d+)?")  # `0-7`, and not `0-7%1`
 _PREEMPTIBLE = re.compile(r"preempt|spot|scaveng|backfill|requeue|low-?prio", re.IGNORECASE)
 
 
@@ -75,7 +74,9 @@ def slurm_grants(options: Mapping[str, str], path: str) -> Grants:
         time_limit=slurm_seconds(options.get("time", "")),
         preemptible=_slurm_preemptible(options),
         lost="$SLURM_TMPDIR $TMPDIR /tmp /dev/shm" if options else "",
-        shared="array" in options and "exclusive" not in options and (gpus or 0) < _WHOLE_NODE,
+        shared=_SEVERAL.fullmatch(options.get("array", "")) is not None
+        and "exclusive" not in options
+        and (gpus or 0) < 4,  # which may be all of a node
         signal=options.get("signal") or None,
     )
 

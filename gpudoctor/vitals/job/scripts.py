@@ -160,7 +160,10 @@ class JobScript:
         found = find_launch(line.words)
         if found is None:
             self._waits += line.words[:1] in {("wait",), ("kill",), ("pkill",), ("killall",)}
-            self._skip(line, path)
+            name = unknown_launcher(line.words)
+            if name and not line.conditional:
+                text = "{path}, line {line}: gpudoctor does not know the launcher {name}, and skips it"
+                self.skipped.append(say(text, path=path, line=line.line, name=name))
             return
         given = dict(line.assigned)
         if not line.conditional:
@@ -171,13 +174,6 @@ class JobScript:
             self.launches.append(self._row(found, line, path, given))
         elif depth < _DEEPEST:
             self._follow(found, line, path, depth + 1)
-
-    def _skip(self, line: ShellCommand, path: str) -> None:
-        """Tell of a command that looks as if it started a training, by a launcher that is not known."""
-        name = unknown_launcher(line.words)
-        if name and not line.conditional:
-            text = "{path}, line {line}: gpudoctor does not know the launcher {name}, and skips it"
-            self.skipped.append(say(text, path=path, line=line.line, name=name))
 
     def _follow(self, found: FoundLaunch, line: ShellCommand, path: str, depth: int) -> None:
         """What `bash -c "..."` starts (told at the line that holds it), or a shell script beside this one.

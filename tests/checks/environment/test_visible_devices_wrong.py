@@ -195,6 +195,8 @@ VERL = "python3 -m verl.trainer.main_ppo actor_rollout_ref.rollout.tensor_model_
         ("CUDA_VISIBLE_DEVICES=1 deepspeed t.py", ""),
         ("deepspeed --include localhost:1 t.py", ""),
         (ARRAY.format("") + "srun torchrun --nproc_per_node=2 t.py", "array"),
+        (ARRAY.format("").replace("0-7", "0-7%1") + "srun torchrun --nproc_per_node=2 t.py", ""),
+        ("#SBATCH --time=72\n#SBATCH --signal=SIGUSR1@90\npython t.py --max-hours 70", ""),
         (ARRAY.format("#SBATCH --exclusive\n") + "srun torchrun --nproc_per_node=2 t.py", ""),
         (ARRAY.format("") + "srun torchrun --standalone --nproc_per_node=2 t.py", ""),
         (ARRAY.format("").replace("gpu:2", "gpu:8") + "srun torchrun --nproc_per_node=8 t.py", ""),
