@@ -226,7 +226,7 @@ def _common(estimates: tuple["Estimate", ...]) -> tuple[tuple["Device", tuple[An
     rows = []
     for name in COMMON:
         card = find_device(name)
-        verdicts = tuple(read_card(each.job, each.instants, each.peak, card).verdict for each in estimates)
+        verdicts = tuple(read_card(each.job, each.instants, each.peak, each.reach, card).verdict for each in estimates)
         rows.append((card, verdicts))
     return tuple(rows)
 

@@ -47,8 +47,18 @@ def add_job_flags(parser: argparse.ArgumentParser, title: str) -> None:
         "--checkpointing", action="store_const", const="layer", help="gradient checkpointing (the default)"
     )
     keep.add_argument("--no-checkpointing", dest="checkpointing", action="store_const", const="none")
+    group.add_argument("--qlora", dest="method", action="store_const", const="qlora", help=argparse.SUPPRESS)
+    group.add_argument("--bits", dest="method", type=_on_bits, help=argparse.SUPPRESS)
     rest = template("another field of the job or the model, such as tp=2 (a wrong key lists all)")
     group.add_argument("--set", dest="sets", action="append", default=[], metavar="KEY=VALUE", help=rest)
+
+
+def _on_bits(text: str) -> str:
+    """Adapters on a base of so many bits."""
+    try:
+        return {"4": "qlora", "8": "int8-lora", "16": "lora"}[text]
+    except KeyError:
+        raise BadValue(say("{text!r} is not 4, 8 or 16", text=text)) from None
 
 
 def job_fields(arguments: argparse.Namespace) -> dict[str, Any]:

@@ -29,9 +29,14 @@ def find_model(name: str | None, numbers: Mapping[str, int]) -> FoundModel:
     if name is None:
         shape, said = from_numbers(numbers)
         return FoundModel(shape=shape, assumptions=(said,) if said else ())
+    if {"hidden", "layers"} <= numbers.keys():  # the numbers are the model, the name is what it is called
+        shape, said = from_numbers(numbers)
+        return FoundModel(shape=replace(shape, name=name), assumptions=(said,) if said else ())
     if numbers:
         given = "intermediate" if "mlp" in numbers else next(iter(numbers))
-        raise UsageError("--model and {given} are both given: give a model's name or its numbers", given=given)
+        raise UsageError(
+            "--model and {given} are both given: give a model's name, or hidden and layers of its own", given=given
+        )
     if not name.strip() or "\0" in name:
         raise UsageError("--model is empty; give a size (7b), a family and size (llama-3-8b) or a config.json")
     if is_path(name):

@@ -11,7 +11,7 @@ from gpudoctor.estimate.answer import Answer
 from gpudoctor.estimate.card import read_card
 from gpudoctor.estimate.fit import METHODS
 from gpudoctor.estimate.job import TrainingJob
-from gpudoctor.estimate.result import Device, Estimate
+from gpudoctor.estimate.result import Device, Estimate, Reach
 from gpudoctor.estimate.shapes import ModelShape
 from gpudoctor.estimate.traced import ask_for_traces
 from gpudoctor.estimate.traced.traced_estimate import Traced, from_object
@@ -92,7 +92,8 @@ def _shape(name: str, model: Mapping[str, Any], traced: Traced) -> ModelShape:
 def _estimate(shape: ModelShape, job: TrainingJob, traced: Traced, card: Device | None) -> Estimate:
     """The trace in the form of an estimate, with what the card will show."""
     peak = traced.peak
+    reach = Reach(low=peak.bytes, high=peak.bytes, least=peak.bytes)
     return Estimate(
-        shape=shape, job=job, instants=traced.instants, peak=peak, static=traced.static,
-        card=read_card(job, traced.instants, peak, card),
+        shape=shape, job=job, instants=traced.instants, peak=peak, static=traced.static, reach=reach,
+        card=read_card(job, traced.instants, peak, reach, card),
     )  # fmt: skip

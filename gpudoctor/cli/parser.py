@@ -12,7 +12,7 @@ from gpudoctor.text import capitalised
 
 COMMANDS: dict[str, str] = {
     "check": template("examine this machine, scripts, configs and job scripts; runs no user code"),
-    "estimate": template("predict the GPU memory of a training job: fits, tight or does not fit"),
+    "estimate": template("predict the GPU memory of a training job: fits, uncertain or does not fit"),
     "run": template("run a command unchanged, record its training, and diagnose what is slow or broken"),
     "verify": template("test the remedies on a command in pairs of bounded runs; print the proven patch"),
     "apply": template("write the edits of a saved JSON report: those that trials have proven, or named ones"),

@@ -6,17 +6,24 @@ from typing import Any
 
 from gpudoctor.errors import UsageError
 from gpudoctor.estimate.analytic import inference_instants, training_instants
-from gpudoctor.estimate.card import read_card
+from gpudoctor.estimate.card import MEASURED, UNMEASURED, read_card
 from gpudoctor.estimate.find import find_path, is_path
 from gpudoctor.estimate.gpus import device as find_device
 from gpudoctor.estimate.job import FIELDS as JOB_FIELDS
 from gpudoctor.estimate.job import TrainingJob
 from gpudoctor.estimate.presets import lookup
-from gpudoctor.estimate.result import Device, Estimate
+from gpudoctor.estimate.result import Device, Estimate, Instant, Reach
 from gpudoctor.estimate.shapes import FIELDS as SHAPE_FIELDS
 from gpudoctor.estimate.shapes import ModelShape
 from gpudoctor.lang import say
 from gpudoctor.lang.message import concatenated
+
+LEANEST = {"hf": "unsloth", "unsloth": "unsloth"}
+"""Stacks of many programs, and the one of them that keeps least: `hf` is taken where nothing was said."""
+_LEAN = {"adamw": "adamw-fused"}
+"""What the same name may mean: the Trainer's default is the fused kernel since transformers 5."""
+SHORTER = 4
+"""Rows that are padded to the longest of their batch are shorter than the limit: real ones went to a quarter."""
 
 
 def estimate_job(
@@ -35,10 +42,29 @@ def estimate_job(
     analyse = training_instants if job.mode == "train" else inference_instants
     instants, static, notes = analyse(shape, job, capability)
     peak = max(instants, key=lambda instant: instant.bytes)
-    card = read_card(job, instants, peak, device)
+    reach = _reach(shape, job, peak)
+    card = read_card(job, instants, peak, reach, device)
     return Estimate(
-        shape=shape, job=job, instants=instants, peak=peak, static=static, card=card, assumptions=assumptions,
-        notes=tuple(notes) )  # fmt: skip
+        shape=shape, job=job, instants=instants, peak=peak, static=static, reach=reach, card=card,
+        assumptions=assumptions, notes=tuple(notes) )  # fmt: skip
+
+
+def _reach(shape: ModelShape, job: TrainingJob, peak: Instant) -> Reach:
+    """Between which bytes the peak lies: how far measured runs of such jobs were from the formulas, and what the
+    leanest kernels would take where nothing says whose run."""
+    unmeasured = shape.kind != "decoder" or job.tp * job.pp * job.ep > 1 or job.stack == "megatron"
+    low, high = (round(share * peak.bytes) for share in (UNMEASURED if unmeasured else MEASURED))
+    if job.mode != "train" or job.stack not in LEANEST:
+        return Reach(low=low, high=high, least=low)
+    lean = replace(
+        job, stack=LEANEST[job.stack] if job.adapted else job.stack, optimizer=_LEAN.get(job.optimizer, job.optimizer)
+    )
+    low = min(low, _most(shape, lean))
+    return Reach(low=low, high=high, least=min(low, _most(shape, replace(lean, seq=-(-job.seq // SHORTER)))))
+
+
+def _most(shape: ModelShape, job: TrainingJob) -> int:
+    return max(instant.bytes for instant in training_instants(shape, job)[0])
 
 
 def estimate(

@@ -22,7 +22,10 @@ def devices() -> dict[str, Device]:
     """Every known GPU by its name as sold."""
     return {
         row["name"]: Device(
-            name=row["name"], bytes=row["bytes"], capability=tuple(row["capability"]) if row["capability"] else None
+            name=row["name"],
+            bytes=row["bytes"],
+            capability=tuple(row["capability"]) if row["capability"] else None,
+            context=row.get("context"),
         )
         for row in read_table("gpus.json")["gpus"]
     }

@@ -48,6 +48,7 @@ CHOICES: dict[str, tuple[str, ...]] = {
     "offload": OFFLOAD, "mode": MODES, "kv_dtype": KV_DTYPES, "stack": STACKS, "lora_dtype": DTYPES,
 }  # fmt: skip
 _SPELLINGS: dict[str, str] = read_table("names.json")["spellings"]
+"""What other programs call a choice, without its case and signs."""
 
 
 def meant(name: str, text: str) -> str:

@@ -66,6 +66,19 @@ class Device:
     """Memory that the driver reports as total."""
     capability: tuple[int, int] | None = None
     """Compute capability; None for what is not NVIDIA's or is not known."""
+    context: int | None = None
+    """Bytes of the CUDA context that were read on this card; None where none were."""
+
+
+@frozen
+class Reach:
+    """Between which allocated bytes the peak lies, whatever was left unsaid."""
+
+    low: int
+    """With the leanest kernels that such a job may run."""
+    high: int
+    least: int
+    """The same where rows are shorter than they may be: what no such job goes without."""
 
 
 @frozen
@@ -101,6 +114,7 @@ class Estimate:
     peak: Instant
     static: int
     """What stays allocated between two steps: weights, optimizer state, buffers."""
+    reach: Reach
     card: CardReading
     """From allocated bytes to the card."""
     assumptions: tuple[str, ...] = ()

@@ -32,7 +32,7 @@ class Stack:
     stock_vocab: int
     """Bytes per token and vocabulary entry at the worst operation of the library's own loss."""
     fused_vocab: int
-    """The same with a fused kernel on whole logits."""
+    """The same with a fused kernel on whole logits; 0 where "fused" means head and loss together (Liger's default)."""
     reentrant: bool
     """Whether checkpointing is reentrant by default: the recomputed output stays until the block's backward
     ends."""
@@ -56,6 +56,10 @@ class Stack:
     """`stock_vocab` under torch.compile."""
     fused_norms: bool
     """Whether norms keep no fp32 copies without asking."""
+    checked: bool
+    """Whether many published runs of these very releases were compared with the formulas."""
+    fused_lora: bool
+    """Whether adapters run in kernels that keep each input once, in 16 bits, and need no k-bit preparation."""
     lazy_loading: bool
     """Whether CUDA loads kernels when first used (CUDA 11.7 with torch 1.13 and later): a smaller context."""
     expandable: bool

@@ -107,7 +107,9 @@ def traced_text(traced: "Traced") -> str:
 
 
 def verdict_text(verdict: Verdict | None) -> str:
-    """The verdict's words."""
+    """The verdict's words; `tight` is its name in JSON."""
+    if verdict is Verdict.TIGHT:
+        return say("uncertain")
     return term(verdict.value) if verdict is not None else ""
 
 
@@ -138,7 +140,7 @@ def headline(answer: Answer) -> str:
     said = []
     for verdict, one, many in (
         (Verdict.FITS, "fits", "fit"),
-        (Verdict.TIGHT, say("is tight"), say("are tight")),
+        (Verdict.TIGHT, say("is uncertain"), say("are uncertain")),
         (Verdict.DOES_NOT_FIT, say("does not fit"), say("do not fit")),
     ):
         names = [label(each) for each in estimates if each.card.verdict is verdict]

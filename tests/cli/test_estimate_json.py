@@ -51,5 +51,5 @@ def test_full_on_top_and_the_others_beside(capsys):
     assert got["schema"] == "gpudoctor.estimate/1"
     assert (got["method"], got["fits"], got["verdict"]) == ("full", False, "does not fit")
     assert [each["method"] for each in got["alternatives"]] == ["lora", "qlora"]
-    assert got["device"] == {"name": "24GiB", "bytes": 24 << 30, "capability": None}
+    assert got["device"] == {"name": "24GiB", "bytes": 24 << 30, "capability": None, "context": None}
     assert set(got["lines"][0]) == {"kind", "bytes", "formula", "source", "provenance"}

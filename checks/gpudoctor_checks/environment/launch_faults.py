@@ -33,7 +33,7 @@ _STARTS_CUDA = re.compile(
 )
 _QUOTED_HOST = re.compile(r"-l?c\s+'[^']*\$\(hostname")
 """It stands in single quotes, so that each task asks for it."""
-_SPLIT = re.compile(r"([\w.]*?)-{0,2}\b(?:tensor|pipeline)[_-](?:model[_-])?parallel[_-]size[= ]+(\d{1,4})\b")
+_SPLIT = re.compile(r"(?<![\w.])([\w.]*?)-{0,2}\b(?:tensor|pipeline)[_-](?:model[_-])?parallel[_-]size[= ]+(\d{1,4})\b")
 """The prefix names the part of a program that is split so."""
 _ENGINES = {("Trainer", "lightning"), ("Trainer", "pytorch_lightning"), ("ScalingConfig", "ray")}
 _RENDEZVOUS = frozenset({"torchrun", "accelerate"})

@@ -12,8 +12,9 @@ from gpudoctor.model.signs.packages import Distribution, Packages
 
 STACK = words(
     "torch torchvision torchaudio torchdata torchmetrics torchao triton xformers flash-attn transformers "
-    "tokenizers huggingface-hub safetensors accelerate peft trl datasets diffusers sentence-transformers timm "
-    "optimum bitsandbytes deepspeed lightning pytorch-lightning liger-kernel numpy"
+    "tokenizers huggingface-hub safetensors accelerate peft trl datasets"
+) | words(
+    "diffusers sentence-transformers timm optimum bitsandbytes deepspeed lightning pytorch-lightning liger-kernel numpy"
 )
 """Packages whose versions a training depends on; a conflict elsewhere is pip's business."""
 

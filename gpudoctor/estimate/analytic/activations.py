@@ -104,7 +104,7 @@ def _adapters_live(layout: Layout, adapters: frozenset[str], saved: float) -> tu
     shape, job = layout.shape, layout.job
     other = not job.adapted or layout.element != 2 or job.lora_dtype != "fp32"
     autocast = job.mixed_precision != "no"
-    if other or shape.experts or (job.quantized and (job.lora_fused or autocast)):
+    if other or shape.experts or layout.fused_lora or (job.quantized and autocast):
         return 0.0, 0.0  # over a quantized base PEFT leaves the cast to autocast
     i, h, wide = shape.mlp, shape.hidden, 0.0 if autocast else 4.0
     backward = saved + wide * i if "down" in adapters else 0.0
@@ -173,7 +173,7 @@ class _Inputs:
         mask."""
         job, layout = self._layout.job, self._layout
         rank = 4.0 * job.lora_rank * count
-        if job.lora_fused and job.quantized:
+        if layout.fused_lora:
             # LoRA_QKV and LoRA_W keep the input once and each dropped-out copy, without masks
             return 2.0 * width * ((0 if shared else 1) + (count if job.lora_dropout else 0))
         autocast = job.mixed_precision != "no"
@@ -304,6 +304,8 @@ def _mlp(layout: Layout, inputs: _Inputs) -> tuple[float, float]:
     if shape.experts and shape.moe_layers:
         return _experts(layout)
     i = shape.mlp
+    if layout.stack.fused_lora and layout.job.adapted and shape.gated:  # gate and up, overwritten by their gradients
+        return 2.0 * e * i, 3.0 * e * i
     product = inputs.of(("down",), i)
     if shape.gated:
         # gate, its activation, up; in the backward of their product also the three gradients

@@ -45,6 +45,16 @@ class Layout:
     """Micro batches whose activations a pipeline stage holds."""
 
     @property
+    def no_logits(self) -> bool:
+        """Whether head and loss run together in chunks: whole logits never exist."""
+        return self.job.loss == "chunked" or (self.job.loss == "fused" and not self.stack.fused_vocab)
+
+    @property
+    def fused_lora(self) -> bool:
+        """Whether fused kernels run the adapters (foak's are for quantized bases)."""
+        return self.job.adapted and (self.stack.fused_lora or (self.job.lora_fused and self.job.quantized))
+
+    @property
     def mixed_units(self) -> bool:
         """Whether FSDP1 wraps frozen weights and adapters in one flat parameter (litgpt wraps whole blocks)."""
         job = self.job
@@ -66,7 +76,7 @@ def lay_out(shape: ModelShape, job: TrainingJob) -> Layout:
     deepspeed = job.parallel in {"zero1", "zero2", "zero3"} and low == 2
     master = job.master_weights or deepspeed or (code.name == "megatron" and low == 2)
     held = 2 if deepspeed or master else 4 if upcast else SIZE[job.dtype]
-    prepared = job.quantized and job.kbit_prepare and not sharded
+    prepared = job.quantized and job.kbit_prepare and not sharded and not code.fused_lora
     # autocast runs layer_norm in fp32 and a 4-bit linear returns its input's type, so the stream turns fp32 too
     wide = job.quantized and job.mixed_precision != "no" and shape.norm.startswith("layernorm")
     fsdp_low = sharded and held == 4 and job.mixed_precision != "no"

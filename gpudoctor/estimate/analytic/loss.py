@@ -28,7 +28,7 @@ def loss_lines(layout: Layout) -> list[Line]:
     shape, job, code = layout.shape, layout.job, layout.stack
     t, h, v = layout.tokens, shape.hidden, -(-shape.vocab // job.tp)
     norm = final_norm(layout)
-    if job.loss == "chunked":
+    if layout.no_logits:
         if code.litgpt:
             text = f"{norm / h:g} B x {h:,} x {t:,} tokens"
             return [*litgpt.loss_lines(layout), line("final-norm", t * norm / job.tp, text, "tensor count")]
@@ -69,5 +69,6 @@ def _per_entry(layout: Layout) -> tuple[int, str]:
 
 def head_width(layout: Layout) -> int:
     """Bytes of a logit as the head returns it."""
-    prepared = layout.job.quantized and layout.job.kbit_prepare and not layout.sharded
-    return 4 if (prepared and layout.stack.kbit_vocab_fp32) or (layout.element == 4 and not prepared) else 2
+    if layout.prepared:
+        return 4 if layout.stack.kbit_vocab_fp32 else 2
+    return 4 if layout.element == 4 else 2

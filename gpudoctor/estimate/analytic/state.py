@@ -32,7 +32,13 @@ def groups(layout: Layout) -> tuple[Group, ...]:
     job = layout.job
     if not job.adapted:
         held, gradient = layout.weight_bytes, layout.gradient_bytes
-        return (_group(layout, "weights", "trained parameters", _trained(layout), held, gradient, whole=False),)
+        count, experts = _trained(layout), layout.own.experts if job.ep > 1 and job.method == "full" else 0
+        found = [_group(layout, "weights", "trained parameters", count - experts, held, gradient, whole=False)]
+        if experts:  # their copies are on fewer GPUs
+            found.append(
+                _group(layout, "weights", "experts' parameters", experts, held, gradient, whole=False, ep=job.ep)
+            )
+        return tuple(found)
     width = _adapter_width(layout)
     whole = job.quantized and layout.stack.fsdp_adapters_low
     count = -(-adapter_count(layout.shape, job) // (job.pp * job.tp))
@@ -46,15 +52,16 @@ def groups(layout: Layout) -> tuple[Group, ...]:
     return tuple(found)
 
 
-def _group(layout: Layout, kind: str, what: str, count: int, width: int, gradient: int, *, whole: bool) -> Group:
-    job = layout.job
-    sharded = layout.shards if layout.sharded and not whole else 1
-    spread = layout.shards if job.parallel in {"zero1", "zero2"} else sharded
-    if layout.stack.name == "megatron":
-        spread = job.data_parallel
+def _group(
+    layout: Layout, kind: str, what: str, count: int, width: int, gradient: int, *, whole: bool, ep: int = 1
+) -> Group:
+    job, shards = layout.job, layout.shards // ep
+    sharded = shards if layout.sharded and not whole else 1
+    megatron = layout.stack.name == "megatron" and job.parallel != "ddp"
+    spread = shards if job.parallel in {"zero1", "zero2"} or megatron else sharded
     return Group(
         kind=kind, what=what, count=count, width=width, gradient=gradient, shards=sharded,
-        gradient_shards=layout.shards if job.parallel == "zero2" else sharded, optimizer_shards=spread,
+        gradient_shards=shards if job.parallel == "zero2" else sharded, optimizer_shards=spread,
     )  # fmt: skip
 
 
@@ -103,7 +110,8 @@ def weight_lines(layout: Layout) -> list[Line]:
     over = f" / {n} GPUs" if n > 1 else ""
     width = layout.weight_bytes
     if not job.quantized:
-        count = own.total
+        experts = own.experts if n > 1 else 0  # spread over fewer GPUs where expert parallelism holds them
+        count = own.total + (job.ep - 1) * experts
         return [line("weights", width * count / n, f"{width} B x {count:,} parameters{over}", "tensor count")]
     inside, per, head = covered(layout), kbit(job), quantized_head(layout)
     whole = scales(job) if n > 1 else 0.0

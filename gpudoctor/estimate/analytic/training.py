@@ -202,7 +202,7 @@ def _kept_logits(layout: Layout) -> list[Line]:
     """Logits that the training loop keeps through the backward."""
     job, kept = layout.job, layout.job.outputs_kept
     kept = layout.stack.outputs_kept if kept is None else kept
-    if not kept or (job.loss == "chunked" and not layout.stack.litgpt) or layout.shape.kind == "vision":
+    if not kept or (layout.no_logits and not layout.stack.litgpt) or layout.shape.kind == "vision":
         return []
     width = 4 if layout.stack.litgpt else head_width(layout)  # Lightning Fabric returns fp32
     amount = width * layout.shape.vocab * layout.tokens / job.tp

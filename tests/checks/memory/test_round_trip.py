@@ -54,7 +54,7 @@ finetuning_type: full
 template: llama2
 dataset: alpaca
 cutoff_len: 4096
-per_device_train_batch_size: 32
+per_device_train_batch_size: 128
 gradient_accumulation_steps: 1
 output_dir: out
 bf16: true
