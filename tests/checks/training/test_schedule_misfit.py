@@ -103,3 +103,13 @@ def test_a_run_that_stops_early_by_itself_is_a_note(tmp_path):
     recording, _ = recorded(tmp_path, "S.CosineAnnealingLR(optimizer, T_max=50)", each=0, stop=3)
     (finding,) = examine(ScheduleMisfit, make_patient(recording=recording))
     assert finding.severity is Severity.NOTE and "T_max is 50" in finding.message
+
+
+@pytest.mark.slow
+def test_a_total_that_counts_the_steps_of_all_ranks_is_a_warning_with_its_reason(tmp_path):
+    alone, _ = recorded(tmp_path, "S.CosineAnnealingLR(optimizer, T_max=2 * N)")
+    together = replace(alone, ranks=alone.ranks * 2, memory={})
+    for recording, severity in ((alone, Severity.NOTE), (together, Severity.WARNING)):
+        (finding,) = examine(ScheduleMisfit, make_patient(recording=recording))
+        assert finding.severity is severity
+    assert "T_max is 240 (the steps of all ranks together)" in finding.message

@@ -100,6 +100,7 @@ def _scheduled(recording: Recording, process: Process, item: Record) -> Schedule
         "": reach,
         say("all batches"): batches,
         say("all steps"): steps,
+        say("the steps of all ranks together"): steps * len(recording.ranks),
         say("the batches of an epoch"): each_epoch * batches / max(1, steps),
         say("the steps of an epoch"): each_epoch,
         say("the epochs"): epochs,
