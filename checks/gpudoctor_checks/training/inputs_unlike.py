@@ -26,6 +26,8 @@ _SOME, _LEAST = 8, 32
 """Rows of a batch, and samples, that are compared at least."""
 _CONSTANT = 0.95
 """Share of numbers that are the same in all samples: borders of MNIST are a third."""
+_FLAT_RANGE = 0.02
+"""Range of all numbers by the largest, below which they are taken for one: pixels that were scaled twice have 0.008."""
 _REPEATED, _SEEN, _JUMPS = 0.1, 0.05, 0.01
 """Share of samples that come again; share of padding in sight; share of tokens before which positions jump."""
 
@@ -146,6 +148,17 @@ class InputsUnlike(Check):
         """Numbers that are the same in each sample of a batch."""
         wide = [item for item in layers.records if integer(item, "rows") >= _SOME]
         if data.Looks(records=tuple(wide)).total("rows") < _LEAST:
+            return
+        least = min(float(item.get("least") or 0.0) for item in wide)
+        most = max(float(item.get("most") or 0.0) for item in wide)
+        part = (most - least) / max(abs(least), abs(most), 1e-30)
+        if 0 < part < _FLAT_RANGE:
+            message = say(
+                "All values of the first layer's input lie between {least:.4g} and {most:.4g}: they hardly differ.",
+                least=least,
+                most=most,
+            )
+            yield data.shown(self, patient, "constant", message, part)
             return
         shares = []
         for item in wide:

@@ -182,6 +182,9 @@ def test_sick_and_healthy_inputs_of_the_first_layer():
     assert (
         given(rounded=0, constant=25) == [("constant", Severity.ERROR)] and given(rounded=0, rows=7, constant=114) == []
     )
+    narrow = {"rounded": 0, "least": -2.0, "most": -1.984, "mean": -1.99}
+    assert given(**narrow) == [("constant", Severity.WARNING)] and given(**narrow | {"most": -1.95}) == []
+    assert given(**narrow | {"most": -2.0}) == [] and given(**narrow | {"rows": 7}) == []
 
 
 def test_limits_of_samples():
