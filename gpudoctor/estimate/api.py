@@ -18,11 +18,11 @@ from gpudoctor.estimate.shapes import ModelShape
 from gpudoctor.lang import say
 from gpudoctor.lang.message import concatenated
 
-LEANEST = {"hf": "unsloth", "unsloth": "unsloth"}
-"""Stacks of many programs, and the one of them that keeps least: `hf` is taken where nothing was said."""
+_LEANEST = "unsloth"
+"""The stack that keeps least of those that `hf` may stand for: `hf` is taken where nothing was said."""
 _LEAN = {"adamw": "adamw-fused"}
 """What the same name may mean: the Trainer's default is the fused kernel since transformers 5."""
-SHORTER = 4
+_SHORTER = 4
 """Rows that are padded to the longest of their batch are shorter than the limit: real ones went to a quarter."""
 
 
@@ -54,13 +54,11 @@ def _reach(shape: ModelShape, job: TrainingJob, peak: Instant) -> Reach:
     leanest kernels would take where nothing says whose run."""
     unmeasured = shape.kind != "decoder" or job.tp * job.pp * job.ep > 1 or job.stack == "megatron"
     low, high = (round(share * peak.bytes) for share in (UNMEASURED if unmeasured else MEASURED))
-    if job.mode != "train" or job.stack not in LEANEST:
+    if job.mode != "train" or job.stack not in {"hf", _LEANEST}:
         return Reach(low=low, high=high, least=low)
-    lean = replace(
-        job, stack=LEANEST[job.stack] if job.adapted else job.stack, optimizer=_LEAN.get(job.optimizer, job.optimizer)
-    )
+    lean = replace(job, stack=_LEANEST if job.adapted else job.stack, optimizer=_LEAN.get(job.optimizer, job.optimizer))
     low = min(low, _most(shape, lean))
-    return Reach(low=low, high=high, least=min(low, _most(shape, replace(lean, seq=-(-job.seq // SHORTER)))))
+    return Reach(low=low, high=high, least=min(low, _most(shape, replace(lean, seq=-(-job.seq // _SHORTER)))))
 
 
 def _most(shape: ModelShape, job: TrainingJob) -> int:

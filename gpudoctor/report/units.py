@@ -172,21 +172,25 @@ def outcome_words(outcome: Outcome) -> tuple[str, str]:
 
 def proof_flags(report: Report) -> str | None:
     """The flags of `verify` that try a remedy of a run, each with a blank before it; None if none can be tried."""
-    remedies = [remedy for item in report.findings for remedy in item.remedies]
-    if any(remedy.override for remedy in remedies):
+    if any(remedy.override for item in report.findings for remedy in item.remedies):
         return ""
-    shown = [item for item in report.findings if item not in _of_source(report)]
-    return " --unsafe" if any(remedy.edits for item in shown for remedy in item.remedies) else None
+    edits = [remedy.edits for item in report.findings if _needs_run(item) for remedy in item.remedies]
+    return " --unsafe" if any(edits) else None
 
 
-def _of_source(report: Report) -> list[Ranked]:
-    """The findings that `check` can have: what is trained is seen in runs only."""
-    return [item for item in report.findings if not item.finding.code.startswith("TRAIN")]
+def _needs_run(item: Ranked) -> bool:
+    """Whether `check` cannot have the finding: what is trained is seen in runs only."""
+    return item.finding.code.startswith("TRAIN")
 
 
 def diff_flags(report: Report) -> str:
     """The flags of `check` that print the edits of a report with patches; "" if they would print none."""
-    fit = {remedy.applicability for item in _of_source(report) for remedy in item.remedies if remedy.patch}
+    fit = {
+        remedy.applicability
+        for item in report.findings
+        for remedy in item.remedies
+        if remedy.patch and not _needs_run(item)
+    }
     if Applicability.SAFE in fit:
         return "--diff"
     return "--diff --unsafe" if Applicability.UNSAFE in fit else ""
@@ -204,7 +208,9 @@ _NOT_FILES = frozenset({"process", "recording"})
 
 def fix_command(report: Report) -> str:
     """What prints the edits of a report; "" where none would be printed, or nothing of it is a file."""
-    edits = [edit for item in _of_source(report) for remedy in item.remedies for edit in remedy.edits]
+    edits = [
+        edit for item in report.findings if not _needs_run(item) for remedy in item.remedies for edit in remedy.edits
+    ]
     named = () if report.subject.kind in _NOT_FILES else report.subject.targets
     paths, flags = named or tuple(dict.fromkeys(edit.path for edit in edits)), diff_flags(report)
     return f"gpudoctor check {' '.join(map(shlex.quote, paths))} {flags}" if paths and flags else ""
