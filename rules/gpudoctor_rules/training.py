@@ -3,17 +3,19 @@
 import ast
 from collections.abc import Callable, Iterator, Mapping
 
+from gpudoctor.analysis import of_run
 from gpudoctor.analysis.source.control_flow import enclosing, statement
-from gpudoctor.analysis.source.syntax import FunctionNode, last_name, nodes, segment
+from gpudoctor.analysis.source.syntax import FunctionNode, keyword_value, last_name, nodes, segment
 from gpudoctor.analysis.source.syntax_edits import alone, bare_call, insert_after, replace_node
+from gpudoctor.analysis.source.syntax_places import resolved_calls
 from gpudoctor.analysis.workload import scripts_given
 from gpudoctor.model import Applicability, Edit, Finding, Patient, Remedy, answers
 from gpudoctor.model.evidence import Measurement
 from gpudoctor.model.records import replace
-from gpudoctor.model.remedy import ImportEdit, KeywordEdit
+from gpudoctor.model.remedy import ImportEdit
 from gpudoctor.model.signs.source import Call, Script
 from gpudoctor_rules.advice import advice
-from gpudoctor_rules.remedies import script_of, source_places
+from gpudoctor_rules.remedies import keyword_edit, script_of, source_places
 
 
 @answers("TRAIN004", "TRAIN005", "TRAIN007", "TRAIN008", "TRAIN009")
@@ -27,20 +29,15 @@ def with_edits(finding: Finding, patient: Patient) -> Iterator[Remedy]:
                 yield replace(known, edits=edits, applicability=Applicability.UNSAFE)
 
 
-def _only_call(patient: Patient, *names: str) -> tuple[Script, Call] | None:
-    """The only call of a method or a function in the scripts that were given."""
+def _only_call(patient: Patient, name: str, owner: str = "") -> tuple[Script, Call] | None:
+    """The only call of a method (of an owner with that last name) or of a function in the scripts that were given."""
     found = [
         (script, call)
         for script in scripts_given(patient).scripts
         for call in script.calls
-        if call.method in names or call.name.rpartition(".")[2] in names
+        if name in {call.method, call.name.rpartition(".")[2]} and owner in {"", call.receiver.rpartition(".")[2]}
     ]
     return found[0] if len(found) == 1 else None
-
-
-def _keyword(call: Call, name: str, value: str) -> KeywordEdit:
-    span = call.span
-    return KeywordEdit(path=span.path, line=span.line, column=span.column, set=((name, value),), method=call.method)
 
 
 def _reset(_: Finding, patient: Patient) -> Iterator[Edit]:
@@ -54,14 +51,9 @@ def _reset(_: Finding, patient: Patient) -> Iterator[Edit]:
 
 def _trainable(_: Finding, patient: Patient) -> Iterator[Edit]:
     """In the only call that loads an adapter."""
-    loads = [
-        call
-        for script in scripts_given(patient).scripts
-        for call in script.calls
-        if call.method == "from_pretrained" and call.receiver.rpartition(".")[2] == "PeftModel"
-    ]
-    if len(loads) == 1 and not loads[0].open_ended:
-        yield _keyword(loads[0], "is_trainable", "True")
+    found = _only_call(patient, "from_pretrained", "PeftModel")
+    if found is not None and not found[1].open_ended:
+        yield keyword_edit(found[1].span, (("is_trainable", "True"),), method=found[1].method)
 
 
 def _divided(finding: Finding, patient: Patient) -> Iterator[Edit]:
@@ -91,8 +83,11 @@ _NESTED = {"SequentialLR", "ChainedScheduler"}
 
 
 def _long_enough(finding: Finding, patient: Patient) -> Iterator[Edit]:
-    """The number of calls that was counted, in the one call that makes the schedule."""
-    for place in source_places(finding)[:1]:
+    """The number of calls that was counted, in the one call that makes the schedule.
+
+    A run that was stopped has not counted them all.
+    """
+    for place in source_places(finding)[:1] if of_run.ended(patient.recording) else ():
         script = script_of(patient, place)
         for node in nodes(script, ast.stmt) if script is not None else ():
             within = node.lineno <= place.line <= (node.end_lineno or node.lineno)
@@ -101,9 +96,9 @@ def _long_enough(finding: Finding, patient: Patient) -> Iterator[Edit]:
             if script is None or hasattr(node, "body") or len(made) != 1:
                 continue
             name, at = _length(last_name(made[0].func)) or _WARMED
-            given = [item.value for item in made[0].keywords if item.arg == name] or made[0].args[at : at + 1]
-            if given and not _NESTED & {last_name(item.func) for item in calls}:
-                yield replace_node(script, given[0], str(_measured(finding)))
+            given = keyword_value(made[0], name) or next(iter(made[0].args[at:]), None)
+            if given is not None and not _NESTED & {last_name(item.func) for item in calls}:
+                yield replace_node(script, given, str(_measured(finding)))
 
 
 def _length(name: str) -> tuple[str, int] | None:
@@ -114,9 +109,10 @@ def _other_mode(_: Finding, patient: Patient) -> Iterator[Edit]:
     """The other word, in the only call."""
     found = _only_call(patient, "ReduceLROnPlateau")
     if found is not None and len(found[1].positional) < 2 and not found[1].open_ended:
-        mode = next((item.value for item in found[1].node.keywords if item.arg == "mode"), ast.Constant("min"))
+        mode = keyword_value(found[1].node, "mode") or ast.Constant("min")
         if isinstance(mode, ast.Constant):
-            yield _keyword(found[1], "mode", '"max"' if mode.value == "min" else '"min"')
+            other = '"max"' if mode.value == "min" else '"min"'
+            yield keyword_edit(found[1].span, (("mode", other),), method=found[1].method)
 
 
 def _copied(finding: Finding, patient: Patient) -> Iterator[Edit]:
@@ -125,7 +121,7 @@ def _copied(finding: Finding, patient: Patient) -> Iterator[Edit]:
         given = node.args[0] if node.args else None
         for kept in nodes(script, ast.Assign) if isinstance(given, ast.Name) else ():
             names = {item.id for item in kept.targets if isinstance(item, ast.Name)}
-            states = [item for item in ast.walk(kept.value) if _owner(item)]
+            states = [item for item in ast.walk(kept.value) if _owner(script, item)]
             if isinstance(given, ast.Name) and given.id in names and len(states) == 1:
                 yield replace_node(script, kept.value, f"copy.deepcopy({ast.unparse(states[0])})")
                 if script.imports.get("copy") != "copy":
@@ -141,11 +137,10 @@ def _loaded(finding: Finding, patient: Patient) -> Iterator[tuple[Script, ast.Ca
                 yield script, node
 
 
-def _owner(node: ast.AST) -> str | None:
+def _owner(script: Script, node: ast.AST) -> str | None:
     """`net` of `net.state_dict()`; None for anything else."""
-    function = node.func if isinstance(node, ast.Call) else None
-    of_state = isinstance(function, ast.Attribute) and function.attr == "state_dict"
-    return ast.unparse(function.value) if isinstance(function, ast.Attribute) and of_state else None
+    call = resolved_calls(script).get(node)
+    return call.receiver if call is not None and call.method == "state_dict" else None
 
 
 def _taken_up(finding: Finding, patient: Patient) -> Iterator[Edit]:
@@ -160,7 +155,7 @@ def _taken_up(finding: Finding, patient: Patient) -> Iterator[Edit]:
         states = {
             (key.value, owner)
             for key, value in pairs
-            if isinstance(key, ast.Constant) and part in str(key.value) and (owner := _owner(value)) in known
+            if isinstance(key, ast.Constant) and part in str(key.value) and (owner := _owner(script, value)) in known
         }
         for key, owner in states if len(states) == 1 else ():
             yield insert_after(script, whole, f"{owner}.load_state_dict({segment(script, given.value)}[{key!r}])")

@@ -4,10 +4,12 @@ import textwrap
 
 import pytest
 from edits import apply_edits
+from recordings import make_process, make_recording, make_steps
 from scripts import script_patient
 
 from gpudoctor.model import Code, Confidence, Finding, Measurement, Severity
 from gpudoctor.model.evidence import SourceSpan
+from gpudoctor.model.signs.recording import RunEnd
 from gpudoctor.testing import prescribe
 from gpudoctor_rules.training import with_edits
 
@@ -55,10 +57,12 @@ ADAPTER = """
     """
 
 
-def edited(code: str, how: str, program: str, value: float = 0) -> str | None:
+def edited(code: str, how: str, program: str, value: float = 0, stopped: str | None = None) -> str | None:
     """The program after the rule's edits; None where it has none."""
     text = textwrap.dedent(program)
-    patient = script_patient(text)
+    end = RunEnd(exit_code=0, stopped_by=stopped)
+    recording = make_recording(make_process(make_steps(9)), end=end)
+    patient = script_patient(text, recording=recording)
     line = next(number for number, row in enumerate(text.splitlines(), 1) if row.endswith("# here"))
     finding = Finding(
         code=Code(code), name="x", severity=Severity.WARNING, confidence=Confidence.CONFIRMED, message="", subject=how,
@@ -108,3 +112,9 @@ def test_the_edit_where_there_is_one_place_for_it(code, how, program, value, lin
 )
 def test_none_where_a_person_must_choose(code, how, program):
     assert edited(code, how, program.replace("last.state_dict()", "(a.state_dict(), b.state_dict())"), 4) is None
+
+
+def test_a_run_that_was_stopped_has_not_counted_how_long_the_schedule_is():
+    program = SCHEDULE.format(made="get_cosine_schedule_with_warmup(optimizer, w, 2 * n)")
+    assert edited("TRAIN008", "early", program, 90) is not None
+    assert edited("TRAIN008", "early", program, 90, stopped="steps") is None

@@ -27,6 +27,7 @@ from gpudoctor.analysis.run.trainer_engines import *
 from gpudoctor.analysis.run.training.gradients import *
 from gpudoctor.analysis.run.training.parameters import *
 from gpudoctor.analysis.run.training.ranks import uneven as uneven
+from gpudoctor.analysis.run.training.schedule import ended as ended
 from gpudoctor.analysis.run.training.schedule import misfits as misfits
 from gpudoctor.analysis.run.trends import *
 from gpudoctor.analysis.run.unmeasured import *
