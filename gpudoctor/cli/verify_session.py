@@ -289,8 +289,7 @@ def plan_text(session: "TrialSession") -> str:
     from gpudoctor.text import count, duration
     from gpudoctor.trial.decision import LOOKS
 
-    lap = session.lap_seconds
-    least = 2 * LOOKS[0] * lap * session.changes
+    least = session.first_looks(session.changes)
     return say(
         template(
             "gpudoctor: {changes} to try in pairs of runs of {lap}, {looks} to {most} pairs each: "
@@ -303,7 +302,7 @@ def plan_text(session: "TrialSession") -> str:
         ),
         enough=session.enough_for(LOOKS[0]),
         changes=count(session.changes, "change"),
-        lap=duration(round(lap, 1)),
+        lap=duration(round(session.lap_seconds, 1)),
         looks=LOOKS[0],
         most=LOOKS[-1],
         least=duration(float(round(least))),

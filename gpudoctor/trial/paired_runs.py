@@ -138,7 +138,7 @@ class Tried:
             moved = self.safe and self.decision is not None and self.loss == "moved"
             return Conclusion.MOVED if moved else Conclusion.CURED
         if self.decision is None:
-            speed = Conclusion.NOT_TRIED
+            speed = Conclusion.UNCLEAR if self.pairs else Conclusion.NOT_TRIED
         elif self.loss == "moved":
             speed = Conclusion.MOVED
         else:

@@ -38,8 +38,6 @@ _LOOKED_STEPS, _LOOKED_SECONDS, _LONG = 50, 5.0, 20.0
 memory that grows: how much a leak has left behind is what tells it from a cache that fills up."""
 _SHARE_OF_BUDGET = 0.2
 """The baseline's share of the time, at most."""
-LEAST_PAIRS = 2
-"""Pairs below which there is no interval, so no answer."""
 _HALF_MINUTE = 30.0
 _SLOWER, _SPARE = 4.0, 30.0
 """A run may take so many times what the baseline takes, and so many seconds more, before it is ended."""
@@ -182,11 +180,13 @@ class TrialSession:
         if not timed:
             wanted = [item for item in wanted if self.cures is not None and has_sign(item.item)]
         with self.stopping():
-            self._plan(sum(is_timed(item.item) for item in wanted) if timed else 0)
+            signs = self.cures is not None and any(has_sign(item.item) for item in wanted)
+            self._plan(sum(is_timed(item.item) for item in wanted) if timed else 0, without_pairs=signs)
             for number, item in enumerate(wanted):
-                # The most valuable one first, with what a first look takes; what is proven is tried together.
-                share = self.left / (len(wanted) - number + bool(self.proven))
-                share = min(self.left, max(share, 2 * LOOKS[0] * self.lap_seconds))
+                # The most valuable one has all but what a first look at the others takes, or all; what is proven is
+                # tried together.
+                others = self.first_looks(len(wanted) - number - 1 + bool(self.proven))
+                share = self.left - others if self.left - others >= self.first_looks(1) else self.left
                 self.attempts.append(
                     self.attempt(item.remedy.id, item.remedy.title, item.arm, share, item, gated=True, timed=timed)
                 )
@@ -200,17 +200,22 @@ class TrialSession:
         with self.stopping():
             self._plan(len(arms))
             for number, (title, arm) in enumerate(arms):
-                self.attempts.append(self.attempt(arm.name, title, arm, self.left / (len(arms) - number)))
+                share = max(self.left / (len(arms) - number), min(self.left, self.first_looks(1)))
+                self.attempts.append(self.attempt(arm.name, title, arm, share))
 
-    def _plan(self, changes: int) -> None:
-        """Say what is to come. Raises `BudgetSpent` where not even one comparison is left."""
+    def _plan(self, changes: int, *, without_pairs: bool = False) -> None:
+        """Say what is to come. Raises `BudgetSpent` where nothing can be decided in what is left."""
         self.changes = changes
         if not changes:
             return
-        if self.left < 2 * LEAST_PAIRS * self.lap_seconds:
+        if self.left < self.first_looks(1) and not without_pairs:
             more = self.enough_for(LOOKS[1])
             raise BudgetSpent(say("the time left is too short for one comparison; use --budget {more}", more=more))
         self.planned()
+
+    def first_looks(self, changes: int) -> float:
+        """Seconds until so many changes can be decided: fewer pairs have an interval that holds everything."""
+        return 2 * LOOKS[0] * self.lap_seconds * changes
 
     def enough_for(self, pairs: int) -> str:
         """The value of `--budget` that is enough for so many pairs of runs of each change."""
@@ -236,7 +241,7 @@ class TrialSession:
                 tried.gated = tried.gated and tried.safe
             timed = timed and is_timed(candidate.item) and tried.ended is None
             timed = timed and (tried.cure is None or tried.cure.gone is not False)
-        if timed and deadline - time.monotonic() >= 2 * LEAST_PAIRS * self.lap_seconds:
+        if timed and deadline - time.monotonic() >= self.first_looks(1):
             self.current = tried
             try_arm(self.bench, tried, deadline=deadline, looks=LOOKS if tried.cure is None else LOOKS[:1])
         return Attempt(name=name, title=title, tried=tried, candidate=candidate)

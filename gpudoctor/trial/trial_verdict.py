@@ -9,10 +9,10 @@ from statistics import median
 from gpudoctor.lang import say, term
 from gpudoctor.lang.message import concatenated, without
 from gpudoctor.model import Applicability, Ranked, Remedy, Report
-from gpudoctor.model.proof import TIME_RAN_OUT, Conclusion, TrialPair, TrialRow, TrialSummary
-from gpudoctor.text import count
+from gpudoctor.model.proof import TIME_RAN_OUT, Conclusion, Proof, TrialPair, TrialRow, TrialSummary
+from gpudoctor.text import count, percent
 from gpudoctor.trial.candidates import plan_of
-from gpudoctor.trial.decision import LOOKS, SMALLEST_EFFECT
+from gpudoctor.trial.decision import LOOKS, SMALLEST_EFFECT, STALL_FLOOR, Decision
 from gpudoctor.trial.paired_runs import Tried
 from gpudoctor.trial.session import Attempt, TrialSession
 
@@ -90,9 +90,34 @@ def verdict_words(trial: TrialSummary, diagnosis: str, stopped: str = "", *, pro
         diagnosis = without(diagnosis, promise)
     if not tried:
         return (found or diagnosis) + early
+    if all(row.conclusion is Conclusion.UNCLEAR and _is_open(row.proof, len(row.pairs)) for row in tried):
+        return concatenated(" ", (_undecided_words(tried) + early, found or diagnosis))
     changes = count(len(tried), "change")
     vain = say("Nothing that was tried cures it or makes it clearly faster ({changes} tried).", changes=changes)
     return concatenated(" ", (found or diagnosis, vain + early))
+
+
+def _undecided_words(tried: Sequence[TrialRow]) -> str:
+    """That no trial came to an answer, and by how much runs of the same command differ."""
+    seconds = [[pair.baseline for pair in row.pairs] for row in tried]
+    spread = max(max(each) / min(each) - 1 for each in seconds)
+    if spread < STALL_FLOOR:
+        return say("Undecided: the time was too short. Give more with --budget.")
+    return say(
+        "Undecided: runs of the unchanged command differ by up to {spread}, as on a busy machine. "
+        "Try again when it is idle, or with a longer --budget.",
+        spread=percent(spread),
+    )
+
+
+def _is_open(found: Proof | Decision | None, pairs: int) -> bool:
+    """Whether more pairs could say more: the interval still holds an effect that counts."""
+    if not pairs or pairs >= LOOKS[-1]:
+        return False
+    if found is None:
+        return True
+    unclear = found.verdict == "no clear difference"
+    return unclear and (found.high > 1 + SMALLEST_EFFECT or found.low < 1 / (1 + SMALLEST_EFFECT))
 
 
 def _cured_words(tried: Sequence[TrialRow]) -> str:
@@ -210,9 +235,6 @@ def reason_of(tried: Tried, conclusion: Conclusion) -> str:
         return tried.problem
     if tried.cure is not None:
         return tried.cure.words
-    decision, spent = tried.decision, len(tried.pairs) >= LOOKS[-1]
-    # More pairs could have said more where the interval still holds an effect that counts.
-    open_ = decision is not None and (decision.high > 1 + SMALLEST_EFFECT or decision.low < 1 / (1 + SMALLEST_EFFECT))
-    if conclusion is Conclusion.UNCLEAR and open_ and not spent:
-        return say("the time ran out after {pairs} pairs", pairs=len(tried.pairs))
+    if conclusion is Conclusion.UNCLEAR and _is_open(tried.decision, len(tried.pairs)):
+        return say("the time ran out after {pairs}", pairs=count(len(tried.pairs), "pair"))
     return TIME_RAN_OUT if conclusion is Conclusion.NOT_TRIED else ""

@@ -3,8 +3,15 @@
 import time
 from types import SimpleNamespace
 
+import pytest
+
 from gpudoctor.cli.verify_session import _status, plan_text
-from gpudoctor.trial.session import TrialSession
+from gpudoctor.model.proof import Conclusion
+from gpudoctor.trial import session as sessions
+from gpudoctor.trial.candidates import Candidate
+from gpudoctor.trial.paired_runs import Tried
+from gpudoctor.trial.session import Attempt, TrialSession
+from gpudoctor.trial.trial_runner import Arm
 
 
 def test_after_the_baseline_too_little_time_starts_nothing():
@@ -27,3 +34,23 @@ def test_the_plan_and_the_live_line_say_where_it_is_and_how_long_it_takes():
     assert text == "gpudoctor · X-1 (1 of 2) · pair 2 · with it · at most 10 min in all"
     session.current, session.doing = None, ""
     assert "the command as it is" in _status(session, "baseline")
+
+
+@pytest.mark.parametrize(("left", "first"), [(200, 80), (130, 130), (250, 130)])
+def test_the_most_valuable_remedy_has_all_that_first_looks_at_the_others_do_not_need(monkeypatch, left, first):
+    finding = SimpleNamespace(confidence=None, code="DATA001")
+    item = SimpleNamespace(finding=finding)
+    remedy = SimpleNamespace(id="X", title="x")
+    three = [Candidate(item=item, remedy=remedy, arm=Arm(name=name), edits=False) for name in "abc"]
+    monkeypatch.setattr(sessions, "candidates", lambda *_args, **_named: three)
+    session = TrialSession(bench=SimpleNamespace(), budget=float(left), began=time.monotonic(), lap_seconds=10.0)
+    shares = []
+
+    def attempt(name, title, arm, seconds, candidate, **_flags):
+        shares.append(seconds)
+        return Attempt(name=name, title=title, tried=Tried(arm=arm), candidate=candidate)
+
+    monkeypatch.setattr(sessions.TrialSession, "attempt", lambda self, *given, **flags: attempt(*given, **flags))
+    session.try_remedies([])
+    assert shares[0] == pytest.approx(first, abs=1)
+    assert [item.tried.conclusion() for item in session.attempts] == [Conclusion.NOT_TRIED] * 3

@@ -3,7 +3,8 @@
 import pytest
 
 from gpudoctor.model import Applicability, Effort, Remedy
-from gpudoctor.model.proof import Conclusion, Proof, TrialRow, TrialSummary
+from gpudoctor.model.proof import Conclusion, Proof, TrialPair, TrialRow, TrialSummary
+from gpudoctor.model.records import replace
 from gpudoctor.report.units import remedy_gain
 from gpudoctor.trial.trial_verdict import verdict_words
 
@@ -25,6 +26,26 @@ def test_a_trial_in_vain_takes_the_promise_back(conclusion):
     words = after(conclusion, 0.86)
     assert "3.5x" not in words and words.startswith(WAITS)
     assert words.endswith("makes it clearly faster (1 change tried).")
+
+
+@pytest.mark.parametrize(
+    ("seconds", "begins"),
+    [
+        (
+            (0.10, 0.14, 0.11),
+            "Undecided: runs of the unchanged command differ by up to 40 %, as on a busy machine. Try",
+        ),
+        ((0.10, 0.10, 0.10), "Undecided: the time was too short. Give more with --budget. The training waits"),
+    ],
+)
+def test_trials_without_an_answer_are_the_headline(seconds, begins):
+    pairs = tuple(TrialPair(baseline=each, candidate=0.1, candidate_first=False, aside=False) for each in seconds)
+    proof = Proof(ratio=1.1, low=0.6, high=2.0, pairs=3, verdict="no clear difference")
+    row = TrialRow(name="a", title="a", conclusion=Conclusion.UNCLEAR, proof=proof, pairs=pairs)
+    trial = TrialSummary(step_seconds=0.1, warm_up_steps=5, steps=50, rows=(row,))
+    assert verdict_words(trial, WAITS + PROMISE, promise=PROMISE).startswith(begins)
+    moved = replace(trial, rows=(replace(row, conclusion=Conclusion.MOVED),))
+    assert "Undecided" not in verdict_words(moved, WAITS, promise=PROMISE)
 
 
 @pytest.mark.parametrize(
