@@ -13,7 +13,7 @@ from gpudoctor.errors import IncompleteError
 from gpudoctor.lang import say
 from gpudoctor.model import GROWTH, Applicability, Ranked, Unavailable
 from gpudoctor.model.proof import Conclusion, TrialRow
-from gpudoctor.model.records import dataclass, field, frozen
+from gpudoctor.model.records import dataclass, field
 from gpudoctor.model.signs.recording import Recording
 from gpudoctor.trial.candidates import Candidate, Untried, candidates, joined
 from gpudoctor.trial.cure import Cures, has_sign, is_timed
@@ -60,20 +60,8 @@ class Attempt:
         return decision.ratio if decision and self.tried.conclusion() is Conclusion.PROVEN else None
 
 
-@frozen
-class LapTime:
-    """What one run of the trials takes."""
-
-    steps: int
-    """Steps that are measured."""
-    start: float
-    """Seconds to the end of the warm-up."""
-    seconds: float
-    """Seconds of the whole run."""
-
-
-def lap_of(recording: Recording, window_steps: int | None) -> LapTime | None:
-    """What a run of the recorded command will take; None where it made too few steps to say."""
+def lap_of(recording: Recording, window_steps: int | None) -> tuple[int, float] | None:
+    """Steps measured in a run of the recorded command, and its seconds; None where it made too few to say."""
     states = [steady(process) for process in recording.ranks if len(process.steps)]
     if not states or steps_made(recording) - warm_up(recording) < FEWEST_STEPS:
         return None
@@ -88,7 +76,7 @@ def lap_of(recording: Recording, window_steps: int | None) -> LapTime | None:
         rhythm = longest_rhythm(recording)
         if rhythm and _RHYTHMS * rhythm * each <= _RHYTHM_SECONDS:
             steps = max(steps, _RHYTHMS * rhythm)
-    return LapTime(steps=steps, start=start, seconds=start + steps * each)
+    return steps, start + steps * each
 
 
 @dataclass(slots=True, kw_only=True)
@@ -161,9 +149,9 @@ class TrialSession:
         if lap is None:
             return False
         bench = self.bench
+        measured, self.lap_seconds = lap
         bench.skip = skip
-        bench.steps = min(skip + lap.steps, made) if ended_by_itself else skip + lap.steps
-        self.lap_seconds = lap.seconds
+        bench.steps = min(skip + measured, made) if ended_by_itself else skip + measured
         bench.seconds = _SPARE + _SLOWER * self.lap_seconds
         bench.deadline = self.began + self.budget
         return True

@@ -2,7 +2,7 @@
 
 import math
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from statistics import median
 
@@ -19,14 +19,13 @@ from gpudoctor.trial.session import Attempt, TrialSession
 
 def proven_report(report: Report, session: TrialSession, trial: TrialSummary) -> Report:
     """The report with proofs, ranked by them: what breaks the job first, then measured gains, then the rest."""
-    tried = [item for item in session.attempts if item.candidate is not None]
-    gains = {
-        item.candidate.item.rank: item.ratio for item in tried if item.candidate is not None and item.ratio is not None
-    }
+    remedies = [(attempt.candidate, attempt) for attempt in session.attempts if attempt.candidate is not None]
+    tried = {(one.item.rank, one.remedy.id): attempt.tried for one, attempt in remedies}
+    gains = {one.item.rank: attempt.ratio for one, attempt in remedies if attempt.ratio is not None}
     marked = []
     for item in report.findings:
-        remedies = sorted((_with_proof(item, remedy, tried) for remedy in item.remedies), key=_best_first)
-        marked.append(replace(item, remedies=tuple(remedies)))
+        proven = sorted((_with_proof(item, remedy, tried) for remedy in item.remedies), key=_best_first)
+        marked.append(replace(item, remedies=tuple(proven)))
     marked.sort(key=lambda item: (item.finding.cost.breaks is None, -gains.get(item.rank, 0.0), item.rank))
     findings = tuple(_placed(item, place, gains.get(item.rank)) for place, item in enumerate(marked, start=1))
     summary = report.summary
@@ -34,23 +33,14 @@ def proven_report(report: Report, session: TrialSession, trial: TrialSummary) ->
     return replace(report, findings=findings, summary=replace(summary, verdict=verdict), trial=trial)
 
 
-def _with_proof(item: Ranked, remedy: Remedy, tried: Sequence[Attempt]) -> Remedy:
+def _with_proof(item: Ranked, remedy: Remedy, tried: Mapping[tuple[int, str], Tried]) -> Remedy:
     """The remedy with its proof; if the loss moved and must not, it is no cure, and its results may change."""
-    found = _trial_of(item, remedy, tried)
+    found = tried.get((item.rank, remedy.id))
     proof = found.proof() if found is not None else None
     if found is None or proof is None or found.conclusion() is not Conclusion.MOVED:
         return replace(remedy, proof=proof)
     able = Applicability.UNSAFE if remedy.applicability is Applicability.SAFE else remedy.applicability
     return replace(remedy, proof=replace(proof, cure=None), applicability=able)
-
-
-def _trial_of(item: Ranked, remedy: Remedy, tried: Sequence[Attempt]) -> Tried | None:
-    """The trial of a remedy."""
-    for attempt in tried:
-        candidate = attempt.candidate
-        if candidate is not None and (candidate.item.rank, candidate.remedy.id) == (item.rank, remedy.id):
-            return attempt.tried
-    return None
 
 
 def _best_first(remedy: Remedy) -> tuple[int, float]:
@@ -99,8 +89,8 @@ def verdict_words(trial: TrialSummary, diagnosis: str, stopped: str = "", *, pro
 
 def _undecided_words(tried: Sequence[TrialRow]) -> str:
     """That no trial came to an answer, and by how much runs of the same command differ."""
-    seconds = [[pair.baseline for pair in row.pairs] for row in tried]
-    spread = max(max(each) / min(each) - 1 for each in seconds)
+    laps = [[pair.baseline for pair in row.pairs] for row in tried]
+    spread = max(max(each) / min(each) - 1 for each in laps)
     if spread < STALL_FLOOR:
         return say("Undecided: the time was too short. Give more with --budget.")
     return say(
