@@ -171,8 +171,7 @@ class TrialSession:
             signs = self.cures is not None and any(has_sign(item.item) for item in wanted)
             self._plan(sum(is_timed(item.item) for item in wanted) if timed else 0, without_pairs=signs)
             for number, item in enumerate(wanted):
-                # The most valuable one has all but what a first look at the others takes, or all; what is proven is
-                # tried together.
+                # The most valuable one has what first looks at the others leave; what is proven is tried together.
                 others = self.first_looks(len(wanted) - number - 1 + bool(self.proven))
                 share = self.left - others if self.left - others >= self.first_looks(1) else self.left
                 self.attempts.append(
@@ -194,12 +193,11 @@ class TrialSession:
     def _plan(self, changes: int, *, without_pairs: bool = False) -> None:
         """Say what is to come. Raises `BudgetSpent` where nothing can be decided in what is left."""
         self.changes = changes
-        if not changes:
-            return
-        if self.left < self.first_looks(1) and not without_pairs:
+        if changes and self.left < self.first_looks(1) and not without_pairs:
             more = self.enough_for(LOOKS[1])
             raise BudgetSpent(say("the time left is too short for one comparison; use --budget {more}", more=more))
-        self.planned()
+        if changes:
+            self.planned()
 
     def first_looks(self, changes: int) -> float:
         """Seconds until so many changes can be decided: fewer pairs have an interval that holds everything."""

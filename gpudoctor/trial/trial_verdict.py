@@ -28,9 +28,8 @@ def proven_report(report: Report, session: TrialSession, trial: TrialSummary) ->
         marked.append(replace(item, remedies=tuple(proven)))
     marked.sort(key=lambda item: (item.finding.cost.breaks is None, -gains.get(item.rank, 0.0), item.rank))
     findings = tuple(_placed(item, place, gains.get(item.rank)) for place, item in enumerate(marked, start=1))
-    summary = report.summary
-    verdict = verdict_words(trial, summary.verdict, session.stopped, promise=summary.promise)
-    return replace(report, findings=findings, summary=replace(summary, verdict=verdict), trial=trial)
+    words = verdict_words(trial, report.summary.verdict, session.stopped, promise=report.summary.promise)
+    return replace(report, findings=findings, summary=replace(report.summary, verdict=words), trial=trial)
 
 
 def _with_proof(item: Ranked, remedy: Remedy, tried: Mapping[tuple[int, str], Tried]) -> Remedy:
@@ -102,10 +101,8 @@ def _undecided_words(tried: Sequence[TrialRow]) -> str:
 
 def _is_open(found: Proof | Decision | None, pairs: int) -> bool:
     """Whether more pairs could say more: the interval still holds an effect that counts."""
-    if not pairs or pairs >= LOOKS[-1]:
-        return False
-    if found is None:
-        return True
+    if found is None or pairs >= LOOKS[-1]:
+        return 0 < pairs < LOOKS[-1]
     unclear = found.verdict == "no clear difference"
     return unclear and (found.high > 1 + SMALLEST_EFFECT or found.low < 1 / (1 + SMALLEST_EFFECT))
 
