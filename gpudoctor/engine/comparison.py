@@ -8,12 +8,13 @@ from pathlib import PurePath
 
 from gpudoctor.analysis.run.cpu_contention import crowd
 from gpudoctor.analysis.run.job_facts import main_model, torch_fact
+from gpudoctor.analysis.run.line_costs import relative
 from gpudoctor.analysis.run.steady_run import run_of
 from gpudoctor.analysis.run.steady_state import Steady, steady
 from gpudoctor.engine.run_summary import summarise
 from gpudoctor.lang import say, term
 from gpudoctor.lang.message import concatenated
-from gpudoctor.model import Passed, Report
+from gpudoctor.model import Confidence, Passed, Report
 from gpudoctor.model.comparison import Change, Comparison, Ratio, Row
 from gpudoctor.model.run import RunSummary
 from gpudoctor.model.signs.recording import Process, Recording
@@ -28,6 +29,7 @@ FEWEST_COMPARED = 8
 def differences(before: Recording, after: Recording) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """What makes them two jobs (another script, model, number of ranks), and what else differs, a clause each."""
     jobs = [("scripts", _script(before.command), _script(after.command))]
+    edited = _edited(before, after)
     settings = [("machines", before.node, after.node)]
     if (first := run_of(before)) is not None and (second := run_of(after)) is not None:
         one, two = first.lead.process, second.lead.process
@@ -35,7 +37,16 @@ def differences(before: Recording, after: Recording) -> tuple[tuple[str, ...], t
         jobs.append((say("numbers of ranks"), count(len(before.ranks), "rank"), count(len(after.ranks), "rank")))
         settings.append(("devices", _device(one), _device(two)))
         settings.append((say("versions of torch"), _text(one, "version"), _text(two, "version")))
-    return _differing(jobs), _differing(settings)
+    change = (say("{edited} was edited between them", edited=joined(edited)),) if edited else ()
+    return _differing(jobs), (*change, *_differing(settings))
+
+
+def _edited(before: Recording, after: Recording) -> list[str]:
+    """Scripts of both runs whose text is not the same."""
+    first, second = (
+        {relative(run, path): digest for path, (digest, _) in run.scripts.items()} for run in (before, after)
+    )
+    return sorted(path for path in first.keys() & second.keys() if first[path] != second[path])
 
 
 def _differing(pairs: Sequence[tuple[str, str, str]]) -> tuple[str, ...]:
@@ -98,7 +109,15 @@ def compare(before: Recording, after: Recording, reports: tuple[Report, Report])
     change = _change(ratio)
     jobs, settings = differences(before, after)
     doubts = _doubts(jobs, _crowds(before, after))
-    codes = [{f"{item.finding.code} {item.finding.name}" for item in report.findings} for report in reports]
+    sources = all(report.scripts for report in reports)
+    codes = [
+        {
+            f"{item.finding.code} {item.finding.name}"
+            for item in report.findings
+            if sources or item.finding.confidence is not Confidence.SUSPECTED
+        }
+        for report in reports
+    ]
     return Comparison(
         before=runs[0],
         after=runs[1],
@@ -109,7 +128,8 @@ def compare(before: Recording, after: Recording, reports: tuple[Report, Report])
         phases=_phases(*runs),
         memory=_memory(*runs),
         loss=_loss(before, after),
-        # What a run was too short for, or what was not looked at, is neither gone nor new.
+        # What a run was too short for, or what was not looked at, is neither gone nor new: of two runs of which
+        # one's source is not known, what only the source shows.
         gone=tuple(sorted(_judged(codes[0] - codes[1], reports[1]))) if ratio is not None else (),
         new=tuple(sorted(_judged(codes[1] - codes[0], reports[0]))),
         verdict=_verdict(ratio, change, doubts, measure, runs),

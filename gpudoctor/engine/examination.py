@@ -27,6 +27,7 @@ from gpudoctor.model.remedy import Applicability, Effect, EffectOrigin, Effort, 
 from gpudoctor.model.report import Ranked, Report, Silenced, Subject, Summary
 from gpudoctor.model.rule import Rule
 from gpudoctor.model.unavailable import Absent, ReaderCrashed, Unavailable, Unread
+from gpudoctor.text import joined
 
 if TYPE_CHECKING:
     from gpudoctor.model.run import RunSummary
@@ -85,7 +86,14 @@ def examine(patient: Patient, request: Request, problems: Iterable[str] = ()) ->
         run=run,
         log=summarise_log(log) if log else None,
         preflight=_or_none(patient.signs.preflight.take),
+        scripts=_scripts(patient) if recording else {},
     )
+
+
+def _scripts(patient: Patient) -> Mapping[str, str]:
+    """The texts of what ran, by path."""
+    source = _or_none(patient.signs.source.take)
+    return {script.path: script.text for script in source.scripts} if source else {}
 
 
 def _run(
@@ -139,6 +147,10 @@ def _remarks(patient: Patient) -> Iterator[str]:
     yield from job.skipped if job else ()
     if recording and recording.ranks:
         yield from recording.problems
+        source = _or_none(patient.signs.source.take)
+        if source and source.edited:
+            names = joined(sorted(source.edited))
+            yield say("{names} has changed since the run began: gpudoctor shows the lines that ran", names=names)
         if patient.kind is PatientKind.RECORDING and recording.command:
             yield from _without_source(patient)
     saved = patient.kind in (PatientKind.RECORDING, PatientKind.LOG)
@@ -218,7 +230,7 @@ def _prescribe(
             for remedy in kind().prescribe(finding, patient):
                 if remedy.id in computed:  # a row, of which a function has given the edit too
                     continue
-                known = knowable(_supported(_editable(remedy), patient), finding, patient)
+                known = knowable(_supported(_editable(remedy, patient), patient), finding, patient)
                 remedies.append(_bounded(known, finding))
         except (Unavailable, ReaderCrashed):
             continue  # what came before the missing sign stands
@@ -241,9 +253,11 @@ def prescribe_again(item: Ranked, finding: Finding, patient: Patient, registry: 
     return replace(item, finding=finding, remedies=again.remedies)
 
 
-def _editable(remedy: Remedy) -> Remedy:
-    """The remedy without edits of a notebook: their lines are those of its cells, which no file has."""
-    if not any(edit.path.endswith(".ipynb") for edit in remedy.edits):
+def _editable(remedy: Remedy, patient: Patient) -> Remedy:
+    """The remedy without edits of a notebook or of a script that was edited since: no file has their lines."""
+    source = _or_none(patient.signs.source.take) if remedy.edits else None
+    edited = source.edited if source else ()
+    if not any(edit.path.endswith(".ipynb") or edit.path in edited for edit in remedy.edits):
         return remedy
     return replace(remedy, edits=(), applicability=Applicability.DISPLAY_ONLY)
 

@@ -16,7 +16,15 @@ from typing import Any
 from gpudoctor.errors import IncompleteError, UsageError
 from gpudoctor.hooks.flat_summary import flat, rendered_report
 from gpudoctor.model.external_files import load_json
-from gpudoctor.recorder.folder import MANIFEST, CommandEnd, new_folder, state_folder, write_end, write_manifest
+from gpudoctor.recorder.folder import (
+    MANIFEST,
+    CommandEnd,
+    keep_scripts,
+    new_folder,
+    state_folder,
+    write_end,
+    write_manifest,
+)
 
 _PROBE = Path(__file__).resolve().parents[1] / "probe"
 _OTHERS = 10.0
@@ -75,6 +83,8 @@ class RunRecording:
         if _first_here():
             if not (folder / MANIFEST).exists():
                 write_manifest(folder, getattr(sys, "orig_argv", sys.argv), {})
+            with suppress(Exception):  # the report reads the files then
+                keep_scripts(folder, sys.orig_argv)
             with suppress(Exception):  # the machine's rows are missing then, and the report says so
                 from gpudoctor.recorder.machine import GpuReadings, MachineSampler
 

@@ -1,10 +1,11 @@
 """The report: everything a reporter needs, decided already."""
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, TypeAlias
 
 from gpudoctor.model.check import Outcome
 from gpudoctor.model.finding import Code, Finding
-from gpudoctor.model.records import frozen
+from gpudoctor.model.records import field, frozen
 from gpudoctor.model.remedy import Remedy
 
 if TYPE_CHECKING:
@@ -146,5 +147,7 @@ class Report:
     """The job that was made for it, its memory and its speed; None for a command of the user's."""
     preflight: "Preflight | None" = None
     """What nodes, cards and links reached under load; None where nothing was measured."""
+    scripts: Mapping[str, str] = field(default_factory=dict)
+    """Texts of the scripts that a run had, by path; empty where no source of a run was read. For `excerpts`."""
     excerpts: tuple[Excerpt, ...] = ()
     """Lines of the user's files, for formats that show them; not part of the JSON report, and never shared."""

@@ -1,5 +1,7 @@
-"""The folder of a recording: where it is, its manifest, and how the command ended."""
+"""The folder of a recording: where it is, its manifest, the scripts that ran, and how the command ended."""
 
+import ast
+import hashlib
 import json
 import os
 import platform
@@ -16,12 +18,14 @@ from typing import Any
 from gpudoctor import __version__
 from gpudoctor.errors import UsageError
 from gpudoctor.lang import say
+from gpudoctor.model.external_files import read_file
+from gpudoctor.model.read_limits import SCRIPT
 from gpudoctor.model.redaction import mask_arguments, mask_text, mask_value
 from gpudoctor.probe.wire.frames import private
 from gpudoctor.recorder.checkout import checked_out
 
 SCHEMA = "gpudoctor.recording/1"
-MANIFEST, END, MACHINE = "recording.json", "end.json", "machine.gdr"
+MANIFEST, END, MACHINE, SCRIPTS = "recording.json", "end.json", "machine.gdr", "scripts.json"
 
 _KEPT = re.compile(
     r"(CUDA|NVIDIA|NCCL|TORCH|PYTORCH|OMP|MKL|OPENBLAS|KMP|ACCELERATE|FSDP|DEEPSPEED|DS|XLA|TRITON|GLOO|UCX|FI|"
@@ -145,6 +149,41 @@ def write_end(folder: Path, ending: CommandEnd) -> None:
                 masked = mask_text(text)
                 if masked != text:
                     path.write_text(masked, encoding="utf-8")
+
+
+_TEXT = 3 << 20
+"""Bytes of the scripts' texts together, as JSON; beyond them the hash of a file is kept without its text."""
+
+
+def keep_scripts(folder: Path, command: Sequence[str]) -> None:
+    """scripts.json: hash and text of the scripts that a command starts, and of the local modules that they import."""
+    if "-m" not in command and not any(map(os.path.isfile, command[1:])):
+        return
+    from gpudoctor.vitals.build_patient import command_scripts
+    from gpudoctor.vitals.source.reader import program_files
+
+    kept: dict[str, list[str | None]] = {}
+    left = _TEXT
+    for path in program_files(command_scripts(command)):
+        data = read_file(path, SCRIPT)
+        text = _masked(data) if len(data) <= left else None
+        if (size := len(json.dumps(text))) > left:
+            text, size = None, 0
+        left -= size
+        kept[mask_text(path)] = [hashlib.sha256(data).hexdigest(), text]
+    write_json(folder / SCRIPTS, {"schema": "gpudoctor.scripts/1", "scripts": kept})
+
+
+def _masked(data: bytes) -> str | None:
+    """The text without its secrets; None where that has other lines, or is no Python any more."""
+    try:
+        text = data.decode("utf-8-sig")
+        masked = mask_text(text)
+        if masked != text:
+            ast.parse(masked)
+    except (ValueError, SyntaxError, RecursionError, MemoryError):
+        return None
+    return masked if masked.count("\n") == text.count("\n") else None
 
 
 def write_json(path: Path, value: Mapping[str, Any], indent: int | None = None) -> None:

@@ -5,6 +5,7 @@ import os
 import re
 import signal
 import subprocess
+import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
@@ -14,7 +15,7 @@ from gpudoctor.lang import say
 from gpudoctor.model.records import field, frozen
 from gpudoctor.model.redaction import mask_cut
 from gpudoctor.model.unavailable import optional
-from gpudoctor.recorder.folder import MANIFEST, CommandEnd, write_end, write_manifest
+from gpudoctor.recorder.folder import MANIFEST, CommandEnd, keep_scripts, write_end, write_manifest
 from gpudoctor.recorder.live_ranks import STOP, Now, look
 from gpudoctor.recorder.machine import GpuReadings, MachineSampler
 from gpudoctor.recorder.signal_forwarder import SignalForwarder, stop_like
@@ -62,6 +63,8 @@ _PRESSES = 3
 _APART = 0.5
 """Seconds between two Ctrl-C that are meant: a key that is held down repeats faster."""
 _WAITED = 10.0
+_KEEPING = 10.0
+"""Seconds that the scripts' texts may still take once the command has ended."""
 _HOW = say("(SIGTERM, {last:g} s later SIGKILL; --grace S does it S seconds after the first)", last=LAST)
 
 Handler = Callable[[int, Any], None]
@@ -143,6 +146,9 @@ def _beside(folder: Path, root: int, started: float, watchdog: "_Watchdog") -> I
     """Sample the machine while the body runs; what fails here is a problem, and the run goes on."""
     gpus: GpuReadings | None = None
     sampler: MachineSampler | None = None
+    # The command does not wait for it, and has read its script long before anybody edits it.
+    keeper = threading.Thread(target=watchdog.keep_scripts, name="scripts", daemon=True)
+    keeper.start()
     with watchdog.unharmed("sampling of the machine"):
         gpus = GpuReadings(os.environ)
         sampler = MachineSampler(folder, root, gpus, started)
@@ -156,6 +162,7 @@ def _beside(folder: Path, root: int, started: float, watchdog: "_Watchdog") -> I
                 watchdog.problems += [sampler.error] if sampler.error else []
             if gpus is not None:
                 gpus.close()
+        keeper.join(_KEEPING)
 
 
 def _variables(plan: RunPlan) -> dict[str, str]:
@@ -194,6 +201,11 @@ class _Watchdog:
         """`steps` or `seconds`."""
         self.interrupted = False
         """Whether somebody asked the command to end."""
+
+    def keep_scripts(self) -> None:
+        """Write down the texts that run."""
+        with self.unharmed("keeping the scripts"):
+            keep_scripts(self._plan.folder, self._plan.command)
 
     @property
     def stopped_by(self) -> str | None:

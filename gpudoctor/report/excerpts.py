@@ -1,14 +1,13 @@
 """Lines of the user's files around the places that a report names, for formats that can show them.
 
-A file that changed since is not quoted: the line must still read as the finding has it, or the file be older
-than the run if the finding has no text.
+Of a run they are those that ran. Another file that changed since is not quoted: the line must still read as the
+finding has it.
 """
 
 import os
 from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import replace
-from datetime import datetime
 
 from gpudoctor.model import Report, SourceSpan
 from gpudoctor.model.external_files import read_text
@@ -22,7 +21,7 @@ _PLACES = 60
 
 def with_excerpts(report: Report) -> Report:
     """The report with the lines around its findings and of its costly lines, where they can be read."""
-    files: dict[str, list[str] | None] = {}
+    files: dict[str, list[str] | None] = {path: text.split("\n") for path, text in report.scripts.items()}
     found: dict[tuple[str, int], Excerpt] = {}
     spans = [
         (item.path, item.line, item.text, _BEFORE, _AFTER)
@@ -37,8 +36,8 @@ def with_excerpts(report: Report) -> Report:
         lines = files.setdefault(path, _lines(path)) if path not in files else files[path]
         if lines is None or not 0 < line <= len(lines):
             continue
-        same = lines[line - 1].strip() == text.strip() if text.strip() else not _changed(path, report)
-        if not same:
+        unlike = lines[line - 1].strip() != text.strip() if text.strip() else report.run and path not in report.scripts
+        if unlike:
             continue
         first = max(1, line - before)
         found[(path, line)] = Excerpt(
@@ -49,15 +48,6 @@ def with_excerpts(report: Report) -> Report:
             lines=tuple(lines[first - 1 : line + after]),
         )
     return replace(report, excerpts=tuple(found.values()))
-
-
-def _changed(path: str, report: Report) -> bool:
-    """Whether a file may have changed since the run that is reported on."""
-    if report.run is None:
-        return False
-    with suppress(OSError, ValueError):
-        return os.stat(path).st_mtime > datetime.fromisoformat(report.run.started).timestamp()
-    return True
 
 
 def _lines(path: str) -> list[str] | None:

@@ -14,8 +14,8 @@ from gpudoctor.report.printable import printable
 IDENTITIES: Mapping[str, str] = {
     "Finding": "code name", "Passed": "code", "Found": "code", "Skipped": "code", "Crashed": "code",
     "Named": "code name title help",
-    "Measurement": "name unit", "Remedy": "id", "Effect": "quantity unit", "Subject": "kind", "Report": "version",
-    "RunSummary": "origin marker", "RunSeries": "name unit",
+    "Measurement": "name unit", "Remedy": "id", "Effect": "quantity unit", "Subject": "kind",
+    "Report": "version scripts", "RunSummary": "origin marker", "RunSeries": "name unit",
     "CardLine": "name", "Replay": "code operator", "Preflight": "mode backend",
     "MachineFinding": "code name severity", "Unit": "device", "Figure": "dtype algorithm when",
 }  # fmt: skip

@@ -187,6 +187,13 @@ def _title(targets: "Targets") -> str:
     return names[0] if len(names) == 1 else say("{names} and {more} more", names=names[0], more=len(names) - 1)
 
 
+def command_scripts(command: Sequence[str]) -> list[Path]:
+    """The scripts that a command starts here."""
+    from gpudoctor.vitals.targets import Targets
+
+    return _Readers(PatientRequest(targets=Targets(items=()), command=tuple(command))).scripts()[0]
+
+
 class _Readers:
     """The readers of one patient; each imports what it needs when it is called."""
 
@@ -283,12 +290,16 @@ class _Readers:
         return read_project_versions(paths)
 
     def _read_source(self) -> "Source":
-        paths, arguments = self._scripts()
+        paths, arguments = self.scripts()
         if not paths:
             raise Unavailable("no script was given")
-        from gpudoctor.vitals.source import read_source
+        if not self._admission.recording:
+            from gpudoctor.vitals.source import read_source
 
-        return read_source(paths, arguments, texts=self._admission.sources)
+            return read_source(paths, arguments)
+        from gpudoctor.vitals.ran_source import read_ran
+
+        return read_ran(paths, arguments, self.recording.take(), self._admission.sources)
 
     def _read_configs(self) -> "Configs":
         paths = self._targets.of(FileKind.CONFIG)
@@ -352,7 +363,7 @@ class _Readers:
             card=self._admission.gpu,
         )
 
-    def _scripts(self) -> tuple[list[Path], Mapping[str, Sequence[str]]]:
+    def scripts(self) -> tuple[list[Path], Mapping[str, Sequence[str]]]:
         """Scripts and folders to read, those that job scripts launch included, with their command lines."""
         paths = self._targets.of(FileKind.SCRIPT, FileKind.FOLDER)
         arguments: dict[str, Sequence[str]] = {}

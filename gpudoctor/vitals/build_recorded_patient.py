@@ -2,7 +2,6 @@
 
 import os
 from collections.abc import Iterable, Sequence
-from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -72,22 +71,15 @@ def _job(recording: Recording) -> "Job":
 
 
 def _source(recording: Recording) -> "Source":
-    """The script that was run, where it lies here as it was then."""
+    """The script that was run, as it was then."""
     found = find_launch(recording.command) if recording.command else None
     if found is None or found.script is None:
         raise Unavailable("the recording names no script")
     path = Path(recording.cwd) / found.script
-    from gpudoctor.vitals.source import read_source
+    from gpudoctor.vitals.ran_source import read_ran
 
     here = os.getcwd()
     shown = path.relative_to(here) if path.is_relative_to(here) else path
-    try:
-        begun = datetime.fromisoformat(recording.started).timestamp()
-        changed = os.stat(path).st_mtime > begun
-        source = read_source([shown], {str(shown): found.arguments})
-        changed = changed or any(os.stat(script.path).st_mtime > begun for script in source.scripts)
-    except (OSError, ValueError):
-        raise Unavailable("the script of the recording is not on this machine") from None
-    if changed:
-        raise Unavailable("the script has changed since the recording")
-    return source
+    if os.path.normpath(path) not in recording.scripts:
+        raise Unavailable("the recording does not contain the script")
+    return read_ran([shown], {str(shown): found.arguments}, recording, {})

@@ -129,6 +129,48 @@ def test_two_jobs_are_told(changes, said):
     validate(json.loads(comparison_json(found, None)), SCHEMA)
 
 
+EVALUATES = """\
+import torch
+from torch.utils.data import DataLoader
+model, data = torch.nn.Linear(4, 1), [torch.ones(4)] * 640
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+for batch in DataLoader(data, 8):
+    model(batch).mean().backward()
+    optimizer.step()
+    optimizer.zero_grad()
+def validate():
+    model.eval()
+    total = 0.0
+    for batch in DataLoader(data, 8):
+        total += model(batch).sum().item()
+    return total
+validate()
+"""
+
+
+def test_what_was_not_looked_at_is_neither_gone_nor_new(tmp_path, capsys):
+    """LOOP002 is in both runs; the first recording is of a version that kept no script."""
+    here = {"cwd": str(tmp_path)}
+    path, edited = str(tmp_path / "train.py"), "# edited\n" + EVALUATES
+    old = write_recording(make_recording(**here), tmp_path / "old")
+    first = write_recording(make_recording(scripts={path: ("1", EVALUATES)}, **here), tmp_path / "first")
+    second = write_recording(make_recording(scripts={path: ("2", edited)}, **here), tmp_path / "second")
+    cured = EVALUATES.replace("def validate", "@torch.no_grad()\ndef validate")
+    third = write_recording(make_recording(scripts={path: ("3", cured)}, **here), tmp_path / "third")
+
+    def found(before, after):
+        assert main(["compare", str(before), str(after), "--json"]) == 0
+        document = json.loads(capsys.readouterr().out)
+        return document["findings"], document["other_setting"]
+
+    assert main(["report", str(second)]) == 0
+    assert "LOOP002" in capsys.readouterr().out
+    assert found(old, second) == ({"gone": [], "new": []}, [])
+    assert found(first, second) == ({"gone": [], "new": []}, ["train.py was edited between them"])
+    gone, _ = found(first, third)
+    assert any("LOOP002" in title for title in gone["gone"]) and gone["new"] == []
+
+
 @pytest.mark.parametrize(
     ("changes", "said"),
     [

@@ -1,5 +1,6 @@
 """`gpudoctor report`: verdicts on recordings of every kind, in every format."""
 
+import hashlib
 import json
 from dataclasses import replace
 from pathlib import Path
@@ -74,8 +75,10 @@ def test_what_kept_the_probe_out(command, hint):
 
 def test_every_format_of_a_real_folder(tmp_path, capsys):
     machine = make_machine(40, cpu=1.0, memory=8e9, tree_rss=2e9)
-    (tmp_path / "train.py").write_text("import torch\n")
-    here = {"cwd": str(tmp_path), "started": "2099-01-01T00:00:00+00:00"}
+    script = tmp_path / "train.py"
+    script.write_text("import torch\n")
+    kept = (hashlib.sha256(script.read_bytes()).hexdigest(), "import torch\n")
+    here = {"cwd": str(tmp_path), "scripts": {str(script): kept}}
     run = make_recording(make_process(make_steps(300, samples=32.0)), machine=machine, **here)
     folder = write_recording(run, tmp_path / "rec")
 
@@ -108,20 +111,20 @@ def test_what_is_no_recording_is_wrong_usage(tmp_path, capsys):
 
 
 @pytest.mark.parametrize(
-    ("started", "said"),
+    ("kept", "said"),
     [
-        ("2099-01-01T00:00:00+00:00", ""),
-        ("2001-01-01T00:00:00+00:00", "has changed since the recording"),
-        (None, "is not on this machine"),
+        (("0", "import torch\n"), ""),
+        (("0", None), "has changed since the recording"),
+        (None, "does not contain the script"),
     ],
 )
-def test_a_report_says_what_the_missing_script_left_out(tmp_path, capsys, started, said):
-    if started:
-        (tmp_path / "train.py").write_text("import torch\n")
-    run = make_recording(make_process(make_steps(300)), cwd=str(tmp_path), started=started or "2026-11-21")
+def test_a_report_says_what_the_missing_script_left_out(tmp_path, capsys, kept, said):
+    (tmp_path / "train.py").write_text("import torch\n")
+    scripts = {str(tmp_path / "train.py"): kept} if kept else {}
+    run = make_recording(make_process(make_steps(300)), cwd=str(tmp_path), scripts=scripts)
     folder = write_recording(run, tmp_path / "rec")
     assert main(["report", str(folder), "--format", "json"]) == 0
-    remarks = [remark for remark in json.loads(capsys.readouterr().out)["remarks"] if "script" in remark]
+    remarks = [remark for remark in json.loads(capsys.readouterr().out)["remarks"] if "the script" in remark]
     assert not remarks if not said else said in remarks[0] and "did not look for" in remarks[0]
 
 

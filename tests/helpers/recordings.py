@@ -178,6 +178,8 @@ def write_recording(recording: Recording, folder: Path, block: int = 64) -> Path
         "environment": dict(recording.environment), "settings": dict(recording.settings),
     }  # fmt: skip
     (folder / "recording.json").write_text(json.dumps(manifest))
+    if recording.scripts:
+        (folder / "scripts.json").write_text(json.dumps({"scripts": recording.scripts}))
     for process in recording.ranks:
         start = process.first("start")
         word = "x" if start is None or start.get("rank") is None else str(process.rank)

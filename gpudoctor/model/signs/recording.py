@@ -144,6 +144,8 @@ class Recording:
     environment: Mapping[str, str] = field(default_factory=dict)
     """Environment variables that matter to training, secrets masked."""
     settings: Mapping[str, Any] = field(default_factory=dict)
+    scripts: Mapping[str, tuple[str, str | None]] = field(default_factory=dict)
+    """Hash and text of the run's own scripts by absolute path, secrets masked; None where the text was not kept."""
     ranks: tuple[Process, ...] = ()
     workers: tuple[Process, ...] = ()
     """Loader workers; `rank` is their parent's."""

@@ -309,6 +309,8 @@ class Source:
     scripts: tuple[Script, ...]
     unread: tuple[tuple[str, str], ...] = ()
     """Files that could not be read, each with a sentence (syntax error with its line, encoding, size)."""
+    edited: frozenset[str] = frozenset()
+    """Paths of scripts that a run has had and that have another text by now: no edit fits them."""
     memory: dict[Hashable, Any] = field(default_factory=dict, repr=False, compare=False)
     """Answers about it that were worked out before: `gpudoctor.analysis.memo`."""
 

@@ -11,6 +11,7 @@ from gpudoctor.model.read_limits import RECORDING, RECORDING_FILES, ReadLimit
 from gpudoctor.model.unavailable import Unavailable
 
 MANIFEST, END, MACHINE, SUFFIX = "recording.json", "end.json", "machine.gdr", ".gdr"
+SCRIPTS = "scripts.json"
 
 
 class RecordingFolder:

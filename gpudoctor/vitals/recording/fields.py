@@ -254,6 +254,7 @@ _OF: Mapping[str, Mapping[str, Judge]] = {
         (by_name(text), "environment"),
         (by_name(lambda value: value), "settings"),
     ),
+    "scripts.json": _fields((by_name(row(text, nullable(text))), "scripts")),
     "end.json": _fields(
         (code, "exit_code"),
         (text, "signal stopped_by"),

@@ -12,7 +12,7 @@ from gpudoctor.model.read_limits import EARLY_DEATH, FAULT, GDR, GPUS, ReadLimit
 from gpudoctor.model.read_limits import MANIFEST as MANIFEST_LIMIT
 from gpudoctor.model.signs.recording import EARLY_DEATH_FILE, Process, Record, RunEnd, Table
 from gpudoctor.model.unavailable import Unavailable
-from gpudoctor.vitals.recording.archive import END, MACHINE, MANIFEST, RecordingFolder
+from gpudoctor.vitals.recording.archive import END, MACHINE, MANIFEST, SCRIPTS, RecordingFolder
 from gpudoctor.vitals.recording.fields import judged, left_out
 from gpudoctor.vitals.recording.gdr_file import Contents, ForeignFile, Reported, as_process, read_frames
 
@@ -67,6 +67,7 @@ class RecordedNode:
     end: RunEnd | None = None
     early_deaths: dict[str, bytes] = field(default_factory=dict)
     """By path: the tracebacks of processes that died before they imported torch."""
+    scripts: Mapping[str, Any] = field(default_factory=dict)
     problems: list[str] = field(default_factory=list)
 
     def text(self, name: str) -> str:
@@ -102,6 +103,8 @@ def read_node(place: RecordingFolder) -> RecordedNode:
         end = _object(place, END, problems)
         node.end = _end(end)
         problems += [say("{name}: {sentence}", name=place.name, sentence=sentence) for sentence in _lost(end)]
+    if SCRIPTS in names:
+        node.scripts = _object(place, SCRIPTS, problems).get("scripts") or {}
     for name in names:
         if name.endswith(".gdr"):
             _read_file(node, name)

@@ -139,6 +139,7 @@ def read_recording(path: str, *more: str) -> Recording:
         gpudoctor=first.text("gpudoctor"),
         environment=first.manifest.get("environment") or {},
         settings=first.manifest.get("settings") or {},
+        scripts={path: (kept[0], kept[1]) for path, kept in first.scripts.items()},
         ranks=whole_norms(ranks),
         workers=tuple(_workers(nodes, ranks)),
         launchers=tuple(_launchers(nodes)),

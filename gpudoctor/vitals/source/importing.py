@@ -3,7 +3,7 @@
 import ast
 import os
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Container
 
 from gpudoctor.analysis.source.syntax import words
 from gpudoctor.vitals.source.values import Module
@@ -23,8 +23,10 @@ _LIBRARIES = words(
 class Importer:
     """Loads modules of the program by their dotted names."""
 
-    def __init__(self, read: Callable[[str, bool], Module | None]) -> None:
+    def __init__(self, read: Callable[[str, bool], Module | None], texts: Container[str] = ()) -> None:
         self._read = read
+        self._texts = texts
+        """Paths of files that are read from elsewhere, and may not be there."""
         self.modules: dict[str, Module] = {}
         """By absolute path."""
         self._found: dict[tuple[str, str], Module | None] = {}
@@ -53,7 +55,7 @@ class Importer:
         for root in self._roots(by, parts[0]):
             base = os.path.join(root, *parts)
             for path in (base + ".py", os.path.join(base, "__init__.py")):
-                if os.path.isfile(path):
+                if os.path.isfile(path) or os.path.realpath(path) in self._texts:
                     return self._open(os.path.abspath(path), name)
         return None
 

@@ -39,6 +39,18 @@ def read_source(
     return reader.finish()
 
 
+def program_files(paths: Sequence[Path]) -> list[str]:
+    """The files of scripts and of the local modules that they import; nothing is interpreted."""
+    reader = _Reader(SCRIPT, {}, {})
+    for path in paths:
+        reader.target(path)
+    program = SourceLookup(reader.importer)
+    for module in reader.entries:
+        if module.tree not in module.scopes:
+            program.take(module)
+    return [*reader.importer.modules]
+
+
 class _Reader:
     def __init__(self, limit: ReadLimit, words: Mapping[str, tuple[str, ...]], texts: Mapping[str, str]) -> None:
         self.limit = limit
@@ -48,7 +60,7 @@ class _Reader:
         self.notes: list[tuple[str, str]] = []
         self.entries: list[Module] = []
         self.total = 0
-        self.importer = Importer(self._imported)
+        self.importer = Importer(self._imported, texts)
 
     def target(self, path: Path) -> None:
         """A script, notebook or folder that the user named."""
