@@ -129,7 +129,8 @@ class TrialSession:
             return False
         late = seconds > _SHARE_OF_BUDGET * self.budget
         states = [steady(process) for process in recording.ranks if len(process.steps)]
-        if not states:
+        scheduled = self.unsafe and any(process.of("schedule") for process in recording.ranks)
+        if not states or (scheduled and not late):  # what its end shows can be tried
             return False
         steps, measured = min(item.steps for item in states), min(item.seconds for item in states)
         if late and steps >= FEWEST_STEPS:
@@ -137,10 +138,9 @@ class TrialSession:
         rhythm = longest_rhythm(recording)
         if rhythm and steps < _RHYTHMS * rhythm and measured < _RHYTHM_SECONDS:
             return False
-        if steps >= FEWEST_STEPS and measured >= _LONG:
-            return True
+        long = steps >= FEWEST_STEPS and measured >= _LONG
         grows = any(may_grow(process, column) for process in recording.ranks for column in ("allocated", "rss"))
-        return steps >= _LOOKED_STEPS and measured >= _LOOKED_SECONDS and not grows
+        return long or steps >= _LOOKED_STEPS and measured >= _LOOKED_SECONDS and not grows
 
     def choose_window(self, recording: Recording, ended_by_itself: bool) -> bool:
         """Fix the steps of all runs by the baseline's; False where it made too few."""

@@ -3,7 +3,7 @@
 from types import SimpleNamespace
 
 import pytest
-from recordings import HEALTHY, make_process, make_recording, make_steps, write_recording
+from recordings import HEALTHY, make_process, make_recording, make_steps, record, write_recording
 
 from gpudoctor.trial.session import TrialSession
 
@@ -26,3 +26,11 @@ def test_a_run_goes_on_while_memory_grows(tmp_path, steps, grows, enough):
     assert session.enough(tmp_path / "run", 30.0) is enough
     # A fifth of the budget is all that the first run may take.
     assert session.enough(tmp_path / "run", 121.0) is True
+
+
+def test_with_unsafe_a_run_with_a_schedule_goes_on_for_what_only_its_end_shows(tmp_path):
+    process = make_process(make_steps(120, other=0.1 - sum(HEALTHY.values())), records=[record("schedule")])
+    write_recording(make_recording(process), tmp_path / "run")
+    for unsafe, seconds, enough in ((False, 30.0, True), (True, 30.0, False), (True, 121.0, True)):
+        session = TrialSession(bench=SimpleNamespace(), budget=600.0, unsafe=unsafe)
+        assert session.enough(tmp_path / "run", seconds) is enough

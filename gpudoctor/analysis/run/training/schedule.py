@@ -96,16 +96,15 @@ def _scheduled(recording: Recording, process: Process, item: Record) -> Schedule
     epochs = len(bounds) - 1
     batches = math.fsum(value for value in process.steps.column("batches") if math.isfinite(value))
     each_epoch = median(later - at for at, later in pairwise(bounds)) if epochs else steps
-    units = {
-        "": reach,
-        say("all batches"): batches,
-        say("all steps"): steps,
-        say("the steps of all ranks together"): steps * len(recording.ranks),
+    of_epoch = {
         say("the batches of an epoch"): each_epoch * batches / max(1, steps),
         say("the steps of an epoch"): each_epoch,
-        say("the epochs"): epochs,
     }
-    fits = (unit for unit, value in units.items() if abs(value - total) <= max(1.0, 0.01 * total))
+    of_run = {"": reach, say("all batches"): batches, say("all steps"): steps}
+    of_run[say("the steps of all ranks together")] = steps * len(recording.ranks)
+    # A run that was stopped shows whole epochs at most.
+    known = {**of_run, **of_epoch, say("the epochs"): epochs} if ended(recording) else of_epoch
+    fits = (unit for unit, value in known.items() if abs(value - total) <= max(1.0, 0.01 * total))
     return Scheduled(
         record=item,
         steps=steps,
@@ -116,7 +115,7 @@ def _scheduled(recording: Recording, process: Process, item: Record) -> Schedule
         ended=ended(recording),
         name=name,
         total=total,
-        unit=next(fits, "") if ended(recording) else "",
+        unit=next(fits, ""),
         rates=rates_of(process),
     )
 
