@@ -140,7 +140,7 @@ class TrialSession:
             return False
         long = steps >= FEWEST_STEPS and measured >= _LONG
         grows = any(may_grow(process, column) for process in recording.ranks for column in ("allocated", "rss"))
-        return long or steps >= _LOOKED_STEPS and measured >= _LOOKED_SECONDS and not grows
+        return long or (steps >= _LOOKED_STEPS and measured >= _LOOKED_SECONDS and not grows)
 
     def choose_window(self, recording: Recording, ended_by_itself: bool) -> bool:
         """Fix the steps of all runs by the baseline's; False where it made too few."""
