@@ -2,6 +2,7 @@
 
 import pytest
 from log_cases import found_in_log
+from log_causes import autopsy, written
 
 from gpudoctor.analysis.job_log.failing_rank import RankSign, failing_rank
 from gpudoctor.analysis.job_log.first_cause import first_cause
@@ -154,3 +155,50 @@ def test_the_rank_whose_end_the_launcher_saw_first(tmp_path):
     log.write_text("[rank0]: step 3 loss 2.1\n" + lost + summary)
     rank = failing_rank(read_job_log([str(log)], MESSAGES))
     assert rank is None or rank.rank != 6
+
+
+ABORTED = "[rank{rank}]:[E101 00:10:00.100 ProcessGroupNCCL.cpp:607] " + WATCHDOG
+KILLED = "RuntimeError: DataLoader worker (pid 52311) is killed by signal: Killed. "
+SACCT = "JobID|JobName|State|ExitCode|NodeList\n9|fit|FAILED|6:0|n[1-2]\n9.0|fit|OUT_OF_MEMORY|0:125|n[1-2]\n"
+RING = (
+    "Jan 01 00:00:01 n2 kernel: Out of memory: Killed process 52311 (python) total-vm:9kB, anon-rss:61865984kB, UID:1\n"
+)
+
+
+def watchdogs(*ranks):
+    return "".join(ABORTED.format(rank=rank, number=7, kind="ALLREDUCE") + "\n" for rank in ranks)
+
+
+@pytest.mark.parametrize("beside", [{}, {"sacct": SACCT}, {"ring": RING}, {"sacct": SACCT, "ring": RING}])
+@pytest.mark.parametrize(("own", "sign"), [(raised(11, KILLED), RankSign.OWN), ("", RankSign.SILENT)])
+def test_records_beside_a_log_take_no_rank_away(own, sign, beside, tmp_path, capsys):
+    others = [rank for rank in range(16) if rank != 11]
+    log = written(tmp_path / "slurm-9.out", trained(*range(16)) + own + watchdogs(*others) + torchrun({0: -6}))
+    names = [written(tmp_path / name, text) for name, text in beside.items()]
+    _, printed = autopsy(capsys, log, *names)
+    probably = " probably" if sign is RankSign.SILENT else ""
+    assert f"Rank 11{probably} failed first" in printed and "first rank 0" not in printed, printed
+    assert ("Rank 11 reported no timeout" in printed) == (sign is RankSign.SILENT)
+    assert ("node n2" in printed.lower()) == (set(beside) == {"ring"})
+
+
+def labelled(*lines):
+    """Lines as `srun --label` prints those of one torchrun a node."""
+    return "".join(f"{task}: {line}\n" for task, text in lines for line in text.splitlines())
+
+
+@pytest.mark.parametrize(
+    ("behind", "who"),
+    [
+        ((1, torchrun({11: 1})), 11),  # what shows the launcher comes behind the error
+        ((1, "[rank8]: torch.distributed.DistBackendError: NCCL communicator was aborted on rank 8."), None),
+        ((0, "[default0]: torch.distributed.DistBackendError: NCCL communicator was aborted on rank 0."), None),
+        ((1, "[rank1]: leaving"), 1),  # one process a task: its number is the rank
+    ],
+)
+def test_the_number_of_a_task_is_no_rank_where_it_launches_ranks(behind, who, tmp_path):
+    error = (
+        'Traceback (most recent call last):\n  File "/home/u/fit.py", line 4, in go\n    go()\nValueError: bad sample'
+    )
+    found = failing_rank(log_of(tmp_path, labelled((0, "step 3 loss 2.3"), (1, error), behind)))
+    assert (found.rank if found else None) == who

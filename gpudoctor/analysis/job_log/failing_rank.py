@@ -15,7 +15,7 @@ from gpudoctor.analysis.job_log.first_cause import FirstCause, LogRole, first_ca
 from gpudoctor.analysis.memo import once
 from gpudoctor.lang import say
 from gpudoctor.model import LogLine
-from gpudoctor.model.records import frozen
+from gpudoctor.model.records import frozen, replace
 from gpudoctor.model.signs.job_log import JobLog, LogEvent
 from gpudoctor.text import capitalised, ranks
 
@@ -26,6 +26,8 @@ _SHOWN = 100
 _ENDED_BY_OTHERS = frozenset({-15, -2, -1, 143, 130})
 """Exit codes of ranks that the launcher ended because of another one."""
 _KILLED_BY = {-9: "SIGKILL", -11: "SIGSEGV", -6: "SIGABRT", -7: "SIGBUS", -4: "SIGILL", -8: "SIGFPE"}
+_OF_ONE = frozenset({"oom-kernel", "oom-slurm", "node-failure"})
+"""Kinds of deaths that strike one process or one node of a job."""
 _HARD = frozenset({*_KILLED_BY, *(128 - code for code in _KILLED_BY)})
 
 
@@ -73,7 +75,12 @@ def failing_rank(log: JobLog) -> FailingRank | None:
         return FailingRank((root.rank,), RankSign.OWN)
     reporters = _reporters(cause)
     if root is not None and not root.waits:
-        return _of_cause(log, root, reporters)
+        found = _of_cause(log, root, reporters)
+        if found is not None or root.kind not in _OF_ONE:
+            return found
+        # Who tells of that death knows no ranks, the rest of the log may.
+        rest = tuple(event for event in log.events if event.kind not in _OF_ONE)
+        return failing_rank(replace(log, events=rest, memory={}))
     exited = _by_exit(log, reporters, hard=True) or (_by_exit(log, reporters) if root is None else None)
     if exited is not None:
         return exited

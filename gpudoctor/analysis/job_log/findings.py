@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterable, Iterator
 
 from gpudoctor.analysis.job_log.beside import guilty_line
-from gpudoctor.analysis.job_log.failing_rank import FailingRank, failing_rank
+from gpudoctor.analysis.job_log.failing_rank import FailingRank, RankSign, failing_rank
 from gpudoctor.analysis.job_log.first_cause import FirstCause, LogRole, first_cause
 from gpudoctor.analysis.job_log.overcome import done_line
 from gpudoctor.lang import say
@@ -145,16 +145,14 @@ def _who(log: JobLog, cause: FirstCause, rank: FailingRank | None) -> str:
     """The beginning of the sentence: the rank, the node and the step, as far as the log says them."""
     parts, root = [], cause.root
     assert root is not None
-    failed = root.rank if root.rank is not None or rank is None else rank.rank
+    shown = rank is not None and rank.sign not in (RankSign.SILENT, RankSign.APART)
+    failed = rank.rank if rank is not None and shown and root.rank is None else root.rank
     node = root.node or next((item.node for item in log.exits if item.rank == failed and item.node), "")
-    if len(cause.ranks) > 1:
-        parts.append(
-            say(
-                "{ranks} ranks, first rank {first}",
-                ranks=len(cause.ranks),
-                first=cause.ranks[0] if root.rank is None else root.rank,
-            )
-        )
+    if len(cause.ranks) > 1 and root.waits:  # none of those that waited is the first
+        parts.append(say("{ranks} ranks", ranks=len(cause.ranks)))
+    elif len(cause.ranks) > 1:
+        first = cause.ranks[0] if root.rank is None else root.rank
+        parts.append(say("{ranks} ranks, first rank {first}", ranks=len(cause.ranks), first=first))
     elif failed is not None:
         parts.append(say("Rank {rank}", rank=failed))
     if node:

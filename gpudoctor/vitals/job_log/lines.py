@@ -5,7 +5,7 @@ import json
 import re
 import sys
 import zlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from string import digits
 from typing import IO, Any
@@ -331,7 +331,9 @@ _LEVEL_WORD = r"(?:DEBUG|INFO|NOTICE|WARNING|WARN|ERROR|CRITICAL|FATAL)"
 _VARYING = re.compile(rf"(?<! ) +\d+|\d+|\b{_LEVEL_WORD} *")
 _RANK_WORD = re.compile(r"(?i)(?<![a-z])(?:global[ _-]?)?rank[ =:_#-]{0,2}(\d{1,6})(?!\d)|^\s*\[(\d{1,5})\]:?\s*$")
 _TASK = re.compile(r" {0,4}(\d{1,5}):[ \t]")
-_LAUNCHES = re.compile(r"torch[./]distributed[./](?:run|launch|elastic)\b|\[(?:rank|default)\d+\]:")
+_LAUNCHES = re.compile(
+    rb" {0,4}(\d{1,5}):[ \t].*?(?:torch[./]distributed[./](?:run|launch|elastic)\b|\[(?:default|rank(?!\1\]))\d+\]:)"
+)
 _TIMES_OF_PREFIX = re.compile(r"\d{1,4}[-/.:]\d\d[-/.:][\d:.,TZ ]+|:\d+\]|\b\d{10,19}\b")
 
 
@@ -374,14 +376,18 @@ class Prefixes:
         ]
         self._learned[form] = pattern, named
 
+    def look(self, pieces: Sequence[bytes]) -> None:
+        """See whether a task of srun is a launcher of ranks, before any line of a block is read."""
+        if not self.launchers and any(map(_TASK.match, map(text_of, pieces[:64]))):
+            self.launchers = any(map(_LAUNCHES.match, pieces))
+
     def line(self, text: str) -> PrefixedLine:
         """Prefixes and text of a line that `text_of` gave.
 
         The number that `srun --label` prints is that of a task: it is no rank where a task is a launcher of ranks.
         """
-        task = _TASK.match(text)
-        self.launchers = self.launchers or (task is not None and _LAUNCHES.search(text) is not None)
-        if task is None or not self.launchers:
+        task = _TASK.match(text) if self.launchers else None
+        if task is None:
             return self._line(text)
         line = self._line(text[task.end() :])
         return line if line.source else replace(line, source=f"task {task[1]}")

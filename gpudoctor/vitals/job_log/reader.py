@@ -363,6 +363,7 @@ class _FileReader:
     def _take(self, block: Block, *, last: bool) -> None:
         pieces, numbers = block.pieces, block.numbers
         self._prior, self._pieces = self._pieces[-10:], pieces
+        self._prefixes.look(pieces)
         self.lines, self._bytes = numbers[-1], self._bytes + block.size
         bares = bare(b"\n".join(pieces)).split(b"\n")
         shapes, table, waiting = self._shapes, self._table, self._tracebacks.open
