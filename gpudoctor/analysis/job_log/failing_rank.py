@@ -157,14 +157,10 @@ def _place(event: LogEvent) -> str:
     if event.frame is not None:
         name = event.frame.path.replace("\\", "/").rpartition("/")[2]
         return say("at {name}:{line} ({function})", name=name, line=event.frame.line, function=event.frame.function)
-    name, number = _collective(event)
-    return say("in {operation}{number}", operation=name, number=number) if name else ""
-
-
-def _collective(event: LogEvent) -> tuple[str, str]:
     values = dict(event.values)
     number = say(" number {sequence}", sequence=values["sequence"]) if values.get("sequence") else ""
-    return values.get("operation", ""), number
+    operation = values.get("operation", "")
+    return say("in {operation}{number}", operation=operation, number=number) if operation else ""
 
 
 # How ranks ended
@@ -172,12 +168,11 @@ def _collective(event: LogEvent) -> tuple[str, str]:
 
 def _of_cause(log: JobLog, root: LogEvent, reporters: Mapping[int, LogEvent]) -> FailingRank | None:
     """The rank of a cause that names none, by how the launcher says that the ranks ended."""
+    if root.exception:
+        return _by_exit(log, reporters) if root.kind not in (PEER, ABORTED) else None
     # That rank may have printed its fault, too; who waited for others ends by the abort of its own watchdog.
     waited = {rank: event for rank, event in reporters.items() if event.waits or event.kind in (PEER, ABORTED)}
-    found = _by_exit(log, waited, hard=True) if not root.exception else None
-    if root.exception and root.kind not in (PEER, ABORTED):
-        found = _by_exit(log, reporters)
-    return found
+    return _by_exit(log, waited, hard=True)
 
 
 def _by_exit(log: JobLog, reporters: Mapping[int, LogEvent], *, hard: bool = False) -> FailingRank | None:
@@ -200,21 +195,11 @@ def _silent(log: JobLog, silent: Sequence[int], *, waited: bool) -> FailingRank:
     """Ranks that printed no error: a rank that hangs, or one that was ended without a trace."""
     what = say("no timeout") if waited else say("no error")
     words = say("{ranks} reported {what}: look there first.", ranks=capitalised(ranks(silent)), what=what)
-    return FailingRank(tuple(silent), RankSign.SILENT, words + _last(log, silent), _last_lines(log, silent))
-
-
-def _last(log: JobLog, who: Sequence[int]) -> str:
-    """A sentence with the last line of the one rank; "" where it is not known."""
-    said = next((item.text for item in log.last_words if len(who) == 1 and item.rank == who[0]), "")
-    return say(" Its last line: {text}.", text=said[:_SHOWN].rstrip(". ")) if said else ""
-
-
-def _last_lines(log: JobLog, who: Sequence[int]) -> tuple[LogLine, ...]:
-    return tuple(
-        LogLine(origin=item.path, text=item.text, line=item.line, time=item.stamp or None)
-        for item in log.last_words
-        if item.rank in who[:_FEW]
-    )
+    last = [item for item in log.last_words if item.rank in silent[:_FEW]]
+    if len(silent) == 1 and last:
+        words += say(" Its last line: {text}.", text=last[0].text[:_SHOWN].rstrip(". "))
+    lines = [LogLine(origin=item.path, text=item.text, line=item.line, time=item.stamp or None) for item in last]
+    return FailingRank(tuple(silent), RankSign.SILENT, words, tuple(lines))
 
 
 def evidence_needed(log: JobLog, cause: FirstCause) -> tuple[str, ...]:
