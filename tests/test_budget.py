@@ -36,7 +36,7 @@ BUDGETS = {
     "engine, mend": (4315, ["gpudoctor/engine", "gpudoctor/mend"]),
     "source": (9714, ["gpudoctor/vitals/source", "gpudoctor/analysis/source"]),
     "logs": (
-        4502,
+        4499,
         [
             "gpudoctor/vitals/job_log",
             "gpudoctor/analysis/job_log",
