@@ -17,6 +17,7 @@ _SAID = {
     "plateau": template(
         '{name} lowers the rate with mode="{mode}" while its metric goes from {first:.3g} to {now:.3g}.'
     ),
+    "orphan": template("{name} changes the rate of an optimizer that no longer steps: another one has its parameters."),
     "slow": template("{name} does not come to its end: the rate is {last:.2g} at step {at:,}, its peak {peak:.2g}."),
 }
 
@@ -30,7 +31,7 @@ class ScheduleMisfit(Check):
         - a cosine that rises again
         - a schedule that does not come to its end
         - a warm-up that is longer than the run
-        - a scheduler that is never stepped
+        - a scheduler that is never stepped, or whose optimizer another one replaced
         - `ReduceLROnPlateau` with the wrong `mode`
     Why it hurts:
         Steps at a rate of 0 change nothing. A rate that never falls leaves the loss above what the same run
@@ -80,7 +81,7 @@ class ScheduleMisfit(Check):
                 unit=say(" ({what})", what=item.unit) if item.unit else "",
                 calls=round(item.reach),
             )
-            text = concatenated("", [message, why]) if item.total else message
+            text = concatenated("", [message, why]) if item.total and how != "orphan" else message
             breaks = say("the model learns nothing since step {since}", since=since)
             broken = how == "early" and not rates[-1]
             noted = how == "slow" and not item.unit  # a run may stop early on purpose

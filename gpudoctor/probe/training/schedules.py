@@ -75,6 +75,19 @@ class Schedules(Look):
             if scheduler is not None:
                 fields.update(position=_position(scheduler), step=index, before=before)
                 fields.setdefault("first", [index, fields["position"]])
+                if "orphan" not in fields and self._replaced(getattr(scheduler, "optimizer", None)):
+                    fields["orphan"] = fields["position"]
+
+    def _replaced(self, optimizer: Any) -> bool:
+        """Whether another optimizer, and none that shares its groups as a wrapper does, steps what it should."""
+        anchor = self._probe.steps.anchor
+        stepping = next((each for each in self._probe.models.optimizers() if id(each) == anchor), None)
+        if optimizer is None or stepping is None or optimizer is stepping:
+            return False
+        groups, own = stepping.param_groups, optimizer.param_groups
+        first = own[0]["params"][0]
+        shared = any(group is each for group in groups for each in own)
+        return not shared and any(first is parameter for group in groups for parameter in group["params"])
 
     def _write(self) -> None:
         """All but what another scheduler steps."""

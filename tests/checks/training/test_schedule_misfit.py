@@ -115,3 +115,16 @@ def test_a_total_that_counts_the_steps_of_all_ranks_is_a_warning_with_its_reason
         (finding,) = examine(ScheduleMisfit, make_patient(recording=recording))
         assert finding.severity is severity
     assert "T_max is 240 (the steps of all ranks together)" in finding.message
+
+
+@pytest.mark.slow
+def test_a_scheduler_whose_optimizer_was_replaced(tmp_path):
+    anew = "if epoch == 1: optimizer = torch.optim.SGD(model.parameters(), 1e-3)"
+    made = "S.CosineAnnealingLR(optimizer, T_max=epochs)"
+    step = "\n        scheduler.step()"
+    recording, line = recorded(tmp_path, made, each=0, after=anew + step)
+    (finding,) = examine(ScheduleMisfit, make_patient(recording=recording))
+    assert finding.detail.how == "orphan" and finding.span.line == line
+    # It moves the new one's rate.
+    recording, _ = recorded(tmp_path, made, each=0, after=f"{anew}; scheduler.optimizer = optimizer{step}")
+    assert examine(ScheduleMisfit, make_patient(recording=recording)) == []

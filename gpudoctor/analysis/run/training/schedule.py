@@ -144,7 +144,7 @@ def rates_of(process: Process) -> tuple[tuple[int, float], ...]:
 
 
 Unfit: TypeAlias = tuple[str, Scheduled, int]
-"""`early`, `rises`, `warm`, `slow`, `never` or `plateau`; a schedule that does not fit; since which step."""
+"""`early`, `rises`, `warm`, `slow`, `never`, `orphan` or `plateau`; a schedule that does not fit; since which step."""
 
 
 @once
@@ -159,7 +159,10 @@ def misfits(recording: Recording) -> tuple[Unfit, ...]:
 
 def _misfits(item: Scheduled) -> Iterator[Unfit]:
     """What does not fit, the surest first."""
-    if "metrics" in item.record.fields:
+    orphan = item.record.get("orphan")
+    if orphan is not None and float(item.record.get("position") or 0) > orphan:
+        yield "orphan", item, 0
+    elif "metrics" in item.record.fields:
         yield from _plateau(item)
     elif not item.calls:
         if item.ended and item.epochs >= 2:
