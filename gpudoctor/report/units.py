@@ -172,10 +172,10 @@ def outcome_words(outcome: Outcome) -> tuple[str, str]:
 
 def proof_flags(report: Report) -> str | None:
     """The flags of `verify` that try a remedy of a run, each with a blank before it; None if none can be tried."""
-    if any(remedy.override for item in report.findings for remedy in item.remedies):
-        return ""
-    edits = [remedy.edits for item in report.findings if _needs_run(item) for remedy in item.remedies]
-    return " --unsafe" if any(edits) else None
+    remedies = [(item, remedy) for item in report.findings for remedy in item.remedies]
+    if any(remedy.edits for item, remedy in remedies if _needs_run(item)):
+        return " --unsafe"
+    return "" if any(remedy.override for _, remedy in remedies) else None
 
 
 def _needs_run(item: Ranked) -> bool:

@@ -73,7 +73,7 @@ def will_not_fit(finding: Finding, patient: Patient) -> Iterator[Remedy]:
 def _cut(job: JobMemory, cut: Projection, patient: Patient) -> Remedy:
     changes = dict(cut.changes)
     gives = job.now.peak - cut.peak
-    fits = {Holds.FITS: say("fits"), Holds.TIGHT: say("is tight"), Holds.NOT: say("is not enough alone")}[cut.holds]
+    fits = {Holds.FITS: say("fits"), Holds.TIGHT: say("may fit"), Holds.NOT: say("is not enough alone")}[cut.holds]
     made = field_edits(job, changes, patient)
     return remedy(
         "MEM004-" + "-".join(f"{name}-{value}".replace("_", "-") for name, value in changes.items()),

@@ -11,7 +11,9 @@ from sample_reports import full_report, healthy_report
 from gpudoctor.engine.manual import read_page
 from gpudoctor.model import Applicability, Check, Code, LogLine, Maturity, Reads, Severity, SourceSpan, Threshold
 from gpudoctor.model.proof import Proof
+from gpudoctor.model.remedy import ImportEdit
 from gpudoctor.report.excerpts import with_excerpts
+from gpudoctor.report.units import proof_flags
 from gpudoctor.ui.console.manual_page import render_listing, render_manual_page
 from gpudoctor.ui.console.text_report import render_preflight, render_text
 from gpudoctor.ui.encoding import fit_encoding
@@ -107,6 +109,16 @@ def test_the_diff_is_offered_only_where_it_prints_one(applicability, patch, show
     report = replace(report, findings=(replace(item, remedies=(remedy,)),))
     text = render_text(report, width=80, colour=False)
     assert f"{shown}" in text if shown else "fix it" not in text
+
+
+def test_verify_is_offered_with_unsafe_where_an_edit_of_what_is_trained_can_be_tried():
+    report = full_report()
+    [item] = [item for item in report.findings if item.finding.code == "DATA001"]
+    remedy = replace(item.remedies[0], override=(("DataLoader.num_workers", 2),), edits=())
+    edited = replace(remedy, override=(), edits=(ImportEdit(path="a.py", statement="import copy"),))
+    trained = replace(item, finding=replace(item.finding, code=Code("TRAIN008")), remedies=(edited,))
+    for findings, flags in (((item, trained), " --unsafe"), ((replace(item, remedies=(remedy,)),), ""), ((), None)):
+        assert proof_flags(replace(report, findings=findings)) == flags
 
 
 def test_a_remedy_whose_loss_moved_is_not_called_safe():

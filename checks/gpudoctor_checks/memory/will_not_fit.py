@@ -32,7 +32,7 @@ class WillNotFit(Check):
         at the instant that needs most. For settings that are not given, it uses the smallest values (rows of
         256 tokens, one row, checkpointing, 16-bit weights). It reports only if no choice could fit. The finding
         is then suspected, and its message names the assumed values. A peak inside the margin for fragmentation
-        ("tight") is not a finding here.
+        ("uncertain") is not a finding here.
     False alarms:
         - Settings that the program changes at run time.
         - A model whose code differs from the published architecture of its name.
