@@ -2,19 +2,22 @@
 
 import argparse
 import re
+import sys
 from typing import Any, NoReturn
 
 from gpudoctor.errors import UsageError
 from gpudoctor.lang import ENGLISH, SpokenError, current_language, rendered, say, template, tr, word
-from gpudoctor.lang.wrapping import wrap
+from gpudoctor.lang.wrapping import cells, padded, wrap
 
 _OWN_WORDS = (
     template("options"),
     template("positional arguments"),
-    template("show this help message and exit"),
+    template("-h: short, with examples; --help: all of it, explained"),
     template("show program's version number and exit"),
 )
-"""Heads and helps that argparse adds."""
+"""Heads and helps that argparse adds, and its help flag, which is ours."""
+_SCREEN = 30
+"""Lines."""
 _SENTENCES = tuple(
     (re.compile(pattern), text)
     for pattern, text in (
@@ -55,6 +58,18 @@ class HelpText(argparse.RawDescriptionHelpFormatter):
         return super()._split_lines(text, width) if text.isascii() else wrap(" ".join(text.split()), width)
 
 
+class HelpFlag(argparse.Action):
+    """`-h`: one screen; `--help`, or where one screen holds it all: everything."""
+
+    def __call__(self, parser: Any, namespace: Any, values: Any, option_string: str | None = None) -> None:
+        """Print it and end."""
+        del namespace, values
+        whole = parser.format_help()
+        short = option_string == "-h" and whole.count("\n") > _SCREEN
+        parser._print_message(parser.short_help() if short else whole, sys.stdout)
+        parser.exit()
+
+
 class BadValue(SpokenError, argparse.ArgumentTypeError):
     """A value that a flag does not take."""
 
@@ -63,7 +78,27 @@ class Parser(argparse.ArgumentParser):
     """An argument parser that raises instead of exiting, so that `main` alone decides exit codes."""
 
     def __init__(self, **settings: Any) -> None:
-        super().__init__(**{"formatter_class": HelpText, "exit_on_error": False, **settings})
+        super().__init__(**{"formatter_class": HelpText, "exit_on_error": False, "add_help": False, **settings})
+        told = "-h: short, with examples; --help: all of it, explained"
+        self.add_argument("-h", "--help", action=HelpFlag, nargs=0, default=argparse.SUPPRESS, help=told)
+
+    def short_help(self) -> str:
+        """Names of arguments in their groups, a line for each, and the examples."""
+        text = self._get_formatter()
+        text.add_usage(self.usage, self._actions, self._mutually_exclusive_groups)
+        text.add_text(self.description)
+        groups = [group for group in self._action_groups if group._group_actions]
+        titles = [re.split(r"[,(\uff0c\uff08]", word(group.title or ""))[0].strip() for group in groups]
+        column = max(map(cells, titles)) + 2
+        rows = []
+        for title, group in zip(titles, groups, strict=True):
+            names = "  ".join((a.option_strings or [str(a.metavar or a.dest)])[-1] for a in group._group_actions)
+            rows += wrap(padded(title, column) + names, text._width, hang=column)
+        text.add_text("\n".join(rows))
+        examples, _, _ = re.sub(r"\n(?! )", "\0", rendered(self.epilog or ""), count=1).partition("\0")
+        text.add_text(examples)
+        text.add_text(say("all of it, explained: {command} --help", command=self.prog))
+        return text.format_help()
 
     def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
         """As argparse's, but what is wrong with an argument is said in the language of now."""

@@ -31,11 +31,25 @@ COMMANDS: dict[str, str] = {
 }
 """Command, which is the name of its module, and its one-line help."""
 
+GROUPS = {
+    template("before the job"): "check estimate preflight",
+    template("while it runs"): "run watch",
+    template("after it"): "autopsy report recordings compare",
+    template("mend it"): "explain list verify apply",
+    template("set up"): "init setup mcp completion",
+}
+"""Title of a group of commands, and its commands."""
+
 EPILOG = template("""\
+examples:
+  gpudoctor check train.py                        this machine and a script, nothing is run
+  gpudoctor estimate --model 7b --gpu 24GiB       does it fit?
+  gpudoctor run -- python train.py                what is slow or wrong in it?
+  gpudoctor watch                                 what does the running training wait for?
+  gpudoctor autopsy job.log                       what killed it?
+  gpudoctor verify -- python train.py             which remedy helps, and how much?
 exit codes: 0 nothing at or above --fail-on, 1 findings, 2 wrong usage, 3 examination incomplete.
 gpudoctor never sends your data anywhere.""")
-
-
 LANGUAGE_FLAG = "--lang"
 
 
@@ -86,6 +100,11 @@ def build_parser(only: str | None = None) -> argparse.ArgumentParser:
             implementation = import_module(f"gpudoctor.cli.{name}")
             implementation.configure(command)
             command.set_defaults(run=implementation.run, command=name)
+    if only not in COMMANDS:
+        shown = {action.dest: action for action in commands._choices_actions}
+        for title, names in GROUPS.items():
+            parser.add_argument_group(title)._group_actions += [shown[name] for name in names.split()]
+        parser._action_groups[2]._group_actions.clear()  # argparse's one list of them all
     return parser
 
 

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 from pathlib import Path
 
 import pytest
@@ -117,3 +118,18 @@ def test_alone_where_nothing_is(here, capsys, monkeypatch):
     assert main([]) == 0
     out = capsys.readouterr().out
     assert "gpudoctor check" in out and "autopsy" not in out
+
+
+@pytest.mark.parametrize("command", ["", *COMMANDS])
+def test_short_help_is_one_screen_with_every_name_of_the_whole_help(command, capsys, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "80")
+    texts = []
+    for flag in ("-h", "--help"):
+        with pytest.raises(SystemExit):
+            main([*filter(None, (command,)), flag])
+        texts.append(capsys.readouterr().out)
+    short, whole = texts
+    names = set(re.findall(r"--[a-z][a-z-]+(?= |$)", re.sub(r"(?s)\nexamples:.*", "", whole), re.M))
+    assert (short.count("\n") <= 30 and "examples:" in short) or short == whole
+    assert {"--help"} < names <= set(short.split())
+    assert command or set(COMMANDS) < set(short.split())

@@ -43,11 +43,12 @@ def shown(capsys, monkeypatch, tmp_path):
     return run
 
 
+@pytest.mark.parametrize("flag", ["-h", "--help"])
 @pytest.mark.parametrize("command", ["", *COMMANDS])
-def test_help_is_chinese(command, capsys, monkeypatch):
+def test_help_is_chinese(command, flag, capsys, monkeypatch):
     monkeypatch.setenv("COLUMNS", "80")
     with pytest.raises(SystemExit):
-        main([*filter(None, (command,)), "--help", "--lang", "zh"])
+        main([*filter(None, (command,)), flag, "--lang", "zh"])
     text = capsys.readouterr().out
     assert not english(text) and "用法：" in text and "选项" in text
     wide = [line for line in text.split("示例")[0].splitlines() if cells(line) > 80]
