@@ -38,7 +38,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Print the page, or the checks that the words may mean; raises `UsageError` where there is none."""
-    from gpudoctor.cli.output import deliver_page, note_problems, text_width
+    from gpudoctor.cli.output import deliver_text, look, note_problems
     from gpudoctor.engine.manual import read_page
     from gpudoctor.engine.registry import load_registry
     from gpudoctor.engine.selection import retired_check
@@ -48,22 +48,23 @@ def run(arguments: argparse.Namespace) -> int:
     if (gone := retired_check(query)) is not None:
         told = {"code": gone.code, "name": gone.name, "retired": gone.answer}
         text = tr("{code} {name}: this check is gone. {answer}", **{**told, "answer": say(gone.answer)})
-        deliver_page((json.dumps(told) if arguments.format == "json" else text) + "\n", arguments)
+        deliver_text(json.dumps(told) if arguments.format == "json" else text, arguments)
         return 0
     found = found_checks(registry, query)
     pages = [read_page(check) for check in found]
     if arguments.format == "json":
         from gpudoctor.report.pages import list_json, page_json
 
-        deliver_page(page_json(pages[0]) if len(pages) == 1 else list_json(pages), arguments)
+        text = page_json(pages[0]) if len(pages) == 1 else list_json(pages)
     else:
         from gpudoctor.ui.console.manual_page import render_hits, render_manual_page
 
-        width = text_width()
-        one = len(pages) == 1
-        deliver_page(
-            render_manual_page(pages[0], width=width) if one else render_hits(pages, query, width=width), arguments
-        )
+        width, colour = look(arguments)
+        if len(pages) == 1:
+            text = render_manual_page(pages[0], width=width, colour=colour)
+        else:
+            text = render_hits(pages, query, width=width)
+    deliver_text(text, arguments)
     note_problems(registry)
     return 0
 

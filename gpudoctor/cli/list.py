@@ -24,7 +24,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Print checks, grouped by topic or ranked; a plugin that failed is named on standard error."""
-    from gpudoctor.cli.output import deliver_page, note_problems, text_width
+    from gpudoctor.cli.output import deliver_text, look, note_problems
     from gpudoctor.engine.manual import read_page, topic_order
     from gpudoctor.engine.registry import load_registry
 
@@ -46,12 +46,12 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.format == "json":
         from gpudoctor.report.pages import list_json
 
-        deliver_page(list_json(pages), arguments)
+        text = list_json(pages)
     else:
         from gpudoctor.ui.console.manual_page import render_hits, render_listing
 
-        width = text_width()
+        width, _ = look(arguments)
         text = render_hits(pages, query, width=width) if ranked else render_listing(pages, width=width)
-        deliver_page(text, arguments)
+    deliver_text(text, arguments)
     note_problems(registry)
     return 0

@@ -92,7 +92,9 @@ def write_file(path: Path, text: str, flag: str = "--output") -> None:
             with os.fdopen(handle, "w", encoding="utf-8", errors="backslashreplace") as stream:
                 stream.write(text)
             # mkstemp makes 0600 files; a report has the mode that any new file of this user has.
-            os.chmod(name, 0o666 & ~_umask())
+            mask = os.umask(0o022)
+            os.umask(mask)
+            os.chmod(name, 0o666 & ~mask)
             os.replace(name, path.resolve() if path.is_symlink() else path)
         except BaseException:
             with suppress(OSError):
@@ -104,25 +106,7 @@ def write_file(path: Path, text: str, flag: str = "--output") -> None:
         ) from error
 
 
-def _umask() -> int:
-    mask = os.umask(0o022)
-    os.umask(mask)
-    return mask
-
-
-# Shows pages of text: width of the terminal, encoding of the stream.
-
-PAGE_WIDTH = 100
-"""Columns beyond which prose is harder to read."""
-
-
-def text_width() -> int:
-    """Columns to fill: the terminal's, within reason; 80 for a pipe."""
-    from shutil import get_terminal_size
-
-    if not sys.stdout.isatty():
-        return PIPE_WIDTH
-    return min(get_terminal_size((PIPE_WIDTH, 24)).columns, PAGE_WIDTH)
+# Shows pages of text in the encoding of the stream.
 
 
 def show(text: str) -> None:
@@ -145,19 +129,11 @@ def look(arguments: argparse.Namespace, stream: TextIO | None = None) -> tuple[i
     return terminal_width(stream) if terminal else PIPE_WIDTH, wants_colour(arguments.color, terminal)
 
 
-def deliver_page(text: str, arguments: argparse.Namespace) -> None:
-    """A page where it was asked for: `--output`, else standard output."""
-    if arguments.output not in (None, "-"):
-        write_file(Path(arguments.output), text)
-    else:
-        show(text)
-
-
 def deliver_text(text: str, arguments: argparse.Namespace, stream: TextIO | None = None) -> None:
     """A rendered text where it was asked for: `--output`, else a stream, standard output unless given."""
     from gpudoctor.ui.encoding import write_text
 
-    if arguments.output is not None:
+    if arguments.output not in (None, "-"):
         write_file(Path(arguments.output), text)
     else:
         write_text(text if text.endswith("\n") else text + "\n", stream or sys.stdout, rendered=True)

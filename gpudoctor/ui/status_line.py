@@ -80,7 +80,9 @@ class StatusLine:
         self._stream = stream
         self._rows = 0
         """Rows of the terminal when the margin was set; 0 while there is none."""
-        self._shown = shown and os.environ.get("TERM", "dumb") not in ("dumb", "") and _is_terminal(stream)
+        self._shown = False
+        with suppress(ValueError):
+            self._shown = shown and os.environ.get("TERM", "dumb") not in ("dumb", "") and stream.isatty()
         # Taken out: what the command inherits is as it would be without us.
         self._file, self._written = os.environ.pop(FILE_VARIABLE, ""), ""
 
@@ -90,9 +92,11 @@ class StatusLine:
             self._written = text
             with suppress(OSError), open(self._file, "w", encoding="utf-8") as stream:
                 stream.write(one_line(printable(text)))
-        if not self._shown or not _in_foreground(self._stream):
+        if not self._shown:
             return
         try:
+            if os.tcgetpgrp(self._stream.fileno()) != os.getpgrp():
+                return
             columns, rows = os.get_terminal_size(self._stream.fileno())
             if rows < _FEWEST_ROWS or columns < _FEWEST_COLUMNS:
                 return
@@ -156,15 +160,3 @@ def status_text(
     if ranks > 1:
         parts.append(tr("{ranks} ranks", ranks=ranks))
     return " · ".join(parts)
-
-
-def _is_terminal(stream: TextIO) -> bool:
-    with suppress(ValueError):
-        return stream.isatty()
-    return False
-
-
-def _in_foreground(stream: TextIO) -> bool:
-    with suppress(OSError, ValueError):
-        return os.tcgetpgrp(stream.fileno()) == os.getpgrp()
-    return False

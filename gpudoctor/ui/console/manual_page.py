@@ -15,9 +15,12 @@ from gpudoctor.ui.console.canvas import Canvas
 _INDENT = 2
 
 
-def render_manual_page(page: ManualPage, *, width: int) -> str:
-    """The page: code and name, the ailment in a sentence, the sections, the thresholds, the facts."""
-    canvas = Canvas(width, colour=False)
+def render_manual_page(page: ManualPage, *, width: int, colour: bool = False) -> str:
+    """The page: code and name, the ailment in a sentence, the sections, the thresholds, the facts.
+
+    With colours, an address is a link.
+    """
+    canvas = Canvas(width, colour)
     canvas.split(
         f"{page.code} {page.name}",
         tr("{topic}, {severity}", topic=term(page.topic), severity=term(page.severity.value)),
@@ -63,7 +66,8 @@ def _body(canvas: Canvas, text: str) -> None:
     def flush() -> None:
         text = unfolded(paragraph)
         if len(paragraph) == 1 and "://" in text and _is_item(text):
-            canvas.literal(text, indent=_INDENT)  # an address is there to be copied
+            address = text.split()[-1]  # is there to be copied
+            canvas.styled(" " * _INDENT + text, [(address, f"link {address}")])
         elif paragraph:
             canvas.paragraph(text, indent=_INDENT, hang=2 if _is_item(text) else 0)
         paragraph.clear()

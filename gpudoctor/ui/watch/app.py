@@ -9,7 +9,7 @@ from rich.text import Text
 from textual import work
 from textual.app import App, ComposeResult
 from textual.binding import Binding
-from textual.containers import Horizontal, Vertical, VerticalScroll
+from textual.containers import Container, Horizontal, Vertical, VerticalScroll
 from textual.events import Resize
 from textual.message import Message
 from textual.screen import ModalScreen
@@ -107,7 +107,9 @@ class WatchApp(App[None]):
     Screen { layout: vertical; }
     #header { height: 1; }
     #verdict { height: 2; }
-    .row { height: 1fr; }
+    #body { height: 1fr; }
+    .two-columns #body { layout: grid; grid-size: 2; }
+    .two-columns #middle { row-span: 2; layout: vertical; }
     Panel { padding: 0 2 0 0; }
     #header, #verdict { padding: 0; }
     #gpus, #phases, #places, #ranks, #host {
@@ -160,14 +162,15 @@ class WatchApp(App[None]):
         """The panels, top to bottom."""
         yield Header(id="header")
         yield VerdictLine(id="verdict")
-        yield Phases(id="phases")
-        with Horizontal(classes="row", id="middle"):
-            yield Gpus(id="gpus")
-            with Vertical(id="side"):
-                yield Ranks(id="ranks")
-                yield HostPanel(id="host")
-        yield PlacesTable(id="places")
         yield Findings(id="findings")
+        with Container(id="body"):
+            yield Phases(id="phases")
+            with Horizontal(id="middle"):
+                yield Gpus(id="gpus")
+                with Vertical(id="side"):
+                    yield Ranks(id="ranks")
+                    yield HostPanel(id="host")
+            yield PlacesTable(id="places")
         # The keys, each of which can be clicked.
         line = Text(no_wrap=True, overflow="crop")
         for action, words in _KEY_LINE:
@@ -255,8 +258,10 @@ class WatchApp(App[None]):
             return
         base, tick, view = self.screen_stack[0], self.tick, self.view
         wanted = {str(panel.id): panel.wanted(tick, view) for panel in base.query(Panel)}
-        base.set_class(len(shown_gpus(tick.window, view)) > 1, "many-gpus")
-        lines = heights(wanted, base.query_one(Findings).wanted(tick), height)
+        wide = self.size.width >= _TWO_COLUMNS
+        base.set_class(wide, "two-columns")
+        base.set_class(len(shown_gpus(tick.window, view)) > 1 and not wide, "many-gpus")
+        lines = heights(wanted, base.query_one(Findings).wanted(tick), height, wide=wide)
         for name in ("gpus", "ranks"):
             base.query_one(f"#{name}").set_class(wanted[name] == 0, "empty")
         # The host is the first to go where ranks and workers need its lines.
@@ -265,6 +270,8 @@ class WatchApp(App[None]):
             widget = base.query_one(f"#{name}")
             widget.set_class(size == 0, "empty")
             widget.styles.height = max(1, size)
+        base.query_one("#gpus").styles.height = wanted["gpus"] + 1 if wide else "1fr"
+        base.query_one("#body").styles.grid_rows = (str(lines["phases"]), "1fr")
 
     def on_option_list_option_selected(self, event: OptionList.OptionSelected) -> None:
         """Enter or a click: the manual page."""
@@ -332,23 +339,24 @@ class WatchApp(App[None]):
 
 _BOTH = 9
 """Lines of the middle row from which ranks and host share a column."""
-_BAND = 5
-"""Lines from which on the phases have a band."""
-_FEWEST = {"phases": 5, "findings": 4, "middle": 5, "places": 4}
+_TWO_COLUMNS = 140
+"""Columns of the screen from which the machine and the ranks stand beside the loop."""
+_FEWEST = {"findings": 4, "phases": 5, "middle": 5, "places": 4}
 """Lines that a part needs at least, with its edge; in this order they are given away."""
 
 
-def heights(wanted: Mapping[str, int], findings: int, height: int) -> dict[str, int]:
-    """Lines of phases, middle row, places and findings, edges included; 0 hides one.
+def heights(wanted: Mapping[str, int], findings: int, height: int, *, wide: bool = False) -> dict[str, int]:
+    """Lines of findings, phases, middle row and places, edges included; 0 hides one.
 
-    `wanted` are lines by panel. What is left over makes the band of phases taller, then the lists longer.
+    `wanted` are lines by panel. What is left over makes the last list longer. If `wide`, the middle row is a column
+    beside phases and places.
     """
     side = (wanted["ranks"] + 1 if wanted["ranks"] else 0) + wanted["host"] + 1
     middle = max(wanted["gpus"] + 1 if wanted["gpus"] else 0, min(side, _BOTH + 3))
     want = {
         "phases": wanted["phases"] + 1,
         "findings": findings + 1,
-        "middle": middle,
+        "middle": 0 if wide else middle,
         "places": wanted["places"] + 1 if wanted["places"] else 0,
     }
     room = height - 4  # header, verdict and keys
@@ -358,16 +366,13 @@ def heights(wanted: Mapping[str, int], findings: int, height: int) -> dict[str, 
         if size and size <= room:
             given[name] = size
             room -= size
-    for name in ("findings", "middle", "phases", "places"):
+    for name in _FEWEST:
         if given[name]:
             more = max(0, min(room, want[name] - given[name]))
             given[name] += more
             room -= more
-    taller = min(room, height // 4) if wanted["phases"] >= _BAND else 0  # nothing seen: no band to grow
-    given["phases"] += taller
-    room -= taller
-    given["findings"] += room
-    return given
+    given["places" if given["places"] else "phases" if wide else "middle"] += room
+    return {**given, "middle": given["phases"] + given["places"]} if wide else given
 
 
 _KEY_LINE = (

@@ -30,6 +30,8 @@ _LEGEND = 30
 """Columns of the bars beside the band, at least."""
 _BAND = 24
 """Columns of the band, at least; below that the bars stand alone."""
+_LINES = 5
+"""Four rows of the band, and its axis."""
 _LEAST = 0.005
 
 
@@ -37,12 +39,12 @@ class Phases(Panel):
     """Shares by stack samples; exact ones where `gpudoctor run` records the job. The band is always samples."""
 
     def wanted(self, tick: Tick, view: View) -> int:
-        """A line a phase, and enough for a band."""
-        shares = [share for share in phase_shares(shown_ranks(tick.window, view)).values() if share >= _LEAST]
-        return max(6, min(10, len(shares) + 1)) if shares else len(_absence(tick))
+        """The lines of a band."""
+        return _LINES if phase_shares(shown_ranks(tick.window, view)) else len(_absence(tick))
 
     def draw(self, tick: Tick, view: View, width: int, height: int) -> Text:
         """Bars, largest first, and beside them the band."""
+        height = min(height, _LINES)
         shares = phase_shares(shown_ranks(tick.window, view))
         if not shares:
             return Text("\n".join(_absence(tick)), overflow="fold")

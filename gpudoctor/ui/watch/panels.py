@@ -210,18 +210,9 @@ def _host_row(label: str, marks: str, colour: str | None, words: str) -> Text:
     return Text.assemble(padded(word(label), 6) + " ", coloured(marks, colour), f" {words}")
 
 
-_LABEL = 6
-
-
-def history_row(label: str, values: Sequence[float], words: str, top: float, width: int, colour: str | None) -> Text:
-    """`power  ▁▂▃▅▆▇▇ 212W`."""
-    room = max(0, min(60, width - _LABEL - cells(words) - 2))
-    marks = spark(values, room, top) if room >= 4 else ""
-    return Text.assemble(padded(word(label), _LABEL) + " ", coloured(marks, colour), f"{' ' if marks else ''}{words}")
-
-
 # The GPU panel: a line a GPU, or everything about one.
 
+_LABEL = 6
 _COLOURS = {"util": 0, "SM": 0, "memory": 3, "power": 4, "heat": 1}
 """Rows of a GPU and their colours among the palette's curves; a table shows them in this order."""
 
@@ -308,7 +299,10 @@ def _gpu_lines(gpu: GpuWindow, width: int, view: View) -> list[Text]:
     """Everything about one GPU, the most telling first."""
     if gpu.lost:
         return [_lost(gpu, width, view)]
-    return [
-        history_row(label, series.values, words, top, width, tint(CURVES[_COLOURS[label]], view))
-        for label, series, words, top in gpu_rows(gpu)
-    ]
+    lines = []
+    for label, series, words, top in gpu_rows(gpu):  # `power  ▁▂▃▅▆▇▇ 212W`
+        room = max(0, min(60, width - _LABEL - cells(words) - 2))
+        marks = f"{spark(series.values, room, top)} " if room >= 4 else ""
+        colour = tint(CURVES[_COLOURS[label]], view)
+        lines.append(Text.assemble(padded(word(label), _LABEL) + " ", coloured(marks, colour), words))
+    return lines

@@ -131,6 +131,19 @@ def test_the_parts_fill_the_screen_and_never_more(height):
     assert sum(found.values()) == height - 4
     assert found["phases"] >= 5 and found["findings"] >= 4
     assert heights({**wanted, "places": 0}, 1, height)["places"] == 0
+    wide = heights(wanted, 6, height, wide=True)
+    assert wide["findings"] + wide["middle"] == height - 4 and wide["phases"] + wide["places"] == wide["middle"]
+
+
+@pytest.mark.parametrize(("width", "beside"), [(80, False), (120, False), (160, True)])
+def test_findings_stand_under_the_verdict_and_the_gpus_beside_the_loop_where_there_is_room(width, beside):
+    lines = on_screen([eight_ranks()], size=(width, 40))[0].split("\n")
+    at = {
+        part: next(place for place, line in enumerate(lines) if part in line)
+        for part in ("findings (", "where the loop", "8 gpus")
+    }
+    assert at["findings ("] == 3 and at["where the loop"] > 3 and (at["8 gpus"] == at["where the loop"]) is beside
+    assert lines[at["where the loop"] + 5].count("now") == 1  # the axis, under four rows
 
 
 def test_what_fails_outside_the_screen_is_a_sentence_on_it():
@@ -187,7 +200,7 @@ def test_phases_have_the_colours_of_the_palette_or_names_alone(monkeypatch, vari
         await pilot.press("s")
         assert app.no_color is not bool(theme)
 
-    text, _ = on_screen([sick_tick()], act, size=(120, 40), noted=noted)
+    text, _ = on_screen([sick_tick()], act, size=(80, 40), noted=noted)
     assert len(noted.saved) == 1
     assert "■ data wait" in text and ("▀" in text) is bool(theme)
     wanted = [*(PHASES[phase] for phase in ("data_wait", "forward", "backward")), SEVERITIES["warning"]]
