@@ -23,17 +23,6 @@ MAX_WIDTH = 110
 """Columns beyond which text is harder to read, not easier."""
 
 
-def terminal_width(stream: TextIO | None = None) -> int:
-    """Columns of the terminal that a stream goes to (standard output unless given), within reason."""
-    from shutil import get_terminal_size
-
-    columns = get_terminal_size((PIPE_WIDTH, 24)).columns
-    if stream is not None and stream is not sys.stdout and not os.environ.get("COLUMNS"):
-        with suppress(OSError, ValueError):
-            columns = os.get_terminal_size(stream.fileno()).columns or PIPE_WIDTH
-    return min(columns, MAX_WIDTH)
-
-
 COLOURS = ("auto", "always", "never")
 _OFF = ("0", "false", "no")
 
@@ -124,9 +113,15 @@ def tell(text: str, /, **parts: object) -> None:
 
 
 def look(arguments: argparse.Namespace, stream: TextIO | None = None) -> tuple[int, bool]:
-    """Columns of a text and whether it is coloured: as on the terminal, or as in a file."""
+    """Columns of a text and whether it is coloured: as on the terminal of a stream, or as in a file."""
+    from shutil import get_terminal_size
+
+    columns = get_terminal_size((PIPE_WIDTH, 24)).columns
+    if stream is not None and stream is not sys.stdout and not os.environ.get("COLUMNS"):
+        with suppress(OSError, ValueError):
+            columns = os.get_terminal_size(stream.fileno()).columns or PIPE_WIDTH
     terminal = getattr(arguments, "output", None) is None and (stream or sys.stdout).isatty()
-    return terminal_width(stream) if terminal else PIPE_WIDTH, wants_colour(arguments.color, terminal)
+    return min(columns, MAX_WIDTH) if terminal else PIPE_WIDTH, wants_colour(arguments.color, terminal)
 
 
 def deliver_text(text: str, arguments: argparse.Namespace, stream: TextIO | None = None) -> None:

@@ -37,14 +37,6 @@ def before_findings(canvas: Canvas, shown: Report, verbose: bool, bars: bool) ->
         trial_table(canvas, shown.trial, verbose)
 
 
-def training_part(canvas: Canvas, run: RunSummary) -> None:
-    """The card: what was really trained."""
-    if run.training:
-        canvas.blank()
-        canvas.paragraph(tr("What is trained"), style="bold")
-        canvas.columns([(word(line.name), line.text) for line in run.training], indent=2)
-
-
 def after_findings(canvas: Canvas, shown: Report) -> None:
     """What became of it: the patch, the files."""
     if shown.trial:

@@ -79,8 +79,10 @@ def render_text(report: Report, *, width: int, colour: bool, verbose: bool = Fal
     for item in shown.findings:
         canvas.blank()
         _finding(canvas, shown, item, verbose)
-    if shown.run:
-        run_text.training_part(canvas, shown.run)
+    if shown.run and shown.run.training:
+        canvas.blank()
+        canvas.paragraph(tr("What is trained"), style="bold")
+        canvas.columns([(word(line.name), line.text) for line in shown.run.training], indent=2)
     if shown.log and verbose:
         run_text.log_part(canvas, shown.log)
     if shown.preflight:

@@ -317,9 +317,11 @@ class WatchApp(App[None]):
 
     def action_save(self) -> None:
         """Save the report of this tick."""
-        tick = self.whole
-        if tick is not None:
-            self._do(lambda: self.notify(self._actions.save(tick), title=word("saved")))
+        try:
+            if self.whole is not None:
+                self.notify(self._actions.save(self.whole), title=word("saved"))
+        except Exception as error:  # noqa: BLE001  # a full disk must not end the watch
+            self.notify(rendered(str(error)) or type(error).__name__, title=word("failed"), severity="error")
 
     def action_keys(self) -> None:
         """The page of keys."""
@@ -328,13 +330,6 @@ class WatchApp(App[None]):
     @property
     def _chosen(self) -> Ranked | None:
         return self.screen_stack[0].query_one(Findings).chosen
-
-    def _do(self, act: Callable[[], None]) -> None:
-        """An action outside the screen: what fails there is a sentence."""
-        try:
-            act()
-        except Exception as error:  # noqa: BLE001  # a full disk or a lost process must not end the watch
-            self.notify(rendered(str(error)) or type(error).__name__, title=word("failed"), severity="error")
 
 
 _BOTH = 9

@@ -28,7 +28,11 @@ def phase_band(ranks: Sequence[Rank], now: float, width: int, height: int) -> li
         return []
     span = next((span for span in _SPANS if span >= now - first), _SPANS[-1])
     columns = [_stack(part, 2 * (height - 1)) for part in _parts(ranks, now - span, span / width, width)]
-    return [*(_cells(columns, row) for row in reversed(range(height - 1))), _axis(span, width)]
+    axis, middle = f"-{duration(span)}", f"-{duration(span / 2)}"  # `-60 s ... -30 s ... now`
+    if width >= 40:
+        axis = axis.ljust(width // 2 - len(middle) // 2) + middle
+    rows = [_cells(columns, row) for row in reversed(range(height - 1))]
+    return [*rows, Text(axis.ljust(width - 3) + "now", style="dim", no_wrap=True)]
 
 
 def _parts(ranks: Sequence[Rank], begin: float, each: float, width: int) -> list[Counter[str]]:
@@ -81,12 +85,3 @@ def _cell(below: str, above: str) -> tuple[str, Style]:
     """The character of two phases on top of each other, and its colours."""
     lower, upper = phase_colour(below).dark, phase_colour(above).dark
     return ("█", Style(color=lower)) if lower == upper else ("▀", Style(color=upper, bgcolor=lower))
-
-
-def _axis(span: float, width: int) -> Text:
-    """`-60 s ... -30 s ... now`."""
-    text = f"-{duration(span)}"
-    middle = f"-{duration(span / 2)}"
-    if width >= 40:
-        text = text.ljust(width // 2 - len(middle) // 2) + middle
-    return Text(text.ljust(width - 3) + "now", style="dim", no_wrap=True)

@@ -129,9 +129,8 @@ class PlacesTable(Panel):
         if not named:
             return Text(tr("no line of your own code has been seen yet") if total else "", overflow="fold")
         wide = max(len(_where(place)) for place in named[:height])
-        return lines_text(
-            [_place_row(place, total, min(wide, width - _HEAD), width, view) for place in named[:height]], height
-        )
+        wide = min(wide, width - _HEAD)
+        return lines_text([_place_row(place, total, wide, width, view) for place in named[:height]], height)
 
     def heading(self, tick: Tick, view: View) -> str:
         """What they are ordered by."""
@@ -186,17 +185,18 @@ class Ranks(Panel):
         if len(ranks) > 1:
             return len(ranks)
         rank = ranks[0]
-        several = len(tick.window.ranks) > 1
         plain_one = not rank.workers and not rank.lost_workers and rank.alive and rank.state in "RS"
-        if plain_one and not several and standing_for(rank) < _STILL:
-            return 0
-        return 2
+        return 0 if plain_one and len(tick.window.ranks) < 2 and standing_for(rank) < _STILL else 2
 
     def draw(self, tick: Tick, view: View, width: int, height: int) -> Text:
         """Ranks where there are several and none is chosen."""
         ranks = shown_ranks(tick.window, view)
         if len(ranks) > 1:
-            return lines_text([_rank_line(rank, width, view) for rank in odd_first(ranks)], height)
+            # Those that are gone or stand elsewhere than most come first: they must not fall off the panel.
+            newest = {rank.pid: rank.trail[-1][1] if rank.trail else "" for rank in ranks}
+            usual = Counter(newest.values()).most_common(1)[0][0]
+            ranks = sorted(ranks, key=lambda rank: rank.alive and newest[rank.pid] == usual)
+            return lines_text([_rank_line(rank, width, view) for rank in ranks], height)
         rank = ranks[0]
         return lines_text([_rank_line(rank, width, view), Text(_summary(rank, width))], height)
 
@@ -208,13 +208,6 @@ class Ranks(Panel):
             if len(ranks) > 1
             else tr("{title} and its workers", title=ranks[0].title)
         )
-
-
-def odd_first(ranks: Sequence[Rank]) -> list[Rank]:
-    """Those that are gone or stand elsewhere than most come first: they must not fall off the panel."""
-    newest = {rank.pid: rank.trail[-1][1] if rank.trail else "" for rank in ranks}
-    usual = Counter(newest.values()).most_common(1)[0][0]
-    return sorted(ranks, key=lambda rank: rank.alive and newest[rank.pid] == usual)
 
 
 def _rank_line(rank: Rank, width: int, view: View) -> Text:
@@ -285,8 +278,7 @@ class Findings(OptionList):
         self._shown = texts
         self.clear_options()
         if not texts:
-            seen = [item for item in tick.report.findings if item.finding.severity is not Severity.NOTE]
-            self.add_option(Option(("" if seen else tr("nothing found so far")), disabled=True))
+            self.add_option(Option(tr("nothing found so far"), disabled=True))
         codes = [str(item.finding.code) for item in found]
         self.add_options([Option(text) for text in texts])
         if texts:
