@@ -113,7 +113,7 @@ def _cured_words(tried: Sequence[TrialRow]) -> str:
     for row in tried:
         cure = row.proof.cure if row.proof else None
         if cure is not None and cure.gone and row.conclusion is Conclusion.CURED:
-            parts.append(say("{name} with {title} ({words})", name=cure.name, title=row.title, words=cure.words))
+            parts.append(say("{name} by {id} ({words})", name=cure.name, id=row.name, words=cure.words))
     return say("Cured: {parts}.", parts=concatenated("; ", parts)) if parts else ""
 
 
