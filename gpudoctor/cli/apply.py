@@ -1,6 +1,7 @@
 """`gpudoctor apply REPORT.json`: write the edits of a saved JSON report, without another run."""
 
 import argparse
+import os
 from typing import TYPE_CHECKING
 
 from gpudoctor.cli.output import tell
@@ -8,8 +9,7 @@ from gpudoctor.errors import UsageError
 from gpudoctor.lang import template
 
 if TYPE_CHECKING:
-    from gpudoctor.mend.saved_edits import SavedRemedies
-    from gpudoctor.model import Remedy
+    from gpudoctor.model import Remedy, Report
 
 EPILOG = template("""\
 examples:
@@ -42,11 +42,12 @@ def run(arguments: argparse.Namespace) -> int:
     """Read the report, choose, write or print."""
     from gpudoctor.cli.mending import tell_left, write_diff
     from gpudoctor.mend.plan import plan_remedies
-    from gpudoctor.mend.saved_edits import missing_files, read_saved
     from gpudoctor.mend.write import write_plan
+    from gpudoctor.report.saved import read_report
 
-    chosen = _chosen(read_saved(arguments.report), arguments.remedy, arguments.report)
-    if gone := missing_files(chosen):
+    chosen = _chosen(read_report(arguments.report), arguments.remedy, arguments.report)
+    paths = dict.fromkeys(edit.path for remedy in chosen for edit in remedy.edits)
+    if gone := [path for path in paths if not os.path.isfile(path)]:
         raise UsageError(
             "no such file: {gone}; start apply in the folder where the report was made", gone=", ".join(gone)
         )
@@ -70,11 +71,12 @@ def run(arguments: argparse.Namespace) -> int:
     return LEFT if plan.left else 0
 
 
-def _chosen(saved: "SavedRemedies", named: list[str], report: str) -> "list[Remedy]":
+def _chosen(saved: "Report", named: list[str], report: str) -> "list[Remedy]":
     """The named remedies, else the proven ones. Raises `UsageError` where there is none."""
-    known = {remedy.id: remedy for remedy in saved.editable}
+    remedies = {remedy.id: remedy for item in saved.findings for remedy in item.remedies}
+    known = {name: remedy for name, remedy in remedies.items() if remedy.edits}
     for name in named:
-        if name in saved.others:
+        if name in remedies and name not in known:
             raise UsageError(
                 "--remedy {name}: it has no edit; a person must do it (its steps are in the report)", name=name
             )
@@ -87,7 +89,8 @@ def _chosen(saved: "SavedRemedies", named: list[str], report: str) -> "list[Reme
             )
     if named:
         return [known[name] for name in dict.fromkeys(named)]
-    if saved.proven is None:
+    trial = saved.trial
+    if trial is None:
         example = next(iter(known), "ID")
         raise UsageError(
             "{report} has no trial, so nothing is proven; name what to apply: gpudoctor apply "
@@ -95,8 +98,11 @@ def _chosen(saved: "SavedRemedies", named: list[str], report: str) -> "list[Reme
             report=report,
             example=example,
         )
-    if not saved.proven:
+    # Rows whose edits belong to the trial's patch, as `verify --keep` writes them.
+    rows = trial.rows if trial.patch else ()
+    proven = [row.name for row in rows if row.conclusion.value in ("proven", "cured") and row.name in known]
+    if not proven:
         raise UsageError(
             "the trials of {report} have proven no edit; name one with --remedy to apply it anyway", report=report
         )
-    return [known[name] for name in saved.proven]
+    return [known[name] for name in dict.fromkeys(proven)]

@@ -19,6 +19,7 @@ examples:
   gpudoctor report                                                    the last recording
   gpudoctor report run-20261121-081502-4711                           one of `gpudoctor recordings`
   gpudoctor report node0/ node1/ --format html --output run.html      several nodes of one run
+  gpudoctor report proof.json      a report that --format json wrote, of `verify` or another command
   gpudoctor report dmesg.log       a saved kernel log: dmesg, journalctl -k, syslog, also .gz; its Xid events
 exit codes: those of `gpudoctor check`.""")
 _LONGEST = 80
@@ -34,7 +35,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         nargs="*",
         metavar="RECORDING",
         help="name or folder of a recording (default: the last one of this folder), several for the nodes of one "
-        "run. Or a saved kernel log.",
+        "run. Or a saved JSON report or kernel log.",
     )
     parser.add_argument(
         "--show-data", action="store_true", help="show the first batch in an HTML report, of a run with --show-data"
@@ -51,11 +52,16 @@ def run(arguments: argparse.Namespace) -> int:
     from gpudoctor.vitals.build_recorded_patient import admit_recording
 
     request = request_of(arguments)
+    fail_on = arguments.fail_on or request.settings.fail_on
+    if len(arguments.targets) == 1 and arguments.targets[0].endswith(".json"):
+        from gpudoctor.report.saved import read_report
+
+        return deliver(read_report(arguments.targets[0]), arguments, fail_on)
     recording = read(arguments.targets)
     report = examine(admit_recording(recording, arguments.targets, request.registry.log_messages()), request)
     if report.run is not None and recording.origin == "gpudoctor":
         keep_shown(Path(recording.path), report.summary.verdict, report.run.steps)
-    return deliver(report, arguments, arguments.fail_on or request.settings.fail_on)
+    return deliver(report, arguments, fail_on)
 
 
 def _last(*, quiet: bool) -> str:

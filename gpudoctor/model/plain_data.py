@@ -14,7 +14,7 @@ Kind = TypeVar("Kind")
 def from_plain(kind: type[Kind], given: Any) -> Kind:
     """A value of the annotated kind: dataclass, enum by value, tuple, mapping, optional or scalar.
 
-    Fields that a later version added are left out; one that is missing has its default. Raises `TypeError` or
+    Fields that a later version added are left out; one that is missing or null has its default. Raises `TypeError` or
     `ValueError` that says which field is wrong, `units.3.figures.0.value: 'fast' is not float`.
     """
     return cast(Kind, _reader(cast(Any, kind))(given))
@@ -31,7 +31,8 @@ def _reader(kind: Any) -> Reader:
     origin, inner = get_origin(kind), get_args(kind)
     if origin in (Union, types.UnionType):
         present = _reader(next(item for item in inner if item is not type(None)))
-        return lambda given: None if given is None else present(given)
+        # What is made already is not read again: only its maker knows which one of several kinds it is.
+        return lambda given: given if given is None or dataclasses.is_dataclass(given) else present(given)
     if origin is tuple and inner[1:] == (Ellipsis,):
         return partial(_list, _reader(inner[0]))
     if origin is tuple:
@@ -40,6 +41,8 @@ def _reader(kind: Any) -> Reader:
         return partial(_mapping, _reader(inner[1]))
     if isinstance(kind, type) and issubclass(kind, Enum):
         return cast(Reader, kind)
+    if kind is Any:
+        return lambda given: given
     return _float if kind is float else partial(_scalar, kind)
 
 
@@ -53,7 +56,9 @@ def _dataclass(kind: Any, given: Any) -> Any:
     readers = _fields(kind)
     if not isinstance(given, dict):
         raise TypeError(_wrong(given, kind.__name__))
-    return kind(**{name: _at(name, readers[name], item) for name, item in given.items() if name in readers})
+    default = {item.name for item in dataclasses.fields(kind) if item.default is not dataclasses.MISSING}
+    read = {name: item for name, item in given.items() if name in readers and not (item is None and name in default)}
+    return kind(**{name: _at(name, readers[name], item) for name, item in read.items()})
 
 
 def _list(reader: Reader, given: Any) -> Any:

@@ -57,6 +57,10 @@ _KEYS: dict[str, str] = {
     "TrialPair": "baseline_seconds=baseline candidate_seconds=candidate candidate_first aside",
     "Replay": "code step reproduced reason? cause words? operation? operator? phase? rank value? dtype? names seconds",
 }
+FIELDS = {
+    key: name for keys in _KEYS.values() for key, _, name in (word.partition("=") for word in keys.split()) if name
+}
+"""Names of fields of the model by their keys, where they differ."""
 _plain = partial(keyed_data.plain, keys=_KEYS)
 _keyed = partial(keyed_data.keyed, keys=_KEYS)
 _UNFILLED: dict[str, JsonObject] = {

@@ -38,7 +38,8 @@ def subject_facts(report: Report) -> list[str]:
     if report.run is not None:
         from gpudoctor.report.run_words import run_facts
 
-        return [*parts, *run_facts(report.run)]
+        timed = report.trial is not None and report.trial.step_seconds is not None
+        return [*parts, *([tr("first run")] if timed else []), *run_facts(report.run)]
     if report.log is not None:
         from gpudoctor.report.run_words import read_words
 

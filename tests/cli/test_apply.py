@@ -1,9 +1,13 @@
 """`gpudoctor apply`: the edits of a saved report, written without another run."""
 
 import json
+from dataclasses import replace
 
 import pytest
 from command import gpudoctor
+from sample_reports import SHM, full_report
+
+from gpudoctor.report.json import render
 
 SICK = "import torch\n\ntorch.autograd.set_detect_anomaly(True)\nfor step in range(9):\n    pass\n"
 EDIT = {
@@ -17,8 +21,10 @@ REMEDY = {
 BY_HAND = {**REMEDY, "id": "OBS001-once", "edits": []}
 
 
-def report(trial=None):
-    return {"schema": "gpudoctor.report/1", "findings": [{"remedies": [REMEDY, BY_HAND]}], "trial": trial}
+def report(trial=None, remedies=(REMEDY, BY_HAND)):
+    document = json.loads(render(replace(full_report(), findings=(SHM,))))
+    [finding] = document["findings"]
+    return {**document, "findings": [{**finding, "remedies": list(remedies)}], "trial": trial}
 
 
 @pytest.fixture
@@ -29,7 +35,9 @@ def folder(tmp_path):
 
 
 def trial(conclusion, patch="--- a"):
-    return {"patch": patch, "rows": [{"name": "OBS005-off", "conclusion": conclusion}], "together": None}
+    row = {"name": "OBS005-off", "title": "remove it", "conclusion": conclusion, "proof": None, "pairs": []}
+    numbers = {"step_seconds": None, "warm_up_steps": 3, "steps": 16}
+    return {**numbers, "patch": patch, "rows": [row], "together": None}
 
 
 @pytest.mark.parametrize("conclusion", ["proven", "cured"])
@@ -60,7 +68,7 @@ def test_a_line_that_has_changed_is_left(folder):
         (None, ["--remedy", "OBS009-x"], "there are: OBS005-off"),
         ([1], [], "is not a JSON report of gpudoctor"),
         ({"schema": "gpudoctor.report/1", "findings": [{}]}, [], "the report is damaged"),
-        ({**report(), "findings": [{"remedies": [{**REMEDY, "edits": [{**EDIT, "kind": "run"}]}]}]}, [], "unknown kind"),
+        (report(remedies=[{**REMEDY, "edits": [{**EDIT, "kind": "run"}]}]), [], "unknown kind"),
     ],
 )  # fmt: skip
 def test_what_cannot_be_applied_is_a_sentence(folder, content, words, said):

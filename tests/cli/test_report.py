@@ -102,6 +102,21 @@ def test_every_format_of_a_real_folder(tmp_path, capsys):
     assert str(tmp_path) not in out("--share", "--format", "json")
 
 
+def test_a_saved_report_is_shown_again(tmp_path, capsys):
+    run = make_recording(make_process(make_steps(300, data_wait=0.02)), cwd=str(tmp_path))
+    folder, saved = str(write_recording(run, tmp_path / "rec")), str(tmp_path / "proof.json")
+    assert main(["report", folder, "--json", "--output", saved]) == main(["report", folder]) == 0
+    text = capsys.readouterr().out
+    assert main(["report", saved]) == 0
+    assert capsys.readouterr().out == text
+    for form, begin in (("html", "<!DOCTYPE html>"), ("markdown", "##"), ("json", "{")):
+        assert main(["report", saved, "--format", form]) == 0
+        assert capsys.readouterr().out.startswith(begin)
+    Path(saved).write_text("{}")
+    assert main(["report", saved]) == 2
+    assert "is not a JSON report of gpudoctor" in capsys.readouterr().err
+
+
 def test_what_is_no_recording_is_wrong_usage(tmp_path, capsys):
     (tmp_path / "empty").mkdir()
     for name in ("missing", "empty"):
