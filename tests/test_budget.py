@@ -22,7 +22,7 @@ BUDGETS = {
         ["gpudoctor/probe/training", "gpudoctor/analysis/run/training", "checks/gpudoctor_checks/training"],
     ),
     "model, text, lang, errors, testing": (
-        7048,
+        7053,
         [
             "gpudoctor/model",
             "gpudoctor/text.py",
@@ -51,13 +51,13 @@ BUDGETS = {
     "trial": (3173, ["gpudoctor/trial"]),
     "estimate": (6076, ["gpudoctor/estimate"]),
     "report, ui, cli, watch, agents": (
-        12018,
+        12227,
         ["gpudoctor/report", "gpudoctor/ui", "gpudoctor/cli", "gpudoctor/watch", "gpudoctor/agents"],
     ),
     "checks": (19663, ["checks"]),
     "rules": (3871, ["rules"]),
     "the rest of vitals and analysis": (11170, ["gpudoctor"]),
-    "tests": (45350, ["tests"]),
+    "tests": (45385, ["tests"]),
     "benchmarks": (7022, ["benchmarks"]),
 }
 """Group: lines, folders or files. A file belongs to the first group that names it or a folder above it."""
