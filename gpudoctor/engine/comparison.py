@@ -43,10 +43,17 @@ def differences(before: Recording, after: Recording) -> tuple[tuple[str, ...], t
 
 def _edited(before: Recording, after: Recording) -> list[str]:
     """Scripts of both runs whose text is not the same."""
-    first, second = (
-        {relative(run, path): digest for path, (digest, _) in run.scripts.items()} for run in (before, after)
-    )
-    return sorted(path for path in first.keys() & second.keys() if first[path] != second[path])
+    first, second = _digests(before), _digests(after)
+    common = first.keys() & second.keys()
+    return sorted(path for path in common if first[path] != second[path])
+
+
+def _digests(recording: Recording) -> dict[str, str]:
+    """The hash of each script by its path from the working folder: two checkouts of one program compare."""
+    found = {}
+    for path, (digest, _) in recording.scripts.items():
+        found[relative(recording, path)] = digest
+    return found
 
 
 def _differing(pairs: Sequence[tuple[str, str, str]]) -> tuple[str, ...]:

@@ -30,9 +30,9 @@ def _reader(kind: Any) -> Reader:
         return partial(_dataclass, kind)
     origin, inner = get_origin(kind), get_args(kind)
     if origin in (Union, types.UnionType):
-        present = _reader(next(item for item in inner if item is not type(None)))
-        # What is made already is not read again: only its maker knows which one of several kinds it is.
-        return lambda given: given if given is None or dataclasses.is_dataclass(given) else present(given)
+        kinds = [item for item in inner if item is not type(None)]
+        present = _reader(kinds[0] if len(kinds) == 1 else Any)  # which one of several, only its maker knows
+        return lambda given: None if given is None else present(given)
     if origin is tuple and inner[1:] == (Ellipsis,):
         return partial(_list, _reader(inner[0]))
     if origin is tuple:
@@ -53,6 +53,8 @@ def _fields(kind: type) -> Mapping[str, Reader]:
 
 
 def _dataclass(kind: Any, given: Any) -> Any:
+    if isinstance(given, kind):
+        return given
     readers = _fields(kind)
     if not isinstance(given, dict):
         raise TypeError(_wrong(given, kind.__name__))

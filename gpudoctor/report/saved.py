@@ -5,7 +5,6 @@ from collections.abc import Mapping
 from typing import Any, TypeAlias
 
 from gpudoctor.errors import UsageError
-from gpudoctor.lang import say
 from gpudoctor.lang.message_data import message_of
 from gpudoctor.model import (
     SCHEMA,
@@ -23,7 +22,6 @@ from gpudoctor.model import (
     Measurement,
     Outcome,
     Passed,
-    Provenance,
     Ranked,
     Remedy,
     Report,
@@ -34,7 +32,7 @@ from gpudoctor.model import (
 )
 from gpudoctor.model.external_files import load_json, read_text
 from gpudoctor.model.log_message import LogSummary
-from gpudoctor.model.plain_data import from_plain
+from gpudoctor.model.plain_data import Kind, from_plain
 from gpudoctor.model.proof import Proof, TrialSummary
 from gpudoctor.model.read_limits import REPORT
 from gpudoctor.model.records import replace
@@ -44,8 +42,14 @@ from gpudoctor.model.signs.preflight import Preflight
 from gpudoctor.report.json import FIELDS
 
 Saved: TypeAlias = Mapping[str, Any]
-_EVIDENCE = {"source": SourceSpan, "setting": Setting, "log": LogLine}
-_EDITS = {"text": TextEdit, "import": ImportEdit, "keywords": KeywordEdit}
+_EVIDENCE: dict[str, type[Evidence]] = {
+    "source": SourceSpan,
+    "setting": Setting,
+    "log": LogLine,
+    "measurement": Measurement,
+}
+_EDITS: dict[str, type[Edit]] = {"text": TextEdit, "import": ImportEdit, "keywords": KeywordEdit}
+_OUTCOMES: dict[str, type[Outcome]] = {"passed": Passed, "found": Found, "skipped": Skipped, "crashed": Crashed}
 
 
 def read_report(path: str) -> Report:
@@ -70,84 +74,97 @@ def read_report(path: str) -> Report:
 
 
 def report_of(found: Saved) -> Report:
-    """The report of its JSON object; its launch and the remedies that were set aside are left out."""
-    patient, summary, run = found["patient"], found["summary"], found.get("run")
+    """The report of its JSON object.
+
+    What its launch lines start, and the remedies that were set aside, are left out.
+    """
+    summary = found["summary"]
     verdict = message_of(summary["verdict"], summary.get("template"))
-    findings = tuple(map(_ranked, found["findings"]))
-    log, trial, preflight = (found.get(name) for name in ("log", "trial", "preflight"))
-    if run:
-        card = [{"name": name, "text": line["text"], "facts": line} for name, line in run["training"].items()]
-        run = {**run, "training": card}
+    ranked = [_ranked(item) for item in found["findings"]]
+    silenced = [from_plain(Silenced, {**item, "finding": _finding(item)}) for item in found["silenced"]]
+    outcomes = [_outcome(item, ranked) for item in found["outcomes"]]
+    checks = [Named(code=item["code"], name=item["name"] or "", title="") for item in found["outcomes"]]
     return Report(
         version=found["gpudoctor"],
-        subject=from_plain(Subject, {**patient, "details": list(patient.get("details", {}).items())}),
+        subject=_subject(found["patient"]),
         summary=from_plain(Summary, {**summary, "verdict": verdict}),
-        findings=findings,
-        silenced=tuple(map(_silenced, found["silenced"])),
-        outcomes=tuple(_outcome(item, findings) for item in found["outcomes"]),
-        checks=tuple(Named(code=item["code"], name=item["name"] or "", title="") for item in found["outcomes"]),
+        findings=tuple(ranked),
+        silenced=tuple(silenced),
+        outcomes=tuple(outcomes),
+        checks=tuple(checks),
         problems=tuple(found["problems"]),
         remarks=tuple(found["remarks"]),
-        run=from_plain(RunSummary, run) if run else None,
-        log=from_plain(LogSummary, log) if log else None,
-        trial=from_plain(TrialSummary, _trial(trial)) if trial else None,
-        synthetic=from_plain(SyntheticSummary, _synthetic(found)) if found.get("synthetic") else None,
-        preflight=from_plain(Preflight, preflight) if preflight else None,
+        run=_run(found.get("run")),
+        log=_given(LogSummary, found.get("log")),
+        trial=_trial(found.get("trial")),
+        synthetic=_synthetic(found.get("synthetic"), found.get("estimate")),
+        preflight=_given(Preflight, found.get("preflight")),
     )
 
 
-def _synthetic(found: Saved) -> Saved:
-    item = found["synthetic"]
-    return {**_named(item), "memory": list(map(_named, item["memory"])), "estimate": found["estimate"]}
+def _given(kind: type[Kind], item: Saved | None) -> Kind | None:
+    """A part that a report may lack."""
+    if item is None:
+        return None
+    return from_plain(kind, item)
 
 
-def _silenced(item: Saved) -> Silenced:
-    return Silenced(finding=_finding(item), where=item["where"], reason=item["reason"])
+def _subject(item: Saved) -> Subject:
+    """Who was examined; the details are an object in JSON."""
+    details = item.get("details", {})
+    return from_plain(Subject, {**item, "details": list(details.items())})
 
 
-def _outcome(item: Saved, findings: tuple[Ranked, ...]) -> Outcome:
-    code = item["code"]
-    match item["outcome"]:
-        case "found":
-            return Found(code=code, findings=tuple(each.finding for each in findings if each.finding.code == code))
-        case "passed":
-            return Passed(code=code, silenced=item.get("silenced", 0))
-        case "skipped":
-            return Skipped(code=code, reason=item["reason"], deselected=item["deselected"])
-    return Crashed(code=code, error=item["reason"])
+def _run(item: Saved | None) -> RunSummary | None:
+    """The numbers of a run; its series are in no JSON report, so it has no charts."""
+    if item is None:
+        return None
+    card = []
+    for name, line in item["training"].items():
+        card.append({"name": name, "text": line["text"], "facts": line})
+    return from_plain(RunSummary, {**item, "training": card})
+
+
+def _synthetic(item: Saved | None, estimate: Saved | None) -> SyntheticSummary | None:
+    """The job that `verify --model` made, with its estimate."""
+    if item is None:
+        return None
+    memory = [_named(row) for row in item["memory"]]
+    return from_plain(SyntheticSummary, {**_named(item), "memory": memory, "estimate": estimate})
 
 
 def _ranked(item: Saved) -> Ranked:
-    return Ranked(
-        rank=item["rank"],
-        finding=_finding(item),
-        remedies=tuple(map(_remedy, item["remedies"])),
-        set_aside=(),
-        reason=item["reason"],
-    )
+    """A finding in its place, with its remedies."""
+    remedies = [_remedy(remedy) for remedy in item["remedies"]]
+    return from_plain(Ranked, {**item, "finding": _finding(item), "remedies": remedies, "set_aside": ()})
+
+
+def _outcome(item: Saved, ranked: list[Ranked]) -> Outcome:
+    """How a check ended, of a report with all outcomes or with a few."""
+    kind = _OUTCOMES[item["outcome"]]
+    found = [each.finding for each in ranked if each.finding.code == item["code"]]
+    return from_plain(kind, {**item, "error": item["reason"], "findings": found})
 
 
 def _finding(item: Saved) -> Finding:
+    """A finding with its evidence; a check's detail is in no report."""
     message = message_of(item["message"], item.get("template"))
-    return from_plain(Finding, {**item, "message": message, "evidence": list(map(_evidence, item["evidence"]))})
-
-
-def _evidence(item: Saved) -> Evidence:
-    if item["kind"] == "measurement":
-        origin = Provenance(item["provenance"])
-        return Measurement(item["name"], item["value"], item["unit"], origin, item.get("reproduce"))
-    return from_plain(_EVIDENCE[item["kind"]], item)
+    evidence = [from_plain(_EVIDENCE[each["kind"]], each) for each in item["evidence"]]
+    return from_plain(Finding, {**item, "message": message, "evidence": evidence})
 
 
 def _remedy(item: Saved) -> Remedy:
+    """A remedy with its edits and its proof; its title and its steps in the reader's language."""
     told = item.get("templates") or {}
+    steps = item["steps"]
+    templates = told.get("steps") or [None] * len(steps)
     return Remedy(
         id=item["id"],
         title=message_of(item["title"], told.get("title")),
-        steps=tuple(map(message_of, item["steps"], told.get("steps") or [None] * len(item["steps"]))),
+        steps=tuple(map(message_of, steps, templates)),
         applicability=Applicability(item["applicability"]),
         effort=Effort(item["effort"]),
-        effect=from_plain(Effect, item["effect"]) if item.get("effect") else None,
+        effect=_given(Effect, item.get("effect")),
         sets=tuple(item.get("sets", {}).items()),
         edits=tuple(map(_edit, item["edits"])),
         patch=item.get("patch"),
@@ -157,34 +174,40 @@ def _remedy(item: Saved) -> Remedy:
 
 
 def _edit(item: Saved) -> Edit:
-    path = str(item["path"])
-    if not path or "\0" in path:
-        raise ValueError(say("an edit of the file {path!r}", path=path))
-    if item["kind"] not in _EDITS:
-        raise ValueError(say("an edit of the unknown kind {kind!r}", kind=item["kind"]))
-    pairs = list(item["set"].items()) if "set" in item else []
-    return from_plain(_EDITS[item["kind"]], {**item, "set": pairs})
+    """An edit of a file; an unknown kind is damage."""
+    kind = _EDITS[item["kind"]]
+    keywords = item.get("set", {})
+    return from_plain(kind, {**item, "set": list(keywords.items())})
 
 
-def _trial(item: Saved) -> Saved:
-    rows = list(map(_row, item["rows"]))
-    return {**_named(item), "rows": rows, "together": _row(item["together"]) if item["together"] else None}
+def _trial(item: Saved | None) -> TrialSummary | None:
+    """What `verify` has tried."""
+    if item is None:
+        return None
+    rows = [_row(row) for row in item["rows"]]
+    together = item.get("together")
+    return from_plain(TrialSummary, {**_named(item), "rows": rows, "together": _row(together) if together else None})
 
 
 def _row(item: Saved) -> Saved:
-    return {**_named(item), "proof": _proof(item["proof"]), "pairs": list(map(_named, item["pairs"]))}
+    """A change that was tried, with its pairs."""
+    pairs = [_named(pair) for pair in item["pairs"]]
+    return {**_named(item), "proof": _proof(item["proof"]), "pairs": pairs}
 
 
 def _proof(item: Saved | None) -> Proof | None:
+    """What a trial has shown; where no pair was timed, its ratio and interval are null in JSON."""
     if item is None:
         return None
-    memory, cure = item["memory_bytes"], item["cure"]
-    before = (memory["baseline"], memory["candidate"]) if memory else None
-    cured = {"name": "", **cure, "gone": item["cured"]} if cure else None
-    untimed = item["ratio"] is None
-    known = {**item, **dict.fromkeys(("ratio", "low", "high"), 0)} if untimed else item
-    proof = from_plain(Proof, {**known, "memory": before, "cure": cured})
-    return replace(proof, ratio=math.nan, low=math.nan, high=math.nan) if untimed else proof
+    found = dict(item)
+    if cure := item["cure"]:
+        found["cure"] = {"name": "", **cure, "gone": item["cured"]}
+    if memory := item["memory_bytes"]:
+        found["memory"] = (memory["baseline"], memory["candidate"])
+    if item["ratio"] is not None:
+        return from_plain(Proof, found)
+    found |= dict.fromkeys(("ratio", "low", "high"), 0)
+    return replace(from_plain(Proof, found), ratio=math.nan, low=math.nan, high=math.nan)
 
 
 def _named(item: Saved) -> dict[str, Any]:
