@@ -22,7 +22,7 @@ BUDGETS = {
         ["gpudoctor/probe/training", "gpudoctor/analysis/run/training", "checks/gpudoctor_checks/training"],
     ),
     "model, text, lang, errors, testing": (
-        7053,
+        7055,
         [
             "gpudoctor/model",
             "gpudoctor/text.py",
@@ -51,12 +51,12 @@ BUDGETS = {
     "trial": (3173, ["gpudoctor/trial"]),
     "estimate": (6076, ["gpudoctor/estimate"]),
     "report, ui, cli, watch, agents": (
-        12227,
+        12250,
         ["gpudoctor/report", "gpudoctor/ui", "gpudoctor/cli", "gpudoctor/watch", "gpudoctor/agents"],
     ),
     "checks": (19663, ["checks"]),
     "rules": (3871, ["rules"]),
-    "the rest of vitals and analysis": (11170, ["gpudoctor"]),
+    "the rest of vitals and analysis": (11179, ["gpudoctor"]),
     "tests": (45385, ["tests"]),
     "benchmarks": (7022, ["benchmarks"]),
 }
