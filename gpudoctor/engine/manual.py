@@ -1,18 +1,24 @@
 """Manual pages: the docstring of a check class, and the facts that its attributes add."""
 
 import inspect
+import json
+import pkgutil
 import re
 from collections.abc import Mapping
-from functools import lru_cache
+from contextlib import suppress
+from functools import cache, lru_cache
+from textwrap import indent
+from typing import NamedTuple
 
 from gpudoctor.engine.selection import topic_of
-from gpudoctor.lang import ENGLISH, current_language, page_text, word
+from gpudoctor.lang import ENGLISH, current_language, page_text, template, word
 from gpudoctor.model import Check, Code, Maturity, Named, Reads, Severity, Threshold
 from gpudoctor.model.check import TrackRecord, track_record
 from gpudoctor.model.records import frozen
 
 HEADINGS = ("What it finds", "Why it hurts", "How it knows", "False alarms", "Remedies", "References")
 """The headings of every page, in this order."""
+_EXAMPLE = (template("Example"), template("Use instead"))
 
 _TOPICS = {
     "ENV": "environment",
@@ -46,13 +52,11 @@ class ManualError(ValueError):
     """A docstring is no manual page; the text says what is missing."""
 
 
-@frozen
-class Manual:
-    """A manual page."""
+class Manual(NamedTuple):
+    """The title of a page and its sections by heading, without indentation."""
 
     title: str
     sections: Mapping[str, str]
-    """By heading, in the order of `HEADINGS`: without the indentation, paragraphs separated by blank lines."""
 
 
 @frozen
@@ -103,12 +107,14 @@ def read_page(check: type[Check], language: str | None = None) -> ManualPage:
         manual = parse_manual(text)
     except ManualError:
         manual = Manual(title=_split_title(text)[0], sections={})
+    examples = _examples(check.__module__.partition(".")[0]).get(check.code, ())
+    texts = {**manual.sections, **dict(zip(_EXAMPLE, (indent(lines, "    ") for lines in examples), strict=False))}
     return ManualPage(
         code=check.code,
         name=check.name,
         topic=_TOPICS.get(topic_of(check.code), topic_of(check.code)),
         title=manual.title or check.name.replace("-", " "),
-        sections=manual.sections,
+        sections={heading: texts[heading] for heading in (*HEADINGS[:-1], *_EXAMPLE, HEADINGS[-1]) if heading in texts},
         text=text,
         reads=tuple(kind for kind in Reads if kind in check.reads),
         severity=check.severity,
@@ -124,6 +130,15 @@ def named(check: type[Check]) -> Named:
     """A check as a report names it, in English; kept, since a watch makes a report every other second."""
     page = read_page(check, ENGLISH)
     return Named(code=page.code, name=page.name, title=page.title, help=help_markdown(page))
+
+
+@cache
+def _examples(package: str) -> Mapping[str, tuple[str, ...]]:
+    """Sick lines by code, and these after the edit of a remedy; made by `docs/generate.py`."""
+    with suppress(OSError):
+        found: Mapping[str, tuple[str, ...]] = json.loads(pkgutil.get_data(package, "examples.json") or "{}")
+        return found
+    return {}
 
 
 def help_markdown(page: ManualPage) -> str:

@@ -18,7 +18,7 @@ from itertools import chain
 
 from gpudoctor.engine.manual import topic_words
 from gpudoctor.engine.registry import Registry
-from gpudoctor.model import Check
+from gpudoctor.model import Check, Reads
 from gpudoctor.model.log_message import PLAIN
 from gpudoctor.model.message_cues import cues_of
 from gpudoctor.model.records import frozen
@@ -35,6 +35,8 @@ _MESSAGE, _GENERAL = 1000.0, 100.0
 """What a wording of a log message counts that matches the query; a general one covers what others name."""
 _CUED = 3.0
 """What the beginning of such a wording counts: `CUDA out of memory` alone."""
+_NAMED, _ASIDE = 1.5, 0.7
+"""What a score counts more where the name or title has a word as it was typed, and less where no job is examined."""
 _LEAST = 0.25
 """Share of the best score below which a hit is noise."""
 _MOST = 12
@@ -57,6 +59,7 @@ def search(registry: Registry, query: str) -> list[Hit]:
     terms = _terms(query)
     beginnings = "|".join(dict.fromkeys(map(re.escape, chain(*terms)))) or "(?!)"
     asked = re.compile(rf"(?<![a-z0-9])(?:{beginnings})[a-z0-9]*")
+    typed = {*_WORD.findall(query.lower())} - _STOP
     documents = {code: _weights(check, asked) for code, check in registry.checks.items()}
     spread = Counter(word for weights in documents.values() for word in weights)
     hits: list[Hit] = []
@@ -70,7 +73,11 @@ def search(registry: Registry, query: str) -> list[Hit]:
         covered = sum(any(word in weights for word in choice) for choice in terms)
         if said or covered:
             whole = covered / len(terms) if terms else 1.0
-            hits.append(Hit(check=check, score=said + found * whole * whole, message=said >= _MESSAGE))
+            title = inspect.cleandoc(check.__doc__ or "").partition("\n")[0]
+            named = 1.0 if typed.isdisjoint(_WORD.findall(f"{check.name} {title}".lower())) else _NAMED
+            aimed = _ASIDE if check.reads == {Reads.PREFLIGHT} else 1.0
+            score = said + found * whole * whole * named * aimed
+            hits.append(Hit(check=check, score=score, message=said >= _MESSAGE))
     hits.sort(key=lambda hit: (-hit.score, hit.check.code))
     best = hits[0].score if hits else 0.0
     return [hit for hit in hits if hit.score >= _LEAST * best][:_MOST]

@@ -1,6 +1,7 @@
 import pytest
 
 from gpudoctor.engine.manual import HEADINGS, ManualError, help_markdown, named, parse_manual, read_page
+from gpudoctor.engine.registry import load_registry
 from gpudoctor.model import Check, Code, Reads
 
 PAGE = "The ailment in\n    one sentence.\n\n" + "\n".join(
@@ -53,3 +54,10 @@ def test_a_report_names_a_check_with_its_help():
     assert (entry.code, entry.name, entry.title) == ("ACME001", "sick", "The ailment in one sentence.")
     assert entry.help.startswith("**What it finds**\n\nAbout What it finds.")
     assert help_markdown(read_page(Undocumented)) == ""
+
+
+def test_an_example_of_sick_lines_and_of_their_cure_stands_before_the_references():
+    page = read_page(load_registry().checks[Code("OBS005")])
+    *_, example, instead, references = page.sections
+    assert (example, instead, references) == ("Example", "Use instead", "References")
+    assert page.sections[example].replace("True", "False") == page.sections[instead] != page.sections[example]

@@ -24,6 +24,9 @@ REGISTRY = load_registry()
         ("wandb.log", "logging-too-often", 1),
         ("NCCL timeout", "collective-timeout", 1),
         ("job did not start", "start-failed", 2),
+        ("slow", "low-utilization", 1),
+        ("slow", "slow-preprocessing", 2),
+        ("loader", "loader-bound", 3),
         # messages, as they are pasted
         ("torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB.", "out-of-memory", 1),
         ("RuntimeError: mat1 and mat2 must have the same dtype, but got Half and Float", "tensor-mismatch", 1),
