@@ -65,8 +65,9 @@ class HelpFlag(argparse.Action):
         """Print it and end."""
         del namespace, values
         whole = parser.format_help()
-        short = option_string == "-h" and whole.count("\n") > _SCREEN
-        parser._print_message(parser.short_help() if short else whole, sys.stdout)
+        if option_string == "-h" and whole.count("\n") > _SCREEN:
+            whole = parser.short_help()
+        parser._print_message(whole, sys.stdout)
         parser.exit()
 
 
@@ -83,20 +84,27 @@ class Parser(argparse.ArgumentParser):
         self.add_argument("-h", "--help", action=HelpFlag, nargs=0, default=argparse.SUPPRESS, help=told)
 
     def short_help(self) -> str:
-        """Names of arguments in their groups, a line for each, and the examples."""
+        """Names of arguments in their groups, a line for each, and the examples.
+
+        What an argument means is in the whole help: who needs it for one flag looks for its name.
+        """
         text = self._get_formatter()
         text.add_usage(self.usage, self._actions, self._mutually_exclusive_groups)
         text.add_text(self.description)
         groups = [group for group in self._action_groups if group._group_actions]
         titles = [re.split(r"[,(\uff0c\uff08]", word(group.title or ""))[0].strip() for group in groups]
         column = max(map(cells, titles)) + 2
-        rows = []
+        rows: list[str] = []
         for title, group in zip(titles, groups, strict=True):
-            names = "  ".join((a.option_strings or [str(a.metavar or a.dest)])[-1] for a in group._group_actions)
-            rows += wrap(padded(title, column) + names, text._width, hang=column)
+            line = padded(title, column)
+            for action in group._group_actions:
+                names = action.option_strings or [str(action.metavar or action.dest)]
+                line += names[-1] + "  "
+            rows += wrap(line, text._width, hang=column)
         text.add_text("\n".join(rows))
-        examples, _, _ = re.sub(r"\n(?! )", "\0", rendered(self.epilog or ""), count=1).partition("\0")
-        text.add_text(examples)
+        # The examples are the first lines, up to one that is not indented.
+        examples = re.match(r".*(\n .*)*", rendered(self.epilog or ""))
+        text.add_text(examples and examples[0])
         text.add_text(say("all of it, explained: {command} --help", command=self.prog))
         return text.format_help()
 

@@ -5,10 +5,9 @@ import json
 import pkgutil
 import re
 from collections.abc import Mapping
-from contextlib import suppress
 from functools import cache, lru_cache
 from textwrap import indent
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from gpudoctor.engine.selection import topic_of
 from gpudoctor.lang import ENGLISH, current_language, page_text, template, word
@@ -19,6 +18,7 @@ from gpudoctor.model.records import frozen
 HEADINGS = ("What it finds", "Why it hurts", "How it knows", "False alarms", "Remedies", "References")
 """The headings of every page, in this order."""
 _EXAMPLE = (template("Example"), template("Use instead"))
+_SHOWN = (*HEADINGS[:-1], *_EXAMPLE, *HEADINGS[-1:])
 
 _TOPICS = {
     "ENV": "environment",
@@ -107,14 +107,16 @@ def read_page(check: type[Check], language: str | None = None) -> ManualPage:
         manual = parse_manual(text)
     except ManualError:
         manual = Manual(title=_split_title(text)[0], sections={})
-    examples = _examples(check.__module__.partition(".")[0]).get(check.code, ())
-    texts = {**manual.sections, **dict(zip(_EXAMPLE, (indent(lines, "    ") for lines in examples), strict=False))}
+    package = check.__module__.partition(".")[0]
+    texts = dict(manual.sections)
+    for heading, lines in zip(_EXAMPLE, _examples(package).get(check.code, ()), strict=False):
+        texts[heading] = indent(lines, "    ")
     return ManualPage(
         code=check.code,
         name=check.name,
         topic=_TOPICS.get(topic_of(check.code), topic_of(check.code)),
         title=manual.title or check.name.replace("-", " "),
-        sections={heading: texts[heading] for heading in (*HEADINGS[:-1], *_EXAMPLE, HEADINGS[-1]) if heading in texts},
+        sections={heading: texts[heading] for heading in _SHOWN if heading in texts},
         text=text,
         reads=tuple(kind for kind in Reads if kind in check.reads),
         severity=check.severity,
@@ -133,12 +135,16 @@ def named(check: type[Check]) -> Named:
 
 
 @cache
-def _examples(package: str) -> Mapping[str, tuple[str, ...]]:
-    """Sick lines by code, and these after the edit of a remedy; made by `docs/generate.py`."""
-    with suppress(OSError):
-        found: Mapping[str, tuple[str, ...]] = json.loads(pkgutil.get_data(package, "examples.json") or "{}")
-        return found
-    return {}
+def _examples(package: str) -> Any:
+    """Sick lines by code, and these after the edit of a remedy.
+
+    `docs/generate.py` makes them from the scripts of the tests.
+    A plugin's package may have some, too.
+    """
+    try:
+        return json.loads(pkgutil.get_data(package, "examples.json") or "{}")
+    except OSError:
+        return {}
 
 
 def help_markdown(page: ManualPage) -> str:
