@@ -33,7 +33,7 @@ BUDGETS = {
             "gpudoctor/__main__.py",
         ],
     ),
-    "engine, mend": (4231, ["gpudoctor/engine", "gpudoctor/mend"]),
+    "engine, mend": (4256, ["gpudoctor/engine", "gpudoctor/mend"]),
     "source": (9714, ["gpudoctor/vitals/source", "gpudoctor/analysis/source"]),
     "logs": (
         4499,

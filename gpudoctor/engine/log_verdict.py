@@ -10,7 +10,7 @@ from gpudoctor.lang import say, term
 from gpudoctor.lang.message import concatenated
 from gpudoctor.model import Patient, PatientKind, Ranked, Severity
 from gpudoctor.model.log_message import LogMoment, LogSummary
-from gpudoctor.model.signs.job_log import JobLog
+from gpudoctor.model.signs.job_log import JobLog, UnknownError
 from gpudoctor.model.signs.recording import EARLY_DEATH_FILE
 from gpudoctor.model.unavailable import optional
 from gpudoctor.text import count
@@ -77,10 +77,7 @@ def pronounce_log(patient: Patient, ranked: Sequence[Ranked]) -> str:
     source = "" if reported else _NO_RANK.get(patient.kind, "")
     unknown = unexplained_error(patient)
     if unknown is not None and (cause is None or not source):
-        where = say("line {line:,} of {path}", line=unknown[0].line, path=unknown[0].path)
-        if cause is not None:
-            return say("The job died. No check knows the error before its end: {where}.", where=where)
-        return say("No check knows the error at the end of the log: {where}.", where=where)
+        return _unexplained(unknown[0], died=cause is not None)
     if cause is None:
         errors = [item for item in ranked if item.finding.severity is Severity.ERROR]
         if errors:
@@ -135,6 +132,13 @@ def pronounce_log(patient: Patient, ranked: Sequence[Ranked]) -> str:
         where=where,
         source=source,
     )
+
+
+def _unexplained(error: UnknownError, *, died: bool) -> str:
+    where = say("line {line:,} of {path}", line=error.line, path=error.path)
+    if died:
+        return say("The job died. No check knows the error before its end: {where}.", where=where)
+    return say("No check knows the error at the end of the log: {where}.", where=where)
 
 
 def _who(cause: FirstCause, rank: FailingRank | None) -> str:

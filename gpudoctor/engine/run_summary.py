@@ -24,7 +24,6 @@ def summarise(recording: Recording) -> RunSummary:
     """The run in numbers; what was not recorded is None or empty."""
     numbers = run_numbers(recording)
     end = recording.end
-    loops = filter(None, (process.last("loop") for process in recording.ranks))
     return RunSummary(
         recording=recording.path,
         origin=recording.origin,
@@ -36,7 +35,7 @@ def summarise(recording: Recording) -> RunSummary:
         steps=numbers.steps,
         steady_steps=numbers.steady_steps,
         ranks=numbers.ranks,
-        marker=next((mark for mark in (loop.get("marker") for loop in loops) if isinstance(mark, str)), None),
+        marker=_marker(recording),
         warm_up_seconds=numbers.warm_up_seconds,
         start_seconds=numbers.start_seconds,
         step_seconds=numbers.step,
@@ -103,6 +102,14 @@ def with_work(run: RunSummary, patient: Patient) -> RunSummary:
         return run
     work = share_of(patient, judged, *THE_JOB)
     return replace(run, work=min(work, run.phases.get(OTHER, 0.0)))
+
+
+def _marker(recording: Recording) -> str | None:
+    for process in recording.ranks:
+        loop = process.last("loop")
+        if loop is not None and isinstance(loop.get("marker"), str):
+            return str(loop.get("marker"))
+    return None
 
 
 def _throughput(recording: Recording, numbers: RunNumbers) -> RunThroughput:

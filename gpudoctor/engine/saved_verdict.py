@@ -15,8 +15,7 @@ from gpudoctor.text import count
 def pronounce_saved(patient: Patient, ranked: Sequence[Ranked], outcomes: Sequence[Outcome]) -> str:
     """What such a file shows; "" for a recorded run."""
     case = Examined(patient=patient, outcomes=outcomes, notes=len(ranked))
-    log = optional(lambda: patient.kernel_log)
-    if log is not None and log.saved:  # this machine's own one is no concern of a verdict
+    if (log := _saved_log(patient)) is not None:
         return _of_log(patient.title, log, ranked, case)
     if (dumps := optional(lambda: patient.flight_records)) is not None:
         return _of_dumps(dumps, ranked)
@@ -39,6 +38,12 @@ def stood_still(dumps: FlightRecords, ranked: Sequence[Ranked]) -> str:
     more = _number(ranked, Severity.ERROR) - 1
     also = say(" gpudoctor found {errors}.", errors=count(more, "more error")) if more > 0 else ""
     return say("The job stood still. {sentences}{also}", sentences=verdict.sentences[0], also=also)
+
+
+def _saved_log(patient: Patient) -> KernelLog | None:
+    """The kernel log that was named; this machine's own, read or not, is no concern of a verdict."""
+    log = optional(lambda: patient.kernel_log)
+    return log if log is not None and log.saved else None
 
 
 def _of_log(title: str, log: KernelLog, ranked: Sequence[Ranked], case: Examined) -> str:

@@ -3,7 +3,6 @@
 import os
 import sys
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
 from pathlib import Path
 from typing import TypeAlias
 
@@ -54,12 +53,18 @@ def find_settings_file(start: Path) -> Path | None:
         if os.path.isfile(own):
             return own
         project = place / "pyproject.toml"
-        with suppress(OSError):
-            if os.path.isfile(project) and b"tool.gpudoctor" in read_file(project, SETTINGS):
-                return project
+        if os.path.isfile(project) and _mentions_us(project):
+            return project
         if os.path.exists(place / ".git"):
             return None
     return None
+
+
+def _mentions_us(path: Path) -> bool:
+    try:
+        return b"tool.gpudoctor" in read_file(path, SETTINGS)
+    except OSError:
+        return False
 
 
 def read_settings(path: Path, registry: Registry) -> Settings:

@@ -38,8 +38,7 @@ class PythonFile:
         if not found:
             raise CannotMend("no call at line {line}, column {column} any more", line=place[0], column=place[1])
         if len(found) > 1:  # `Trainer(...).train()`: both calls start at one place
-            last_names = [getattr(item.func, "attr", getattr(item.func, "id", "")) for item in found]
-            found = [item for item, name in zip(found, last_names, strict=True) if name == edits[0].method]
+            found = [item for item in found if _last_name(item) == edits[0].method]
         if len(found) != 1:
             raise CannotMend(
                 "line {place} chains calls; the edit cannot tell them apart; apply it by hand", place=place[0]
@@ -103,6 +102,11 @@ def _code(call: "cst.Call") -> str:
     import libcst as cst
 
     return cst.Module([]).code_for_node(call)
+
+
+def _last_name(call: ast.Call) -> str:
+    """The last part of the called name: `train` of `Trainer(...).train()`."""
+    return getattr(call.func, "attr", getattr(call.func, "id", ""))
 
 
 def _single(node: object) -> list[str]:
