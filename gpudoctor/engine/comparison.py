@@ -103,6 +103,8 @@ _DRAWS = 1000
 _SMALLEST = 0.01
 """A change of the mean below this is noise of any machine, however narrow the interval."""
 _SAME_BATCH = 0.02
+_LEAST_SHARE = 0.01
+"""A phase below it in both runs has no row."""
 _SEED = 20
 _LOSS = 0.02
 
@@ -263,9 +265,9 @@ def _phases(before: RunSummary, after: RunSummary) -> tuple[Row, ...]:
         return ()
     rows = []
     for name in dict.fromkeys([*before.phases, *after.phases]):
-        one = before.phases.get(name, 0.0) * before.step_seconds.mean
-        two = after.phases.get(name, 0.0) * after.step_seconds.mean
-        if max(one, two) > 0:
+        shares = before.phases.get(name, 0.0), after.phases.get(name, 0.0)
+        if max(shares) >= _LEAST_SHARE:
+            one, two = shares[0] * before.step_seconds.mean, shares[1] * after.step_seconds.mean
             rows.append(Row(name=name, unit="s", before=one, after=two))
     return tuple(sorted(rows, key=lambda row: -abs((row.after or 0.0) - (row.before or 0.0))))
 

@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, Any
 
 from gpudoctor.estimate.fit import step_of
 from gpudoctor.lang import rendered, tr
-from gpudoctor.model import Crashed, Report, Skipped
+from gpudoctor.model import Crashed, Report
 from gpudoctor.model.comparison import Comparison
-from gpudoctor.report import comparison, estimate_words, preflight_words, run_words, units
+from gpudoctor.report import comparison, estimate_words, preflight_words, run_words, trial_words, units
 from gpudoctor.report.formula_words import formula_text
 from gpudoctor.report.printable import one_line, printable
 from gpudoctor.report.templating import environment
@@ -64,11 +64,10 @@ def render_estimate(answer: "Answer", *, explain: bool = False) -> str:
 def _parts() -> Any:
     """The macros of the template, which call the words of a report."""
     made = environment("gpudoctor.report", escape)
-    for module in (comparison, preflight_words, run_words, units, estimate_words):
+    for module in (comparison, preflight_words, run_words, trial_words, units, estimate_words):
         made.globals |= {name: value for name, value in vars(module).items() if callable(value)}
     made.globals |= {"code": code, "shortened": shortened}
     made.globals |= {"crashed": lambda report: [item for item in report.outcomes if isinstance(item, Crashed)]}
-    made.tests |= {"skipped": lambda item: isinstance(item, Skipped) and not item.deselected}
     made.globals |= {"formula_text": formula_text, "step_of": step_of}
     made.filters |= {"percent": percent, "size": size, "shortened": shortened}
     return made.get_template("markdown.jinja").module

@@ -26,6 +26,8 @@ ROLES = {
     "handled": template("handled"),
 }
 """What a role is called; the words of the JSON report are shorter."""
+_REPEATED = frozenset({"same", "cascade"})
+"""Roles of which one row stands for all ranks that say the same."""
 
 
 def read_words(log: LogSummary) -> str:
@@ -49,30 +51,36 @@ def read_words(log: LogSummary) -> str:
 
 
 def moment_rows(log: LogSummary) -> Iterator[tuple[str, str, str]]:
-    """Role, place and text of each moment."""
-    for item in log.moments:
-        yield word(ROLES.get(item.role, item.role)), place_of(item), item.text
+    """Role, place and text; what follows on many ranks, or comes again on them, is one row."""
+    groups: dict[object, list[LogMoment]] = {}
+    for at, item in enumerate(log.moments):
+        story = (item.role, item.code, item.kind)
+        group = groups.setdefault(story if item.role in _REPEATED else at, [])
+        group.append(item)
+    for group in groups.values():
+        first = group[0]
+        role = ROLES.get(first.role, first.role)
+        yield word(role), _place_of(group), first.text
 
 
-def place_of(item: LogMoment) -> str:
-    """Where: line, rank, node, time, step, and how often."""
-    parts = [
-        tr("line {line:,}", line=item.line)
-        if item.count == 1
-        else tr("lines {line:,}-{last_line:,} ({count:,}x)", line=item.line, last_line=item.last_line, count=item.count)
-    ]
-    if item.rank is not None:
+def _place_of(group: Sequence[LogMoment]) -> str:
+    """Where: line, rank, node, time, step of the first, how often, and on how many ranks."""
+    item, last = group[0], max(each.last_line for each in group if each.path == group[0].path)
+    often = sum(each.count for each in group)
+    line = template("line {line:,}") if often == 1 else template("lines {line:,}-{last_line:,} ({count:,}x)")
+    parts = [tr(line, line=item.line, last_line=last, count=often)]
+    ranks = {each.rank for each in group if each.rank is not None}
+    if len(ranks) == 1:
         parts.append(tr("rank {rank}", rank=item.rank))
-    if item.node:
-        parts.append(item.node)
-    if item.time:
-        parts.append(item.time)
+    elif ranks:
+        parts.append(count(len(ranks), "rank"))
+    parts += filter(None, (item.node, item.time))
     if item.step is not None:
         parts.append(tr("after step {step:,}", step=item.step))
     return concatenated(", ", parts)
 
 
-LEAST_SHARE = 0.005
+LEAST_SHARE = 0.01
 """Phases below this share of a step are not shown."""
 
 

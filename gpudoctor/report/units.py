@@ -105,6 +105,21 @@ def cost_text(cost: Cost) -> str:
     return concatenated(", ", parts)
 
 
+_NAMED_PLACES = re.compile(r" ?[(\uff08]([^()\uff08\uff09]*:\d+)[)\uff09]")
+_BETWEEN = re.compile(", | and |\u3001|\u548c")
+
+
+def finding_text(finding: Finding, most: int | None = None) -> str:
+    """The message without places that its first so much evidence names anyway."""
+    shown = {evidence_place(item) for item in finding.evidence[:most]}
+
+    def kept(match: re.Match[str]) -> str:
+        places = _BETWEEN.split(match[1])
+        return "" if shown.issuperset(places) else match[0]
+
+    return _NAMED_PLACES.sub(kept, finding.message)
+
+
 def evidence_place(evidence: Evidence) -> str:
     """Where the evidence stands: "train.py:88", "ds.json:12", "environment", or the quantity's name."""
     match evidence:

@@ -7,10 +7,10 @@ from gpudoctor.model import Finding, Remedy, Report, SourceSpan
 from gpudoctor.model.report import Excerpt
 from gpudoctor.report.excerpts import excerpt_of
 from gpudoctor.report.printable import one_line
-from gpudoctor.report.units import evidence_place, fix_title, is_code
+from gpudoctor.report.units import fix_title, is_code
 
-SourceBlock = tuple[str, list[tuple[str, str]], list[tuple[int, str, bool]]]
-"""Where it is; or links into an editor with their words; and numbered lines, those that the finding names marked."""
+SourceBlock = tuple[str, list[tuple[int, str, str | None]]]
+"""The file, and numbered lines; those that the finding names with a link into an editor, "" without one."""
 
 
 def sources(report: Report, finding: Finding) -> Iterator[SourceBlock]:
@@ -22,19 +22,11 @@ def sources(report: Report, finding: Finding) -> Iterator[SourceBlock]:
         if found := excerpt_of(report.excerpts, span.path, span.line):
             waiting.setdefault(found.path, []).append(found)
         else:
-            yield evidence_place(span), [], [(span.line, span.text, True)]
-    for excerpts in waiting.values():
-        yield _block(excerpts)
-
-
-def _block(group: list[Excerpt]) -> SourceBlock:
-    numbered = {number: line for item in group for number, line in enumerate(item.lines, item.first)}
-    cited = sorted({item.line for item in group})
-    links = [
-        (f"vscode://file{quote(group[0].absolute)}:{line}", str(line) if place else f"{group[0].path}:{line}")
-        for place, line in enumerate(cited)
-    ]
-    return "", links, [(number, line, number in cited) for number, line in sorted(numbered.items())]
+            yield span.path, [(span.line, span.text, "")]
+    for path, group in waiting.items():
+        numbered = {number: line for item in group for number, line in enumerate(item.lines, item.first)}
+        links = {item.line: f"vscode://file{quote(item.absolute)}:{item.line}" for item in group}
+        yield path, [(number, line, links.get(number)) for number, line in sorted(numbered.items())]
 
 
 def remedy_steps(remedy: Remedy) -> list[str]:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from gpudoctor.lang import current_language, rendered
 from gpudoctor.lang.wrapping import cells
 from gpudoctor.model import Report
-from gpudoctor.report import palette, preflight_words, run_words, units
+from gpudoctor.report import palette, preflight_words, run_words, trial_words, units
 from gpudoctor.report.html import findings_part, run_part
 from gpudoctor.report.html.axes import run_axis
 from gpudoctor.report.templating import environment
@@ -29,7 +29,7 @@ _TAGS = {"zh": "zh-Hans"}
 """The language as browsers know it, where our code is not enough to choose a font."""
 _SENTENCE = re.compile(r"(?<=[.!?]) (?=[A-Z])|(?<=[\u3002\uff01\uff1f])(?=.)")
 """Between two sentences."""
-_CALLED: tuple[ModuleType, ...] = (preflight_words, run_words, units, findings_part, run_part)
+_CALLED: tuple[ModuleType, ...] = (preflight_words, run_words, trial_words, units, findings_part, run_part)
 """Modules whose public functions the templates call."""
 
 
@@ -65,9 +65,14 @@ def render(report: Report) -> str:
 def _environment() -> "jinja2.Environment":
     made = environment("gpudoctor.report.html")
     functions = {name: value for module in _CALLED for name, value in vars(module).items() if callable(value)}
-    constants = {"phases": palette.PHASES, "curves": palette.CURVES, "severities": palette.SEVERITIES}
+    constants = {
+        "LEAST_SHARE": run_words.LEAST_SHARE,
+        "phases": palette.PHASES,
+        "curves": palette.CURVES,
+        "severities": palette.SEVERITIES,
+    }
     files = {"css": _file("page.css"), "script": SCRIPT}
-    made.globals |= {"sentences": _sentences, **functions, **constants, **files}
+    made.globals |= {"LEAST_SHARE": run_words.LEAST_SHARE, "sentences": _sentences, **functions, **constants, **files}
     made.filters |= {"duration": duration, "percent": percent, "quantity": quantity}
     made.filters |= {"phase": run_part.phase, "phase_class": run_part.phase_class, "size": size}
     return made

@@ -28,6 +28,7 @@ from gpudoctor.report.units import (
     evidence_command,
     evidence_content,
     evidence_place,
+    finding_text,
     fix_command,
     fix_title,
     is_code,
@@ -116,7 +117,7 @@ def _finding(canvas: Canvas, report: Report, item: Ranked, verbose: bool) -> Non
     title = f"{item.rank:<{_INDENT - 1}} {finding.code} {finding.name}{mark}"
     aside = severity + tr(", {sure}", sure=confidence_text(finding))
     canvas.split(title, aside, _INDENT, [(finding.code, style), (severity, style)])
-    canvas.paragraph(finding.message, indent=_INDENT)
+    canvas.paragraph(finding_text(finding, None if verbose else _PLACES), indent=_INDENT)
     _evidence(canvas, report, finding, verbose)
     if verbose:
         if price := cost_text(finding.cost):
