@@ -57,6 +57,7 @@ def _digests(recording: Recording) -> dict[str, str]:
 
 
 def _differing(pairs: Sequence[tuple[str, str, str]]) -> tuple[str, ...]:
+    """A clause for each pair of known values that are not the same."""
     return tuple(
         say("the {what} differ ({before}, then {after})", what=what, before=one, after=two)
         for what, one, two in pairs
@@ -119,14 +120,7 @@ def compare(before: Recording, after: Recording, reports: tuple[Report, Report])
     jobs, settings = differences(before, after)
     doubts = _doubts(jobs, _crowds(before, after))
     sources = all(report.scripts for report in reports)
-    codes = [
-        {
-            f"{item.finding.code} {item.finding.name}"
-            for item in report.findings
-            if sources or item.finding.confidence is not Confidence.SUSPECTED
-        }
-        for report in reports
-    ]
+    codes = [_titles(report, sources) for report in reports]
     return Comparison(
         before=runs[0],
         after=runs[1],
@@ -137,14 +131,23 @@ def compare(before: Recording, after: Recording, reports: tuple[Report, Report])
         phases=_phases(*runs),
         memory=_memory(*runs),
         loss=_loss(before, after),
-        # What a run was too short for, or what was not looked at, is neither gone nor new: of two runs of which
-        # one's source is not known, what only the source shows.
+        # What a run was too short for, or what was not looked at, is neither gone nor new.
         gone=tuple(sorted(_judged(codes[0] - codes[1], reports[1]))) if ratio is not None else (),
         new=tuple(sorted(_judged(codes[1] - codes[0], reports[0]))),
         verdict=_verdict(ratio, change, doubts, measure, runs),
         other_job=jobs,
         other_setting=settings,
     )
+
+
+def _titles(report: Report, sources: bool) -> set[str]:
+    """The findings to compare: without `sources` of both runs, what a source alone shows is not."""
+    found = set()
+    for item in report.findings:
+        finding = item.finding
+        if sources or finding.confidence is not Confidence.SUSPECTED:
+            found.add(f"{finding.code} {finding.name}")
+    return found
 
 
 def _judged(titles: set[str], report: Report) -> set[str]:
@@ -227,6 +230,7 @@ def _resemblance(values: Sequence[float]) -> float:
 
 
 def _mean(blocks: Sequence[tuple[float, float]]) -> float:
+    """Seconds for one step or sample, over all blocks."""
     return math.fsum(seconds for seconds, _ in blocks) / max(math.fsum(amount for _, amount in blocks), 1e-12)
 
 
@@ -267,7 +271,8 @@ def _phases(before: RunSummary, after: RunSummary) -> tuple[Row, ...]:
     for name in dict.fromkeys([*before.phases, *after.phases]):
         shares = before.phases.get(name, 0.0), after.phases.get(name, 0.0)
         if max(shares) >= _LEAST_SHARE:
-            one, two = shares[0] * before.step_seconds.mean, shares[1] * after.step_seconds.mean
+            one = shares[0] * before.step_seconds.mean
+            two = shares[1] * after.step_seconds.mean
             rows.append(Row(name=name, unit="s", before=one, after=two))
     return tuple(sorted(rows, key=lambda row: -abs((row.after or 0.0) - (row.before or 0.0))))
 

@@ -66,11 +66,13 @@ def remarks(item: Comparison) -> list[str]:
 
 
 def _cells(row: Row) -> tuple[str, str, str, str]:
+    """Name, before, after and the change of a row."""
     name = row.name if isinstance(row.name, Message) else term(row.name.replace("_", " "))
     return (name, _text(row.before, row.unit), _text(row.after, row.unit), _change(row))
 
 
 def _change(row: Row) -> str:
+    """How many times as much; "new" where there was nothing before."""
     ratio = row.ratio
     if ratio is None:
         return say("new") if not row.before and row.after else ""
@@ -78,6 +80,7 @@ def _change(row: Row) -> str:
 
 
 def _text(value: float | None, unit: str) -> str:
+    """A value in its unit."""
     if value is None:
         return say("not known")
     if unit == "s":

@@ -65,6 +65,7 @@ def replay_words(replay: Replay) -> str:
 
 
 def _cells(row: TrialRow) -> tuple[str, ...]:
+    """Name, step, ratio with its interval, loss, and how it ended."""
     proof = row.proof
     said = word(row.conclusion.value) + (tr(": {reason}", reason=one_line(row.reason)) if row.reason else "")
     step = duration(row.step_seconds) if row.step_seconds is not None else ""
@@ -90,6 +91,7 @@ def _cells(row: TrialRow) -> tuple[str, ...]:
 
 
 def _memory(proof: Proof) -> str:
+    """How much more or less memory it takes, where that is worth a word."""
     if proof.memory is None:
         return ""
     before, after = proof.memory

@@ -300,6 +300,7 @@ def facts_line(remedy: Remedy) -> str:
 
 
 def _factor_text(effect: Effect) -> str:
+    """A factor of speed, or of what the effect names."""
     low, high = f"{effect.low:.3g}", f"{effect.high:.3g}"
     what = "" if effect.quantity == "throughput" else tr(" {quantity}", quantity=effect.quantity.replace("_", " "))
     if low == high:

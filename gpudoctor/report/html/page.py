@@ -34,6 +34,7 @@ _CALLED: tuple[ModuleType, ...] = (preflight_words, run_words, trial_words, unit
 
 
 def _file(name: str) -> str:
+    """A file beside this module."""
     return files("gpudoctor.report.html").joinpath(name).read_text("utf-8")
 
 
@@ -63,6 +64,7 @@ def render(report: Report) -> str:
 
 @cache
 def _environment() -> "jinja2.Environment":
+    """The templates with all that they call."""
     made = environment("gpudoctor.report.html")
     functions = {name: value for module in _CALLED for name, value in vars(module).items() if callable(value)}
     constants = {

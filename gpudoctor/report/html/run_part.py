@@ -29,15 +29,7 @@ def steps_figure(run: RunSummary, axis: RunAxis | None) -> Figure:
     title = tr("Every step, by phase")
     named = {series.name: series for series in run.series}
     bands = _bands(run, named)
-    note = ""
-    if run.start_seconds is not None and run.warm_up_seconds:
-        begun, warm = duration(run.start_seconds), duration(run.warm_up_seconds)
-        note = tr(
-            "{start_seconds} to the end of the first step, then {warm_up_seconds} of warm-up",
-            start_seconds=begun,
-            warm_up_seconds=warm,
-        )
-    return title, stack_chart(title, bands, axis) if axis else "", True, note
+    return title, stack_chart(title, bands, axis) if axis else "", True, ""
 
 
 def _bands(run: RunSummary, named: dict[str, RunSeries]) -> list[DrawnSeries]:
@@ -157,10 +149,12 @@ def _limit(
 
 
 def _most(series: RunSeries) -> float:
+    """The highest known value of a series; 0 without one."""
     return max((value for value in series.values if math.isfinite(value)), default=0.0)
 
 
 def _is_flat(series: RunSeries) -> bool:
+    """Whether a series moves so little that its number says it all."""
     known = [value for value in series.values if math.isfinite(value)]
     return not known or max(known) - min(known) <= _FLAT * max(abs(max(known)), abs(min(known)))
 
