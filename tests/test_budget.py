@@ -33,7 +33,7 @@ BUDGETS = {
             "gpudoctor/__main__.py",
         ],
     ),
-    "engine, mend": (4258, ["gpudoctor/engine", "gpudoctor/mend"]),
+    "engine, mend": (4263, ["gpudoctor/engine", "gpudoctor/mend"]),
     "source": (9714, ["gpudoctor/vitals/source", "gpudoctor/analysis/source"]),
     "logs": (
         4499,
@@ -51,7 +51,7 @@ BUDGETS = {
     "trial": (3173, ["gpudoctor/trial"]),
     "estimate": (6076, ["gpudoctor/estimate"]),
     "report, ui, cli, watch, agents": (
-        12292,
+        12294,
         ["gpudoctor/report", "gpudoctor/ui", "gpudoctor/cli", "gpudoctor/watch", "gpudoctor/agents"],
     ),
     "checks": (19663, ["checks"]),
