@@ -12,7 +12,7 @@ from collections.abc import Iterable
 from contextlib import suppress
 from itertools import chain
 
-from gpudoctor.model import Evidence, LogLine, Report, Setting, SourceSpan
+from gpudoctor.model import Evidence, LogDetail, LogLine, Report, Setting, SourceSpan
 from gpudoctor.model.records import frozen, replace
 from gpudoctor.report.printable import printable
 from gpudoctor.report.strings import rewrite, texts
@@ -139,6 +139,9 @@ class _Scrubber:
                 users.append(item.value)
             elif _HOST_KEYS.search(item.key) and re.fullmatch(r"[\w.-]+", item.value):
                 hosts.append(item.value)
+        details = (finding.detail for finding in findings)
+        pairs = chain(*(detail.values for detail in details if isinstance(detail, LogDetail)))
+        users += [value for key, value in pairs if _USER_KEYS.search(key)]
         users += [os.path.basename(home.rstrip("/\\")) for home in identity.homes]
         hosts += [host.partition(".")[0] for host in hosts]
         self._users, self._hosts = _names(users), _names(hosts)
@@ -161,7 +164,6 @@ class _Scrubber:
         text = printable(text)
         # Identifiers first: they hold characters that look like parts of paths and of addresses.
         text = _UUID.sub(lambda match: (match[1] or "") + SECRET_ID, text)
-        text = _SHORT_UUID.sub(lambda match: f"{match[1]}-{SECRET_ID}", text)
         text = _SERIAL.sub(lambda match: match[1] + match[2] + SECRET_ID, text)
         text = _PUBLIC_URL.sub(keep, text)
         text = _ASSIGNED.sub(_assignment, text)
@@ -172,7 +174,8 @@ class _Scrubber:
         text = _IPV4.sub(ADDRESS, text)
         text = _IPV6.sub(ADDRESS, text)
         text = re.sub("\0(\\d+)\0", lambda match: re.sub(r"//[^/@\s]*@", "//", kept[int(match[1])]), text)
-        return self._without_names(text)
+        # Behind the names: `gpu-a100-08` may be a node.
+        return _SHORT_UUID.sub(lambda match: f"{match[1]}-{SECRET_ID}", self._without_names(text))
 
     def _without_paths(self, text: str) -> str:
         text = _OTHER_URL.sub(_address_end, text)
@@ -187,8 +190,7 @@ class _Scrubber:
         return _RELATIVE.sub(_file_name, text)
 
     def _without_names(self, text: str) -> str:
-        if self._hosts:
-            text = self._hosts.sub(HOST, text)
+        text = self._hosts.sub(HOST, text) if self._hosts else text
         return self._users.sub(USER, text) if self._users else text
 
 

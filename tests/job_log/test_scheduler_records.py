@@ -117,3 +117,9 @@ def test_of_several_jobs_the_one_of_the_log_counts(tmp_path, capsys):
 def test_a_record_inside_a_log_is_read(tail, tmp_path, capsys):
     code, printed = autopsy(capsys, written(tmp_path / "job.out", KILLED + tail))
     assert code == 1 and "at its time limit" in printed
+
+
+def test_a_shared_row_names_neither_user_nor_node(tmp_path, capsys):
+    row = "JobID|User|Account|State|ExitCode|NodeList\n4711|zoltan|photonics|OUT_OF_MEMORY|0:125|gpu-a100-[07-08]\n"
+    _, printed = autopsy(capsys, written(tmp_path / "job.out", STEPS), written(tmp_path / "state", row), "--share")
+    assert "4711|<user>|<user>|OUT_OF_MEMORY|0:125|<host>" in printed, printed

@@ -106,6 +106,7 @@ def test_what_identifies_nobody_stays(text):
         ("on trainbox, run by alice", "on <host>, run by <user>"),
         ("srun: error: n07: task 3: Killed, total-me:9", "srun: error: <host>: task 3: Killed, total-me:9"),
         ("n[06-07] and n06", "<host> and <host>"),
+        ("gpu-a100-[07-08], ON gpu-a100-09 CANCELLED", "<host>, ON <host> CANCELLED"),
     ],
 )
 def test_the_rest_of_a_text_stays_readable(text, shared):

@@ -17,7 +17,7 @@ from gpudoctor.model.log_message import PLAIN, Bearing, LogMessage
 from gpudoctor.model.redaction import mask_text
 from gpudoctor.model.signs.job_log import JobLog, LogEvent, LogFile, UnknownError
 from gpudoctor.model.unavailable import Unread
-from gpudoctor.vitals.job_log.endings import Mention, Tail, cut_traceback, exits, last_words, mentions, unknown_error
+from gpudoctor.vitals.job_log.endings import Tail, cut_traceback, exits, last_words, mentions, unknown_error
 from gpudoctor.vitals.job_log.events import event_of
 from gpudoctor.vitals.job_log.lines import (
     HEADER,
@@ -743,16 +743,12 @@ class _FileReader:
         known = {number for item in events if not (item.last or item.closing) for number in (item.line, item.last_line)}
         pieces = _up_to(list(self._tail), death)
         pieces = [piece for piece in pieces if piece[1] >= self.events.run_begins and piece[1] not in known]
-        for mention in mentions(pieces, lambda text: self._prefixes.lines(text)[0], self._table):
-            event = self._event_of_mention(mention)
+        for match, line, number in mentions(pieces, lambda text: self._prefixes.lines(text)[0], self._table):
+            event = self._event(match, line.text.strip(), number, line, doubtful=True)
             steps = (whole_step(text_of(raw)) for raw, _ in reversed(_up_to(pieces, event.line)))
             event.fatal, event.mentioned = False, True
             event.step = next((step for step in steps if step is not None), None)
             yield event
-
-    def _event_of_mention(self, item: Mention) -> LogEvent:
-        match, line, number = item
-        return self._event(match, line.text.strip(), number, line, doubtful=True)
 
     def tail(self, before: int) -> Tail:
         """Its last lines; `before`: lines of the file that were not read."""
