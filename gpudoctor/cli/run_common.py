@@ -2,6 +2,7 @@
 
 import argparse
 import os
+import re
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from pathlib import Path
@@ -19,6 +20,10 @@ if TYPE_CHECKING:
 
 REPORT_SECONDS = 60.0
 """Seconds that a report may take after the command has ended: its allocation is held meanwhile."""
+_ELSEWHERE = re.compile(
+    r"(?:^|/| )(?:docker|podman|nerdctl|singularity|apptainer|enroot|hatch|-C|--(?:ch)?dir\w*|--cwd)\b"
+)
+"""Words of a command that may run in another folder, or on another machine."""
 FAILED = 1
 """Exit code under --fail-on where the command failed by itself."""
 
@@ -36,8 +41,11 @@ def command_of(arguments: argparse.Namespace, name: str) -> tuple[str, ...]:
         raise UsageError("no command was given; put it after --: gpudoctor {name} -- python train.py", name=name)
     if words[0].startswith("-"):
         raise UsageError("{words} is not a flag of {name}; see: gpudoctor {name} --help", words=words[0], name=name)
-    script = next((word for word in words[1:] if not word.startswith("-")), "")
-    if "python" in os.path.basename(words[0]) and script.endswith(".py") and not os.path.exists(script):
+    from gpudoctor.vitals.job.launch import find_launch
+
+    found = find_launch(words)
+    script = (found.script or found.shell_script or "") if found is not None and not found.starter else ""
+    if script.endswith((".py", ".sh")) and not (_ELSEWHERE.search(" ".join(words)) or os.path.exists(script)):
         path = Path(script)
         raise UsageError("{path}: no such file or folder{near_name}", path=path, near_name=near_name(path))
     return tuple(words)

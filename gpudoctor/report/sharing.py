@@ -134,14 +134,12 @@ class _Scrubber:
             hosts += _SYSLOG_HOST.findall(text)
             hosts += filter(None, chain(*_SLURM_HOSTS.findall(text)))
         findings = [item.finding for item in report.findings] + [item.finding for item in report.silenced]
-        for item in (each for finding in findings for each in finding.evidence if isinstance(each, Setting)):
-            if _USER_KEYS.search(item.key):
-                users.append(item.value)
-            elif _HOST_KEYS.search(item.key) and re.fullmatch(r"[\w.-]+", item.value):
-                hosts.append(item.value)
+        settings = (item for finding in findings for item in finding.evidence if isinstance(item, Setting))
         details = (finding.detail for finding in findings)
-        pairs = chain(*(detail.values for detail in details if isinstance(detail, LogDetail)))
+        pairs = [(item.key, item.value) for item in settings]
+        pairs += chain(*(detail.values for detail in details if isinstance(detail, LogDetail)))
         users += [value for key, value in pairs if _USER_KEYS.search(key)]
+        hosts += [value for key, value in pairs if _HOST_KEYS.search(key) and re.fullmatch(r"[\w.-]+", value)]
         users += [os.path.basename(home.rstrip("/\\")) for home in identity.homes]
         hosts += [host.partition(".")[0] for host in hosts]
         self._users, self._hosts = _names(users), _names(hosts)

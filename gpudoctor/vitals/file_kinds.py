@@ -74,12 +74,9 @@ def _kind_of(path: Path, _written: int, size: int) -> FileKind:
         return FileKind.FLIGHT
     if size <= SMALL_JSON.most and is_sacct(text_of(raw)):
         return FileKind.SCHEDULER
-    if (
-        suffix == ".json"
-        and raw.lstrip()[:1] == b"{"
-        and not any(word in raw[:4096] for word in (b'"events"', b'"kind"'))
-    ):
-        return FileKind.CONFIG  # and no object of Kubernetes
+    of_cluster = any(word in raw[:4096] for word in (b'"events"', b'"kind"'))
+    if suffix == ".json" and raw.lstrip()[:1] == b"{" and not of_cluster:
+        return FileKind.CONFIG
     return FileKind.KERNEL_LOG if is_kernel_log(path) else _kind_of_text(suffix, unpacked)
 
 
@@ -126,6 +123,8 @@ def as_left(path: Path) -> FileKind:
     kind = kind_of(path)
     if kind is FileKind.JOB and path.suffix.lower() in CONFIGS:
         return FileKind.CONFIG
+    if kind is FileKind.JOB and path.suffix.lower() in JOBS and _SHELL.match(read_head(path, 80)):
+        return FileKind.OTHER  # what ran, and no output of it
     return kind if kind in (*LEFT, FileKind.SCRIPT, FileKind.CONFIG, FileKind.PAGE) else FileKind.LOG
 
 

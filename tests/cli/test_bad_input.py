@@ -42,6 +42,10 @@ WRONG = {
     "unsafe alone": ({}, "check --unsafe", 2, "--unsafe needs --fix or --diff; add one of them"),
     "diff as JSON": ({"a.py": WELL}, "check a.py --diff --json", 2, "patch already, so remove --diff"),
     "fix of nothing": ({}, "check --fix", 2, "name one: gpudoctor check train.py --diff"),
+    "ranks of nothing": ({}, "run -- torchrun --nproc_per_node 2 nothere.py", 2, "nothere.py: no such file"),
+    "behind env": ({"train.py": WELL}, "run -- env A=1 python trian.py", 2, "did you mean train.py?"),
+    "a shell script": ({}, "run -- bash nothere.sh", 2, "nothere.sh: no such file"),
+    "no log": ({"job.sh": "#!/bin/bash\npython train.py\n"}, "autopsy job.sh", 2, "job.sh: not a log"),
     "two baselines": ({}, "check --baseline a --write-baseline b", 2, "saves every finding; remove --baseline\n"),
 }
 
@@ -55,6 +59,11 @@ def test_what_is_wrong_is_a_sentence(tmp_path, name):
         path.write_bytes(content if isinstance(content, bytes) else content.encode())
     refused(gpudoctor(*shlex.split(words), cwd=tmp_path), code, said)
     assert len([path for path in tmp_path.rglob("*") if path.is_file()]) == len(files)
+
+
+def test_a_script_of_a_container_is_not_sought_here(tmp_path):
+    done = gpudoctor("run", "--", "no-such/docker", "run", "image", "python", "nothere.py", cwd=tmp_path)
+    refused(done, 127, "docker: command not found")
 
 
 def test_symlink_loop(tmp_path):
