@@ -41,13 +41,14 @@ def command_of(arguments: argparse.Namespace, name: str) -> tuple[str, ...]:
         raise UsageError("no command was given; put it after --: gpudoctor {name} -- python train.py", name=name)
     if words[0].startswith("-"):
         raise UsageError("{words} is not a flag of {name}; see: gpudoctor {name} --help", words=words[0], name=name)
-    from gpudoctor.vitals.job.launch import find_launch
+    missing = [word for word in words if word.endswith((".py", ".sh")) and not os.path.exists(word)]
+    if missing and not _ELSEWHERE.search(" ".join(words)):
+        from gpudoctor.vitals.job.launch import find_launch
 
-    found = find_launch(words)
-    script = (found.script or found.shell_script or "") if found is not None and not found.starter else ""
-    if script.endswith((".py", ".sh")) and not (_ELSEWHERE.search(" ".join(words)) or os.path.exists(script)):
-        path = Path(script)
-        raise UsageError("{path}: no such file or folder{near_name}", path=path, near_name=near_name(path))
+        found = find_launch(words)
+        if found is not None and not found.starter and (found.script or found.shell_script) in missing:
+            path = Path(found.script or found.shell_script or "")
+            raise UsageError("{path}: no such file or folder{near_name}", path=path, near_name=near_name(path))
     return tuple(words)
 
 
