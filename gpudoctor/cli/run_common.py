@@ -46,9 +46,10 @@ def command_of(arguments: argparse.Namespace, name: str) -> tuple[str, ...]:
         from gpudoctor.vitals.job.launch import find_launch
 
         found = find_launch(words)
-        if found is not None and not found.starter and (found.script or found.shell_script) in missing:
-            path = Path(found.script or found.shell_script or "")
-            raise UsageError("{path}: no such file or folder{near_name}", path=path, near_name=near_name(path))
+        script = "" if found is None or found.starter else found.script or found.shell_script
+        if script and script in missing:
+            near = near_name(Path(script))
+            raise UsageError("{path}: no such file or folder{near_name}", path=script, near_name=near)
     return tuple(words)
 
 

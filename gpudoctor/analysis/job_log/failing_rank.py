@@ -9,9 +9,10 @@ import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from enum import Enum
+from signal import Signals
 
 from gpudoctor.analysis.job_log.consequences import ABORTED, PEER
-from gpudoctor.analysis.job_log.first_cause import FirstCause, LogRole, first_cause
+from gpudoctor.analysis.job_log.first_cause import HARD, FirstCause, LogRole, first_cause
 from gpudoctor.analysis.memo import once
 from gpudoctor.lang import say
 from gpudoctor.model import LogLine
@@ -25,10 +26,9 @@ _SHOWN = 100
 """Characters of a last line that a sentence quotes."""
 _ENDED_BY_OTHERS = frozenset({-15, -2, -1, 143, 130})
 """Exit codes of ranks that the launcher ended because of another one."""
-_KILLED_BY = {-9: "SIGKILL", -11: "SIGSEGV", -6: "SIGABRT", -7: "SIGBUS", -4: "SIGILL", -8: "SIGFPE"}
 _OF_ONE = frozenset({"oom-kernel", "oom-slurm", "node-failure"})
 """Kinds of deaths that strike one process or one node of a job."""
-_HARD = frozenset({*_KILLED_BY, *(128 - code for code in _KILLED_BY)})
+_HARD = frozenset({*HARD, -6, 134})  # SIGABRT, too
 
 
 class RankSign(Enum):
@@ -184,7 +184,8 @@ def _by_exit(log: JobLog, reporters: Mapping[int, LogEvent], *, hard: bool = Fal
     if first is None:
         return None  # a launcher that lost patience ends all of them
     code = say("with exit code {code}", code=first.code)
-    how = say("by {killed_by}", killed_by=_KILLED_BY[first.code]) if first.code in _KILLED_BY else code
+    by_signal = first.code < 0 and first.code in _HARD
+    how = say("by {killed_by}", killed_by=Signals(-first.code).name) if by_signal else code
     words = say("{launcher} says that rank {rank} ended {how}.", launcher=first.launcher, rank=first.rank, how=how)
     ended = say("rank {rank}: exit code {code}", rank=first.rank, code=first.code)
     line = LogLine(origin=first.path, text=ended, line=first.line)

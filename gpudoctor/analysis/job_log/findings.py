@@ -145,8 +145,9 @@ def _who(log: JobLog, cause: FirstCause, rank: FailingRank | None) -> str:
     """The beginning of the sentence: the rank, the node and the step, as far as the log says them."""
     parts, root = [], cause.root
     assert root is not None
-    shown = rank is not None and rank.sign not in (RankSign.SILENT, RankSign.APART)
-    failed = rank.rank if rank is not None and shown and root.rank is None else root.rank
+    failed = root.rank
+    if failed is None and rank is not None and rank.sign not in (RankSign.SILENT, RankSign.APART):
+        failed = rank.rank
     node = root.node or next((item.node for item in log.exits if item.rank == failed and item.node), "")
     if len(cause.ranks) > 1 and root.waits:  # none of those that waited is the first
         parts.append(say("{ranks} ranks", ranks=len(cause.ranks)))

@@ -20,7 +20,7 @@ from gpudoctor.model.signs.job_log import JobLog, LogEvent
 _HALF_A_DAY = 43_200.0
 """Seconds: two clocks without a day that differ by more have midnight between."""
 _CRASHES = frozenset({"segfault", "abort", "illegal-instruction"})
-_HARD = frozenset({-9, -11, -7, -4, -8, 137, 139, 135, 132, 136})
+HARD = frozenset({-9, -11, -7, -4, -8, 137, 139, 135, 132, 136})
 """Exit codes of ranks that a signal ended which no waiting rank sends to itself."""
 _OF_SUMMARY = 4
 """Lines of a launcher's summary from a rank's exit code to its signal."""
@@ -80,7 +80,7 @@ def first_cause(log: JobLog) -> FirstCause | None:
     left = [item for item in told if item.order not in gone]
     if not left or _ended_well(left, log):
         return None
-    by_itself = any(item.launcher == "srun" and (item.code > 0 or item.code in _HARD) for item in log.exits)
+    by_itself = any(item.launcher == "srun" and (item.code > 0 or item.code in HARD) for item in log.exits)
     ended = {item.order for item in left if by_itself and item.kind == "sigterm" and item.text.startswith("srun: ")}
     root = _first([item for item in left if item.fatal and item.order not in ended])
     if root is None:  # a record of a scheduler above a log that was pasted below it
@@ -120,7 +120,7 @@ def _killed_first(root: LogEvent | None, log: JobLog, left: Sequence[LogEvent]) 
     if root is None or root.bearing is Bearing.CAUSE or not waited_for_others(root):
         return None
     reporters = {item.rank for item in left if item.rank is not None}
-    ends = [item.line for item in log.exits if item.first and item.code in _HARD and item.rank not in reporters]
+    ends = [item.line for item in log.exits if item.first and item.code in HARD and item.rank not in reporters]
     kills = (item for item in left if item.bearing is Bearing.SYMPTOM and not waited_for_others(item))
     return next((item for item in kills for line in ends if 0 <= item.line - line <= _OF_SUMMARY), None)
 
