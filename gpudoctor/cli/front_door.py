@@ -152,8 +152,10 @@ def _common(things: Sequence[NamedThing]) -> str:
     """The command that examines all of them. Raises `UsageError` where none does."""
     shared = [name for name in things[0].read_by if all(name in other.read_by for other in things)]
     if not shared:
-        typed = ((thing, _typed(thing.read_by[0], thing.name)) for thing in things)
-        ways = (say("{name} is {what}: `{typed}`", name=one.name, what=one.what, typed=words) for one, words in typed)
+        ways = []
+        for thing in things:
+            typed = _typed(thing.read_by[0], thing.name)
+            ways.append(say("{name} is {what}: `{typed}`", name=thing.name, what=thing.what, typed=typed))
         raise UsageError("no command examines these together: {ways}", ways=concatenated("; ", ways))
     if AUTOPSY in shared and any(thing.read_by[0] == AUTOPSY for thing in things):
         return AUTOPSY

@@ -41,12 +41,13 @@ def command_of(arguments: argparse.Namespace, name: str) -> tuple[str, ...]:
         raise UsageError("no command was given; put it after --: gpudoctor {name} -- python train.py", name=name)
     if words[0].startswith("-"):
         raise UsageError("{words} is not a flag of {name}; see: gpudoctor {name} --help", words=words[0], name=name)
+    # A launcher would start its processes before they find that their script is missing.
     missing = [word for word in words if word.endswith((".py", ".sh")) and not os.path.exists(word)]
     if missing and not _ELSEWHERE.search(" ".join(words)):
         from gpudoctor.vitals.job.launch import find_launch
 
         found = find_launch(words)
-        script = "" if found is None or found.starter else found.script or found.shell_script
+        script = "" if not found or found.starter else found.script or found.shell_script
         if script and script in missing:
             near = near_name(Path(script))
             raise UsageError("{path}: no such file or folder{near_name}", path=script, near_name=near)

@@ -12,7 +12,7 @@ from collections.abc import Iterable
 from contextlib import suppress
 from itertools import chain
 
-from gpudoctor.model import Evidence, LogDetail, LogLine, Report, Setting, SourceSpan
+from gpudoctor.model import Evidence, Finding, LogDetail, LogLine, Report, Setting, SourceSpan
 from gpudoctor.model.records import frozen, replace
 from gpudoctor.report.printable import printable
 from gpudoctor.report.strings import rewrite, texts
@@ -134,10 +134,10 @@ class _Scrubber:
             hosts += _SYSLOG_HOST.findall(text)
             hosts += filter(None, chain(*_SLURM_HOSTS.findall(text)))
         findings = [item.finding for item in report.findings] + [item.finding for item in report.silenced]
+        # What settings and logs give under a name: a user, an account, a node.
         settings = (item for finding in findings for item in finding.evidence if isinstance(item, Setting))
-        details = (finding.detail for finding in findings)
         pairs = [(item.key, item.value) for item in settings]
-        pairs += chain(*(detail.values for detail in details if isinstance(detail, LogDetail)))
+        pairs += chain(*(item.detail.values for item in findings if isinstance(item.detail, LogDetail)))
         users += [value for key, value in pairs if _USER_KEYS.search(key)]
         hosts += [value for key, value in pairs if _HOST_KEYS.search(key) and re.fullmatch(r"[\w.-]+", value)]
         users += [os.path.basename(home.rstrip("/\\")) for home in identity.homes]
@@ -188,7 +188,8 @@ class _Scrubber:
         return _RELATIVE.sub(_file_name, text)
 
     def _without_names(self, text: str) -> str:
-        text = self._hosts.sub(HOST, text) if self._hosts else text
+        if self._hosts:
+            text = self._hosts.sub(HOST, text)
         return self._users.sub(USER, text) if self._users else text
 
 
@@ -200,10 +201,14 @@ def _without_structure(report: Report) -> Report:
         title=_base(report.subject.title) if report.subject.title in report.subject.targets else report.subject.title,
         targets=tuple(map(_base, report.subject.targets)),
     )
+
+    def bare(finding: Finding) -> Finding:
+        return replace(finding, evidence=tuple(map(_bare, finding.evidence)))
+
     findings = tuple(
         replace(
             item,
-            finding=replace(item.finding, evidence=tuple(map(_bare, item.finding.evidence))),
+            finding=bare(item.finding),
             remedies=tuple(
                 replace(remedy, edits=tuple(replace(edit, path=_base(edit.path)) for edit in remedy.edits))
                 for remedy in item.remedies
@@ -211,10 +216,7 @@ def _without_structure(report: Report) -> Report:
         )
         for item in report.findings
     )
-    silenced = tuple(
-        replace(item, finding=replace(item.finding, evidence=tuple(map(_bare, item.finding.evidence))))
-        for item in report.silenced
-    )
+    silenced = tuple(replace(item, finding=bare(item.finding)) for item in report.silenced)
     launch = tuple(replace(row, path=_base(row.path or ""), told={}, variables={}) for row in report.launch)
     return replace(report, subject=subject, findings=findings, silenced=silenced, launch=launch)
 

@@ -74,6 +74,7 @@ def _kind_of(path: Path, _written: int, size: int) -> FileKind:
         return FileKind.FLIGHT
     if size <= SMALL_JSON.most and is_sacct(text_of(raw)):
         return FileKind.SCHEDULER
+    # An object of Kubernetes is no config.
     of_cluster = any(word in raw[:4096] for word in (b'"events"', b'"kind"'))
     if suffix == ".json" and raw.lstrip()[:1] == b"{" and not of_cluster:
         return FileKind.CONFIG

@@ -106,24 +106,22 @@ def test_a_monitored_barrier_names_who_did_not_come(tmp_path):
     assert "Rank 12 did not reach a barrier" in finding.message
 
 
+SPAWNED = (
+    'Traceback (most recent call last):\n  File "fit.py", line 9, in <module>\n    mp.spawn(work)\n'
+    "torch.multiprocessing.spawn.ProcessExitedException: "
+)
+
+
 @pytest.mark.parametrize(
     ("summary", "code"),
     [
         (torchrun({0: -15, 1: -9, 2: -15}), "FAIL002"),
         ("srun: error: n1: task 1: Killed\nsrun: error: n1: tasks 0,2: Exited with exit code 1\n", "FAIL002"),
         ("mpirun noticed that process rank 1 with PID 99 on node n1 exited on signal 9 (Killed).\n", "FAIL002"),
-        (
-            "Traceback (most recent call last):\n  File \"fit.py\", line 9, in <module>\n    mp.spawn(work)\n"
-            "torch.multiprocessing.spawn.ProcessExitedException: process 1 terminated with signal SIGKILL\n",
-            "FAIL002",
-        ),
-        (
-            "Traceback (most recent call last):\n  File \"fit.py\", line 9, in <module>\n    mp.spawn(work)\n"
-            "torch.multiprocessing.spawn.ProcessExitedException: process 1 terminated with signal SIGSEGV\n",
-            "FAIL006",
-        ),
+        (SPAWNED + "process 1 terminated with signal SIGKILL\n", "FAIL002"),
+        (SPAWNED + "process 1 terminated with signal SIGSEGV\n", "FAIL006"),
     ],
-)  # fmt: skip
+)
 def test_the_launcher_names_the_rank_that_a_signal_ended(tmp_path, summary, code):
     log = log_of(tmp_path, trained(0, 1, 2) + raised(2, CLOSED) + summary)
     who, cause = failing_rank(log), first_cause(log)
@@ -143,17 +141,12 @@ def test_a_job_that_ends_well_names_nobody(tmp_path):
 
 
 def test_the_rank_whose_end_the_launcher_saw_first(tmp_path):
-    log = tmp_path / "job.out"
-    summary = (
-        "fit.py FAILED\nRoot Cause (first observed failure):\n[0]:\n  rank      : 6 (local_rank: 6)\n"
-        "  exitcode  : 1 (pid: 71)\n"
-    )
-    log.write_text("[rank0]: step 3 loss 2.1\n" + summary)
-    rank = failing_rank(read_job_log([str(log)], MESSAGES))
+    step, summary = "[rank0]: step 3 loss 2.1\n", "fit.py FAILED\nRoot Cause (first observed failure):\n[0]:\n"
+    summary += "  rank      : 6 (local_rank: 6)\n  exitcode  : 1 (pid: 71)\n"
+    rank = failing_rank(log_of(tmp_path, step + summary))
     assert rank is not None and rank.rank == 6 and "exit code 1" in str(rank.words)
     lost = "[rank6]: RuntimeError: Connection closed by peer [10.0.0.3]:30412\n"
-    log.write_text("[rank0]: step 3 loss 2.1\n" + lost + summary)
-    rank = failing_rank(read_job_log([str(log)], MESSAGES))
+    rank = failing_rank(log_of(tmp_path, step + lost + summary))
     assert rank is None or rank.rank != 6
 
 

@@ -20,6 +20,8 @@ from gpudoctor.model.records import frozen, replace
 from gpudoctor.model.signs.job_log import JobLog, LogEvent
 from gpudoctor.text import capitalised, ranks
 
+_LOST = (PEER, ABORTED)
+"""What ranks print that lost another one."""
 _FEW = 3
 """One in so many ranks may be the odd ones; more are no odd ones."""
 _SHOWN = 100
@@ -28,7 +30,8 @@ _ENDED_BY_OTHERS = frozenset({-15, -2, -1, 143, 130})
 """Exit codes of ranks that the launcher ended because of another one."""
 _OF_ONE = frozenset({"oom-kernel", "oom-slurm", "node-failure"})
 """Kinds of deaths that strike one process or one node of a job."""
-_HARD = frozenset({*HARD, -6, 134})  # SIGABRT, too
+_HARD = frozenset({*HARD, -6, 134})
+"""Exit codes of a signal that nobody sends to other ranks, and SIGABRT, by which a process ends itself."""
 
 
 class RankSign(Enum):
@@ -95,7 +98,7 @@ def _reporters(cause: FirstCause) -> dict[int, LogEvent]:
     """The first error of each rank that printed one."""
     found: dict[int, LogEvent] = {}
     for event, role in cause.roles:
-        own = event.fatal or event.kind in (PEER, ABORTED)
+        own = event.fatal or event.kind in _LOST
         if own and event.rank is not None and role not in (LogRole.HARMLESS, LogRole.HANDLED):
             found.setdefault(event.rank, event)
     return found
@@ -169,9 +172,9 @@ def _place(event: LogEvent) -> str:
 def _of_cause(log: JobLog, root: LogEvent, reporters: Mapping[int, LogEvent]) -> FailingRank | None:
     """The rank of a cause that names none, by how the launcher says that the ranks ended."""
     if root.exception:
-        return _by_exit(log, reporters) if root.kind not in (PEER, ABORTED) else None
+        return _by_exit(log, reporters) if root.kind not in _LOST else None
     # That rank may have printed its fault, too; who waited for others ends by the abort of its own watchdog.
-    waited = {rank: event for rank, event in reporters.items() if event.waits or event.kind in (PEER, ABORTED)}
+    waited = {rank: event for rank, event in reporters.items() if event.waits or event.kind in _LOST}
     return _by_exit(log, waited, hard=True)
 
 
@@ -211,7 +214,7 @@ def evidence_needed(log: JobLog, cause: FirstCause) -> tuple[str, ...]:
         whole = "{words} The whole output of {names} would decide: torchrun --log-dir logs --tee 3."
         found.append(say(whole, words=who.words, names=ranks(who.ranks)))
     cascade = cause.of(LogRole.CASCADE)
-    if not {item.kind for item in cascade}.isdisjoint((PEER, ABORTED)):
+    if not {item.kind for item in cascade}.isdisjoint(_LOST):
         lost = "A rank lost its connection to another one: the log of the rank that left first would decide."
         found.append(say(lost))
     nodes = {item.node for item in cascade if item.node}

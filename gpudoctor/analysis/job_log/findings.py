@@ -146,7 +146,7 @@ def _who(log: JobLog, cause: FirstCause, rank: FailingRank | None) -> str:
     parts, root = [], cause.root
     assert root is not None
     failed = root.rank
-    if failed is None and rank is not None and rank.sign not in (RankSign.SILENT, RankSign.APART):
+    if failed is None and rank and rank.sign not in (RankSign.SILENT, RankSign.APART):
         failed = rank.rank
     node = root.node or next((item.node for item in log.exits if item.rank == failed and item.node), "")
     if len(cause.ranks) > 1 and root.waits:  # none of those that waited is the first

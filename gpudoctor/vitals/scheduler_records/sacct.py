@@ -145,8 +145,9 @@ def _death(rows: Sequence[tuple[str, _Row]], known: Mapping[str, tuple[str, LogM
         "used": _memory(own.get("maxrss", "")) if first.kind == "oom-slurm" else "",
         "elapsed": own.get("elapsed", ""),
         "when": end if end[:1].isdigit() else "",
-        "user": first.cells.get("user", ""),
-        "account": first.cells.get("account", ""),
+        # Nothing is said of them: a report to share hides them in the row.
+        "user": own.get("user", ""),
+        "account": own.get("account", ""),
         "who": say("user {number}", number=asked[1]) if asked else "",
     }
     return event_of(
