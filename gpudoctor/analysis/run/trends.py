@@ -15,6 +15,9 @@ from gpudoctor.model.records import frozen
 BINS = 32
 """Bins of a series: 496 pairs, and a p-value of 1e-9 for a series that only rises."""
 
+_DEEP = 0.5
+"""Share of its whole range by which a quantity falls at the end of an epoch."""
+
 
 @frozen
 class Trend:
@@ -72,9 +75,23 @@ def _bins(xs: Sequence[float], ys: Sequence[float]) -> list[tuple[float, float]]
 
 
 def kept_level(values: Sequence[float]) -> list[float]:
-    """What a quantity never falls below again: one that falls back at the end of each epoch does not grow."""
+    """What a quantity never falls below again: one that falls back at the end of each epoch does not grow.
+
+    The last rise has not fallen back yet. If it only regains what the fall before it gave back, its level is that
+    from which it began: where an epoch ends next, it will fall again.
+    """
     known = [value if math.isfinite(value) else math.inf for value in reversed(values)]
     lowest = [*accumulate(known, min)][::-1]
+    finite = [*filter(math.isfinite, values)]
+    deep = _DEEP * (max(finite) - min(finite)) if finite else 0.0
+    falls = [at for at, value in enumerate(values) if value - lowest[at] > deep]
+    if falls:
+        last = falls[-1]
+        before = max(filter(math.isfinite, values[: last + 1]))
+        # A fall that a later rise outgrows was no end of an epoch: a cache was
+        # emptied, or a file was closed, and the growth went on.
+        if max(finite) - before < _DEEP * deep:
+            lowest = [min(low, lowest[last]) for low in lowest]
     return [low if math.isfinite(value) else value for low, value in zip(lowest, values, strict=True)]
 
 

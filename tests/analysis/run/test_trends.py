@@ -52,14 +52,21 @@ def test_growth_is_measured_where_few_rows_have_a_reading():
         lambda i, n: min(i, n // 3),  # caches fill up and stay
         lambda i, n: n * (1 - 0.97**i),  # a settling allocator
         lambda i, n: i % 50,  # an epoch's buffers
+        lambda i, n: i % (n // 2),  # of two epochs, the second of which has not ended
+        lambda i, n: (i + 60) % 160,  # an epoch that ends as the recording does
         lambda i, n: 0,
         lambda i, n: -i,
         lambda i, n: 40 * (i > n // 2),  # one step up
     ],
-    ids=["plateau", "settling", "saw", "flat", "falling", "jump"],
+    ids=["plateau", "settling", "saw", "two teeth", "last tooth", "flat", "falling", "jump"],
 )
 def test_what_comes_to_rest_is_no_growth(shape):
-    assert growth(leaking(shape=shape), "rss") is None
+    assert growth(leaking(per_step=MIB, shape=shape), "rss") is None
+
+
+def test_growth_over_the_ends_of_epochs_is_found():
+    assert growth(leaking(shape=lambda i, n: i + i % 50), "rss").per_step == pytest.approx(0.25 * MIB, rel=0.1)
+    assert growth(leaking(shape=lambda i, n: i if i < 120 else i - 120), "rss") is not None  # outgrown since
 
 
 def test_small_growth_must_be_even():
