@@ -61,7 +61,8 @@ def _fits(row: Mapping[str, Any], finding: Finding) -> bool:
         return asks and (kinds is True or detail.kind in kinds)
     if "log" in row or "asks" in row:
         return False
-    if "how" in row and row["how"] not in (getattr(detail, "how", ""), *finding.subject.split()[:1]):
+    how = getattr(detail, "how", getattr(detail, "kind", ""))
+    if "how" in row and row["how"] not in (how, *finding.subject.split()[:1]):
         return False
     must, must_not = row.get("when", {}), row.get("unless", {})
     return all(_is(detail, *item) for item in must.items()) and not any(_is(detail, *item) for item in must_not.items())

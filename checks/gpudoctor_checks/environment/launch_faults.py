@@ -221,6 +221,8 @@ class _Row:
         yield from self._time()
         if self.here > 1 and self.row.grants.gpus_per_task != 1 and self._program("one-card"):
             yield "one-card"
+        if self.here > 1 and self.row.grants.gpus_per_task == 1 and self._program("one-gpu"):
+            yield "one-gpu"
         restarts = self.row.told.get("restarts", "")
         if (restarts.strip("0").isdigit() or self.job.preemptible) and self._program("restart"):
             yield "restart" if restarts.strip("0") else "requeue"
@@ -235,7 +237,9 @@ class _Row:
         meets = told.get("meets", "")
         on_each = self.row.starter == "srun" and self.nodes > 1
         other_file = self.row.path != self.job.script_path
-        if self.nodes > 1 and _LOCAL.fullmatch(meets):
+        if told.get("nodes") and self.nodes > 1 and "--standalone" in self.row.text:
+            yield "standalone"
+        elif self.nodes > 1 and _LOCAL.fullmatch(meets):
             yield "meets"
         elif on_each and "$(hostname" in meets and (other_file or _QUOTED_HOST.search(self.job.script_text)):
             yield "own-host"
@@ -338,7 +342,10 @@ class _Row:
         gpus = int(told.get("gpus", 0))
         self.fields |= {"devices": told.get("devices"), "highest": highest, "gpus": count(gpus, "GPU")}
         programs = {launch.script or launch.module for launch in self.job.launches}
-        if listed and gpus and highest >= gpus:
+        if "split" in told:
+            self.fields["split"] = told["split"]
+            yield "split"
+        elif listed and gpus and highest >= gpus:
             yield "index"
         elif self.cards and self.here > self.cards:
             yield "ranks"
@@ -347,6 +354,17 @@ class _Row:
 
     def _world(self) -> Iterator[str]:
         """Processes that are started, beside those that the launcher is told of."""
-        fixed = re.fullmatch(r"\d*", self.row.told.get("nodes", ""))  # not elastic: `--nnodes=1:4`
-        if self.row.launcher in _RENDEZVOUS and fixed and 0 < self.total < (self.row.world or 0):
+        row, told = self.row, self.row.told
+        waits, told_nodes = row.launcher in _RENDEZVOUS, told.get("nodes", "")
+        fixed = re.fullmatch(r"\d*", told_nodes)  # not elastic: `--nnodes=1:4`
+        once = not row.starter and row.path == self.job.script_path
+        self.fields |= {"of": self.job.nodes, "slots": told.get("slots"), "signal": self.job.signal}
+        if waits and fixed and 0 < self.total < (row.world or 0):
             yield "missing"
+        elif waits and once and "$" in told_nodes and (self.job.nodes or 1) > 1:
+            yield "alone"
+        elif self.total > int(told.get("slots") or self.total):
+            yield "slots"
+        steps = row.starter == "srun" or row.launcher == "srun"
+        if self.job.profile is Profile.SLURM and not steps and not (self.job.signal or "B:").startswith("B:"):
+            yield "unsignalled"

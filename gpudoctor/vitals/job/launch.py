@@ -250,12 +250,16 @@ def _mpirun(words: list[str], depth: int) -> FoundLaunch | None:
     plain = [word for at, word in enumerate(words) if not mca.intersection(words[max(0, at - 2) : at + 1])]
     options = Options(plain, "mpirun", "genvall")
     found = find_launch(options.rest, depth + 1)
+    hosts = [host.partition(":") for host in (options.get("H", "host") or "").split(",") if host]
+    slots = sum(int(number) if number.isdigit() else 1 for _, _, number in hosts)  # one where none is named
+    listed = {"slots": str(slots)} if slots else {}
     mpirun = FoundLaunch(
         launcher="mpirun",
         starter="mpirun",
         tasks=options.number("npernode", "ppn", "N"),
         total_tasks=options.number("np", "n"),
-        told=options.told(),
+        on_nodes=len(hosts) or None,
+        told=options.told() | listed,
     )
     return inside(mpirun, found) if found else None
 
@@ -280,7 +284,10 @@ def _docker(words: list[str], depth: int) -> FoundLaunch | None:
         memory_granted=byte_count(options.get("m", "memory") or "", binary=True),
         shared_memory_granted=shared_memory,
     )
-    return replace(found, grants=found.grants.over(given))
+    # Without quotes of its own docker reads `device=2,3` as two settings.
+    bare = listed is not None and listed[0].startswith("device") and "," in listed[1]
+    split = {"split": options.get("gpus") or ""} if bare else {}
+    return replace(found, grants=found.grants.over(given), told={**found.told, **split})
 
 
 def _shell(words: list[str]) -> FoundLaunch | None:

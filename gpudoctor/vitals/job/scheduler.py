@@ -49,8 +49,9 @@ def slurm_grants(options: Mapping[str, str], path: str) -> Grants:
     nodes = whole(options.get("nodes"))
     tasks = whole(options.get("ntasks"))
     per_node = whole(options.get("ntasks-per-node") or options.get("tasks-per-node"))
-    if per_node is None and tasks is not None:
-        per_node = max(1, tasks // (nodes or 1))
+    if tasks is not None:
+        most = max(1, tasks // (nodes or 1))
+        per_node = min(per_node or most, most)  # beside --ntasks it is only an upper bound
     gpus, origin = _slurm_gpus(options, nodes or 1, per_node)
     gpus_per_task = gres_gpus(options.get("gpus-per-task", ""))
     if "gpu-bind" in options:

@@ -196,7 +196,7 @@ VERL = "python3 -m verl.trainer.main_ppo actor_rollout_ref.rollout.tensor_model_
         ("deepspeed --include localhost:1 t.py", ""),
         (ARRAY.format("") + "srun torchrun --nproc_per_node=2 t.py", "array"),
         (ARRAY.format("").replace("0-7", "0-7%1") + "srun torchrun --nproc_per_node=2 t.py", ""),
-        ("#SBATCH --time=72\n#SBATCH --signal=SIGUSR1@90\npython t.py --max-hours 70", ""),
+        ("#SBATCH --time=72\n#SBATCH --signal=B:USR1@90\npython t.py --max-hours 70", ""),
         (ARRAY.format("#SBATCH --exclusive\n") + "srun torchrun --nproc_per_node=2 t.py", ""),
         (ARRAY.format("") + "srun torchrun --standalone --nproc_per_node=2 t.py", ""),
         (ARRAY.format("").replace("gpu:2", "gpu:8") + "srun torchrun --nproc_per_node=8 t.py", ""),
@@ -227,6 +227,17 @@ VERL = "python3 -m verl.trainer.main_ppo actor_rollout_ref.rollout.tensor_model_
         ("torchrun --nproc_per_node 8 t.py --tensor-model-parallel-size 4 --pipeline-model-parallel-size 3", "parallel"),
         ("torchrun --nproc_per_node 8 t.py --tensor-model-parallel-size 4 --pipeline-model-parallel-size 2", ""),
         ("#SBATCH --gres=gpu:4\npython t.py --tensor-parallel-size 8", "parallel-cards"),
+        ("#PBS -l select=2:ngpus=8\ntorchrun --nnodes=$(wc -l < $HOSTS) --nproc_per_node=8 t.py", "alone"),
+        (SBATCH.format(2, 1) + "srun torchrun --rdzv_backend=c10d --nnodes=$(wc -l < $HOSTS) --nproc_per_node=8 t.py", ""),
+        (SBATCH.format(2, 1) + "srun torchrun --standalone --nnodes=2 --nproc_per_node=8 t.py", "standalone"),
+        ("torchrun --standalone --nproc_per_node=8 t.py", ""),
+        ("mpirun -np 8 -H a,b python t.py", "slots"),
+        ("mpirun -np 8 -H a:4,b:4 python t.py", ""),
+        ("docker run --gpus device=2,3 i python t.py", "split"),
+        ("docker run --gpus '\"device=2,3\"' i python t.py", ""),
+        ("#SBATCH --signal=USR1@90\npython t.py", "unsignalled"),
+        ("#SBATCH --signal=USR1@90\nsrun python t.py", ""),
+        ("#SBATCH --signal=B:USR1@90\npython t.py", ""),
     ],
 )  # fmt: skip
 def test_what_does_not_fit_in_the_launch_table(tmp_path, text, kind):
@@ -243,6 +254,8 @@ ALL_ON_ONE = """
 OWN = ALL_ON_ONE.replace("    torch.dist", "    torch.cuda.set_device(int(os.environ['LOCAL_RANK']))\n    torch.dist")
 RAY = "from ray.train import ScalingConfig\nscaling = ScalingConfig(num_workers=8{})\n"
 LATE = "import os, torch\n{}\nos.environ['CUDA_VISIBLE_DEVICES'] = '1'\n"
+BOUND = "import os, torch\ntorch.cuda.set_device(int(os.environ['SLURM_LOCALID']){})\n"
+ONE_EACH = "#SBATCH --nodes=1 --ntasks-per-node=8 --gpus-per-task=1{}\nsrun python train.py"
 LIGHTNING = "import lightning as L\nL.Trainer(devices=%d, num_nodes=2).fit(model)\n"
 
 
@@ -259,6 +272,14 @@ LIGHTNING = "import lightning as L\nL.Trainer(devices=%d, num_nodes=2).fit(model
         ("python train.py", LATE.format("torch.manual_seed(0)"), ""),
         (SBATCH.format(2, 1) + "srun python train.py", LIGHTNING % 8, "lightning"),
         (SBATCH.format(2, 8) + "srun python train.py", LIGHTNING % 8, ""),
+        (
+            SBATCH.format(1, 8) + "#SBATCH --ntasks=1\nsrun python train.py",
+            (LIGHTNING % 8).replace("=2", "=1"),
+            "lightning",
+        ),
+        (ONE_EACH.format(""), BOUND.format(""), "one-gpu"),
+        (ONE_EACH.format(""), BOUND.format(" % torch.cuda.device_count()"), ""),
+        (ONE_EACH.format(" --gpu-bind=none"), BOUND.format(""), ""),
         (SBATCH.format(1, 1) + "python train.py", RAY.format(""), "cpu"),
         (SBATCH.format(1, 1) + "python train.py", RAY.format(", use_gpu=True"), ""),
         (SBATCH.format(1, 1) + "python train.py", RAY.format(", use_gpu=args.gpu"), ""),
