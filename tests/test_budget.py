@@ -57,13 +57,13 @@ BUDGETS = {
     "checks": (19681, ["checks"]),
     "rules": (3872, ["rules"]),
     "the rest of vitals and analysis": (11187, ["gpudoctor"]),
-    "tests": (45492, ["tests"]),
+    "tests": (45700, ["tests"]),
     "benchmarks": (7022, ["benchmarks"]),
 }
 """Group: lines, folders or files. A file belongs to the first group that names it or a folder above it."""
 TOML = 8000
 """Lines of data in TOML, which count apart: 4,500 of wordings, 2,900 of advice (10,700 lines of Python became 6,500)."""
-TOKENS_A_LINE = 7.13
+TOKENS_A_LINE = 7.14
 """Code that became denser to fit is a defect."""
 
 
