@@ -17,6 +17,7 @@ from gpudoctor.estimate.shapes import FIELDS as SHAPE_FIELDS
 from gpudoctor.estimate.shapes import ModelShape
 from gpudoctor.lang import say
 from gpudoctor.lang.message import concatenated
+from gpudoctor.text import size
 
 _LEANEST = "unsloth"
 """The stack that keeps least of those that `hf` may stand for: `hf` is taken where nothing was said."""
@@ -28,8 +29,9 @@ _SHORTER = 4
 
 def estimate_job(
     shape: ModelShape, job: TrainingJob, device: Device | None = None, *, assumptions: tuple[str, ...] = (),
+    lean: bool = True,
 ) -> Estimate:  # fmt: skip
-    """The memory of one job on its fullest GPU.
+    """The memory of one job on its fullest GPU; a search that asks only whether it fits needs no `lean`.
 
     Raises `UsageError` for what this model cannot do.
     """
@@ -38,27 +40,53 @@ def estimate_job(
         job = replace(job, attention="eager")
         said = say("transformers has no SDPA for Gemma 2, whose scores are soft-capped: eager attention is taken")
         assumptions += (said,)
+    most = 0
+    if job.loss == "fused" and job.adapted and job.stack == "hf" and job.mode == "train":
+        most, job = _most(shape, job), replace(job, stack=_LEANEST)
+        said = say(
+            "a fused loss with adapters: the kernels of Unsloth or axolotl are taken, and memory up to {most} without",
+            most=size(most),
+        )
+        assumptions += (said,)
     capability = device.capability if device is not None else None
     analyse = training_instants if job.mode == "train" else inference_instants
     instants, static, notes = analyse(shape, job, capability)
     peak = max(instants, key=lambda instant: instant.bytes)
-    reach = _reach(shape, job, peak)
+    assumptions += _taken(shape)
+    reach = _reach(shape, job, peak, most, lean=lean)
     card = read_card(job, instants, peak, reach, device)
     return Estimate(
         shape=shape, job=job, instants=instants, peak=peak, static=static, reach=reach, card=card,
         assumptions=assumptions, notes=tuple(notes) )  # fmt: skip
 
 
-def _reach(shape: ModelShape, job: TrainingJob, peak: Instant) -> Reach:
+def _taken(shape: ModelShape) -> tuple[str, ...]:
+    """What a model that formulas know in part was taken for."""
+    rows = (
+        (
+            shape.rough,
+            say("no formula knows blocks of {family}: activations are those of plain blocks", family=shape.family),
+        ),
+        (shape.family == "diffusion", say("no text encoder and no autoencoder is on the GPU")),
+        (shape.tower is not None, say("one image or sound a row; adapters only in the language model")),
+    )
+    return tuple(said for so, said in rows if so)
+
+
+def _reach(shape: ModelShape, job: TrainingJob, peak: Instant, most: int, *, lean: bool) -> Reach:
     """Between which bytes the peak lies: how far measured runs of such jobs were from the formulas, and what the
     leanest kernels would take where nothing says whose run."""
-    unmeasured = shape.kind != "decoder" or job.tp * job.pp * job.ep > 1 or job.stack == "megatron"
+    other = shape.kind != "decoder" or shape.rough or shape.tower is not None
+    unmeasured = other or job.tp * job.pp * job.ep > 1 or job.stack == "megatron"
     low, high = (round(share * peak.bytes) for share in (UNMEASURED if unmeasured else MEASURED))
-    if job.mode != "train" or job.stack not in {"hf", _LEANEST}:
+    high = max(high, most)
+    if not lean or job.mode != "train" or job.stack not in {"hf", _LEANEST}:
         return Reach(low=low, high=high, least=low)
-    lean = replace(job, stack=_LEANEST if job.adapted else job.stack, optimizer=_LEAN.get(job.optimizer, job.optimizer))
-    low = min(low, _most(shape, lean))
-    return Reach(low=low, high=high, least=min(low, _most(shape, replace(lean, seq=-(-job.seq // _SHORTER)))))
+    lean_job = replace(
+        job, stack=_LEANEST if job.adapted else job.stack, optimizer=_LEAN.get(job.optimizer, job.optimizer)
+    )
+    low = min(low, _most(shape, lean_job))
+    return Reach(low=low, high=high, least=min(low, _most(shape, replace(lean_job, seq=-(-job.seq // _SHORTER)))))
 
 
 def _most(shape: ModelShape, job: TrainingJob) -> int:

@@ -107,7 +107,7 @@ def room(shape: ModelShape, job: TrainingJob, device: Device) -> Room:
 def _fits_with(shape: ModelShape, job: TrainingJob, device: Device, name: str) -> Callable[[int], bool]:
     def good(value: int) -> bool:
         changed = replace(job, **{name: value})  # type: ignore[arg-type]
-        return fits(estimate_job(shape, changed, device))
+        return fits(estimate_job(shape, changed, device, lean=False))
 
     return good
 
@@ -137,7 +137,7 @@ def _lower(estimate: Estimate, changes: dict[str, Any], device: Device) -> Estim
         return None
     if "optimizer" in changes and not job.optimizer.startswith("adamw"):
         return None
-    changed = _tried(estimate.shape, job, changes, device)
+    changed = _tried(estimate.shape, job, changes, device, lean=True)
     return changed if changed is not None and changed.total_bytes < estimate.total_bytes else None
 
 
@@ -160,10 +160,12 @@ def _together(estimate: Estimate, device: Device) -> list[Cut]:
     return [_cut(estimate, made, now)]
 
 
-def _tried(shape: ModelShape, job: TrainingJob, changes: dict[str, Any], device: Device) -> Estimate | None:
+def _tried(
+    shape: ModelShape, job: TrainingJob, changes: dict[str, Any], device: Device, *, lean: bool = False
+) -> Estimate | None:
     """The changed job's memory; None where the combination cannot be."""
     try:
-        return estimate_job(shape, replace(job, **changes), device)
+        return estimate_job(shape, replace(job, **changes), device, lean=lean)
     except UsageError:
         return None
 

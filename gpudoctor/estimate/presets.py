@@ -93,7 +93,7 @@ def lookup(name: str) -> Lookup:
     if wanted in index:
         return Lookup(preset=preset(index[wanted]))
     short = wanted.rsplit("/", 1)[-1]
-    for candidate in _shorter(short):
+    for candidate in (short, *_shorter(short)):
         if candidate in index:
             return Lookup(preset=preset(index[candidate]))
     for table, what in ((SIZES, say("size")), (FAMILIES, say("family"))):
@@ -109,20 +109,12 @@ def lookup(name: str) -> Lookup:
             preset=preset(prefixed), assumption=say("{name!r} is taken for {prefixed}", name=name, prefixed=prefixed)
         )
     near = difflib.get_close_matches(short, [*index, *SIZES], n=4, cutoff=0.5)
-    nearest = (
-        say(
-            "; the nearest known are {nearest}",
-            nearest=", ".join(dict.fromkeys(index.get(each, each) for each in near)),
-        )
-        if near
-        else ""
-    )
+    known = ", ".join(dict.fromkeys(index.get(each, each) for each in near))
+    nearest = say("; the nearest known are {nearest}", nearest=known) if known else ""
     raise UsageError(
         "model {name!r} is not known{nearest}. Give a size (7b), a family and size (llama-3-8b), "
-        "a config.json or its folder, or --set hidden=N and the like",
-        name=name,
-        nearest=nearest,
-    )
+        "a config.json or its folder, or --set hidden=N and the like", name=name, nearest=nearest,
+    )  # fmt: skip
 
 
 def _shorter(name: str) -> list[str]:

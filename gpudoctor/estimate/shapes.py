@@ -154,6 +154,10 @@ class ModelShape:
     """Parameters that no other field tells: (what, elements); counted as `others`."""
     extra_linear: int = 0
     """Weights of single linears outside blocks (the transform of a masked-language head, a classifier)."""
+    tower: "ModelShape | None" = None
+    """The encoder of images or sound beside it, with the projector among its extras."""
+    rough: bool = False
+    """Whether its blocks have no formula: parameters are those of its class, activations those of plain blocks."""
 
     def __post_init__(self) -> None:
         counts = {"layers": 1, "hidden": 1, "heads": 1, "kv_heads": 1, "head_dim": 1}
@@ -319,17 +323,19 @@ def _parameters(shape: ModelShape) -> ParameterCounts:
     router = 0 if shape.router_linear else (shape.hidden + ("router" in shape.biases)) * shape.experts
     head = 0 if shape.tied or vision or shape.kind == "encoder" else shape.vocab * shape.hidden
     expert_biases = sum(linear.rows * linear.count for linear in linears if linear.expert and linear.bias)
+    tower = _parameters(shape.tower) if shape.tower else None
+    inside = tower.linear if tower else 0
     return ParameterCounts(
-        embedding=0 if vision else shape.vocab * shape.hidden,
-        head=head,
-        linear=sum(linear.weights for linear in linears) + expert_biases + shape.extra_linear,
-        experts=sum(linear.weights for linear in linears if linear.expert) + expert_biases,
-        norms=_norms(shape),
+        embedding=0 if vision else shape.vocab * shape.hidden, head=head,
+        linear=sum(linear.weights for linear in linears) + expert_biases + shape.extra_linear + inside,
+        experts=sum(linear.weights for linear in linears if linear.expert) + expert_biases, norms=_norms(shape),
         biases=sum(linear.rows * linear.count for linear in linears if linear.bias and not linear.expert)
         + (shape.vocab if "head" in shape.biases else 0),
         positions=shape.max_positions * shape.hidden if shape.positions == "learned" else 0,
-        others=router * shape.moe_layers + sum(count for _, count in shape.extras),
-    )
+        others=router * shape.moe_layers
+        + sum(count for _, count in shape.extras)
+        + (tower.total - inside if tower else 0),
+    )  # fmt: skip
 
 
 @lru_cache(maxsize=1024)
@@ -349,6 +355,8 @@ def shape_of(fields: dict[str, Any]) -> ModelShape:
     given: dict[str, Any] = {key: _tuples(value) for key, value in fields.items()}
     if given.get("latent") is not None:
         given["latent"] = Latent(**given["latent"])
+    if given.get("tower") is not None:
+        given["tower"] = shape_of(given["tower"])
     return ModelShape(**given)
 
 

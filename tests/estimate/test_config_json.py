@@ -1,69 +1,18 @@
 """A model's config.json to its shape: counts equal to the presets', sentences for what cannot be read."""
 
+import json
+from pathlib import Path
+
 import pytest
 from some import some
 
 from gpudoctor.errors import UsageError
-from gpudoctor.estimate.config_json import shape_of_config
+from gpudoctor.estimate.config_json import UnknownArchitecture, shape_of_config
 from gpudoctor.estimate.presets import preset
 
-PUBLISHED = {
-    "llama-3-8b": {
-        "model_type": "llama", "hidden_size": 4096, "intermediate_size": 14336, "num_attention_heads": 32,
-        "num_hidden_layers": 32, "num_key_value_heads": 8, "vocab_size": 128256, "tie_word_embeddings": False,
-        "max_position_embeddings": 8192, "attention_bias": False,
-    },
-    "qwen3-30b-a3b": {
-        "model_type": "qwen3_moe", "hidden_size": 2048, "intermediate_size": 6144, "num_attention_heads": 32,
-        "num_hidden_layers": 48, "num_key_value_heads": 4, "head_dim": 128, "vocab_size": 151936,
-        "num_experts": 128, "num_experts_per_tok": 8, "moe_intermediate_size": 768, "decoder_sparse_step": 1,
-        "tie_word_embeddings": False, "max_position_embeddings": 40960,
-    },
-    "gemma-2-9b": {
-        "model_type": "gemma2", "hidden_size": 3584, "intermediate_size": 14336, "num_attention_heads": 16,
-        "num_hidden_layers": 42, "num_key_value_heads": 8, "head_dim": 256, "vocab_size": 256000,
-        "sliding_window": 4096, "max_position_embeddings": 8192,
-    },
-    "mixtral-8x7b": {
-        "model_type": "mixtral", "hidden_size": 4096, "intermediate_size": 14336, "num_attention_heads": 32,
-        "num_hidden_layers": 32, "num_key_value_heads": 8, "vocab_size": 32000, "num_local_experts": 8,
-        "num_experts_per_tok": 2, "sliding_window": None, "tie_word_embeddings": False,
-        "max_position_embeddings": 32768,
-    },
-    "deepseek-v3": {
-        "model_type": "deepseek_v3", "hidden_size": 7168, "intermediate_size": 18432, "moe_intermediate_size": 2048,
-        "num_attention_heads": 128, "num_key_value_heads": 128, "num_hidden_layers": 61, "vocab_size": 129280,
-        "n_routed_experts": 256, "n_shared_experts": 1, "num_experts_per_tok": 8, "first_k_dense_replace": 3,
-        "q_lora_rank": 1536, "kv_lora_rank": 512, "qk_nope_head_dim": 128, "qk_rope_head_dim": 64,
-        "v_head_dim": 128, "tie_word_embeddings": False, "max_position_embeddings": 163840,
-    },
-    "gpt2": {
-        "model_type": "gpt2", "n_embd": 768, "n_head": 12, "n_layer": 12, "n_positions": 1024, "n_ctx": 1024,
-        "n_inner": None, "vocab_size": 50257,
-    },
-    "falcon-40b": {
-        "model_type": "falcon", "hidden_size": 8192, "num_attention_heads": 128, "num_hidden_layers": 60,
-        "num_kv_heads": 8, "multi_query": True, "new_decoder_architecture": True, "vocab_size": 65024,
-    },
-    "flan-t5-xl": {
-        "model_type": "t5", "d_model": 2048, "d_ff": 5120, "d_kv": 64, "num_heads": 32, "num_layers": 24,
-        "feed_forward_proj": "gated-gelu", "tie_word_embeddings": False, "vocab_size": 32128,
-    },
-    "bert-base-uncased": {
-        "model_type": "bert", "hidden_size": 768, "intermediate_size": 3072, "num_attention_heads": 12,
-        "num_hidden_layers": 12, "max_position_embeddings": 512, "type_vocab_size": 2, "vocab_size": 30522,
-    },
-    "llama-4-maverick-17b-128e-text": {
-        "model_type": "llama4_text", "hidden_size": 5120, "intermediate_size": 8192, "intermediate_size_mlp": 16384,
-        "num_attention_heads": 40, "num_key_value_heads": 8, "head_dim": 128, "num_hidden_layers": 48,
-        "vocab_size": 202048, "num_local_experts": 128, "num_experts_per_tok": 1, "interleave_moe_layer_step": 2,
-        "tie_word_embeddings": False, "max_position_embeddings": 131072,
-    },
-    "vit-base-patch16-224": {
-        "model_type": "vit", "hidden_size": 768, "intermediate_size": 3072, "num_attention_heads": 12,
-        "num_hidden_layers": 12, "image_size": 224, "patch_size": 16, "num_channels": 3,
-    },
-}  # fmt: skip
+CONFIGS = json.loads((Path(__file__).parent / "configs.json").read_text(encoding="utf-8"))
+"""What hub repositories publish: of models that equal a preset, and of language models with an encoder."""
+PUBLISHED = CONFIGS["published"]
 
 
 def test_counts_equal_the_presets():
@@ -97,3 +46,18 @@ def test_what_cannot_be(config, said):
     with pytest.raises(UsageError) as caught:
         shape_of_config(config, "config.json")
     assert said in str(caught.value)
+
+
+def test_an_encoder_beside_the_language_model_is_counted():
+    for name, config in some(CONFIGS["towers"].items()):
+        shape, notes = shape_of_config(config, name)
+        assert shape.parameters.total == pytest.approx(preset(name).parameters, rel=0.02), name
+        assert shape.tower is not None and not any("only the language model" in note for note in notes)
+    text = CONFIGS["towers"]["qwen2-vl-7b"] | {"vision_config": {"depth": 32}}
+    shape, notes = shape_of_config(text, "no widths")
+    assert shape.tower is None and any("only the language model" in note for note in notes)
+
+
+def test_an_architecture_whose_blocks_have_no_formula_is_left_to_its_class():
+    with pytest.raises(UnknownArchitecture, match="qwen3_next"):
+        shape_of_config({"model_type": "qwen3_next", "hidden_size": 2048}, "hybrid")

@@ -91,3 +91,20 @@ def test_checkpointing_sharding_and_chunked_loss_give_back(model):
 )
 def test_inference_cache_by_hand(model, options, cached):
     assert line(estimate(model, mode="inference", context=8192, **options), "decode", "kv-cache").bytes == cached
+
+
+def test_a_fused_loss_with_adapters_means_fused_adapters():
+    asked = {"method": "lora", "mixed_precision": "bf16", "attention": "flash", "seq": 65536}
+    fused, stock = (estimate("qwen3-4b", loss=loss, **asked) for loss in ("fused", "chunked"))
+    assert fused.job.stack == "unsloth" and stock.job.stack == "hf"
+    assert fused.reach.high >= stock.total_bytes > fused.total_bytes
+    assert any("Unsloth or axolotl" in said for said in fused.assumptions)
+
+
+def test_what_only_looks_like_a_known_model_has_a_wide_interval():
+    seen = estimate("qwen2-vl-7b", method="full", checkpointing="none")
+    words = estimate("qwen2-7b", method="full", checkpointing="none")
+    kinds = [[line.kind for line in each.instants[1].lines] for each in (seen, words)]
+    assert kinds[0].count("activations") == kinds[1].count("activations") + 1
+    assert seen.reach.high > seen.total_bytes and words.reach.high == words.total_bytes
+    assert any("plain blocks" in said for said in estimate("flux.1-dev", method="lora").assumptions)

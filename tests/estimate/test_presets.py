@@ -18,6 +18,9 @@ from gpudoctor.estimate import lookup, presets
         ("mistralai/Mixtral-8x7B-Instruct-v0.1", "mixtral-8x7b"),
         ("internlm/internlm2-20b", "internlm2-20b"),
         ("QWEN3_8B", "qwen3-8b"),
+        ("unsloth/Phi-4", "phi-4"),
+        ("unsloth/Qwen2-VL-7B-Instruct-bnb-4bit", "qwen2-vl-7b"),
+        ("THUDM/CogVideoX-2b", "cogvideox-2b"),
     ],
 )
 def test_names_that_are_exact(name, meant):

@@ -11,6 +11,7 @@ from gpudoctor.estimate.job import IN_BACKWARD, TrainingJob
 from gpudoctor.estimate.result import Instant, Line, line
 from gpudoctor.estimate.shapes import ModelShape
 from gpudoctor.lang import say, term
+from gpudoctor.model.records import replace
 
 
 def training_instants(
@@ -25,13 +26,16 @@ def training_instants(
     fixed = state.fixed_lines(layout, capability)
     gradients = [*optim.gradient_lines(layout), *litgpt.gradient_lines(layout)]
     held = [*weights, *adapters, *optimizer, *fixed, *litgpt.held_lines(layout)]
+    if layout.stack.name == "megatron":  # its gradients have a buffer of their own from the start
+        held, gradients = [*held, *gradients], []
 
     root = _root_lines(layout)
-    loss = [*held, *root, *_checkpoint_lines(layout, one, 1), *_copies(layout), *loss_lines(layout)]
+    tower = _tower_lines(layout)
+    loss = [*held, *root, *_checkpoint_lines(layout, one, 1), *tower, *_copies(layout), *loss_lines(layout)]
     layer = [
         *held, *root, *_gathered(layout), *litgpt.unit_lines(layout), *_head_gradient(layout),
         *_checkpoint_lines(layout, one, layout.in_flight), *_kept_twice(layout), *_live_lines(layout, one),
-        *_kept_logits(layout),
+        *_kept_logits(layout), *tower,
     ]  # fmt: skip
     end = [*held, *root, *_gathered(layout), *end_lines(layout, _live_lines(layout, one, last=True), gradients)]
     step = [*held, *gradients, *optim.step_lines(layout), *litgpt.step_lines(layout)]
@@ -135,6 +139,15 @@ def _checkpoint_lines(layout: Layout, one: BlockActivations, flight: int) -> lis
     return lines
 
 
+def _tower_lines(layout: Layout) -> list[Line]:
+    """What the encoder beside the language model keeps where it is trained."""
+    job, tower = layout.job, layout.shape.tower
+    if tower is None or job.adapted or job.method == "freeze":
+        return []
+    beside = lay_out(tower, replace(job, seq=tower.max_positions, tp=1, pp=1, cp=1, ep=1))
+    return _checkpoint_lines(beside, block(beside), 1)
+
+
 def _kept_twice(layout: Layout) -> list[Line]:
     """FSDP1 over a frozen base: inputs of frozen units stay referenced to the end of the backward."""
     job = layout.job
@@ -225,7 +238,7 @@ def _notes(layout: Layout) -> list[str]:
         )),
         (job.method == "qlora" and layout.sharded, say(
             "{parallel} shards a 4-bit base only with bnb_4bit_quant_storage in the type of the other "
-            "weights (bitsandbytes 0.43, PEFT 0.10)", parallel=job.parallel,
+            "weights (bitsandbytes 0.43, PEFT 0.10)", parallel=job.parallel
         )),
         (layout.prepared, say(
             "k-bit preparation makes norms fp32, and with them every activation: twice the bytes of bf16"

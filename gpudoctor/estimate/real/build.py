@@ -184,10 +184,8 @@ def refuse(job: TrainingJob) -> None:
         if is_so:
             raise UsageError(
                 "it cannot run {flag}. It trains the installed transformers on one GPU with their own loss. "
-                "Remove {option} or --trace",
-                flag=flag,
-                option=flag.split()[0],
-            )
+                "Remove {option} or --trace", flag=flag, option=flag.split()[0],
+            )  # fmt: skip
 
 
 def _model(config: Any, job: TrainingJob) -> Any:

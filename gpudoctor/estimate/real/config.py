@@ -6,6 +6,7 @@ from typing import Any
 
 from gpudoctor.errors import IncompleteError, UsageError
 from gpudoctor.estimate.shapes import ModelShape
+from gpudoctor.estimate.tables import read_table
 from gpudoctor.model.records import frozen
 
 # Which kinds of blocks a model has in a row, and how few of them tell about all.
@@ -55,19 +56,7 @@ Source = ModelShape | Mapping[str, Any]
 
 NEEDS = "tracing needs torch, transformers and peft: pip install torch transformers peft"
 
-_SLOTS: tuple[tuple[str, tuple[str, ...]], ...] = (
-    ("layers", ("num_hidden_layers",)),
-    ("hidden", ("hidden_size",)),
-    ("heads", ("num_attention_heads",)),
-    ("kv_heads", ("num_key_value_heads", "num_kv_heads")),
-    ("head_dim", ("head_dim", "d_kv")),
-    ("vocab", ("vocab_size",)),
-    ("tied", ("tie_word_embeddings",)),
-    ("experts", ("num_local_experts", "num_experts", "n_routed_experts")),
-    ("top_k", ("num_experts_per_tok", "num_experts_per_token")),
-    ("expert_mlp", ("moe_intermediate_size",)),
-    ("dense_layers", ("first_k_dense_replace",)),
-)
+_SLOTS: dict[str, list[str]] = read_table("names.json")["slots"]
 """A shape's field, and the names that configurations have for it: every one that is there is set."""
 _MLP = ("intermediate_size", "n_inner", "ffn_dim", "d_ff", "ffn_hidden_size")
 _POSITIONS = ("max_position_embeddings", "n_positions", "max_seq_len")
@@ -101,10 +90,8 @@ def _make(kind: str, values: Mapping[str, Any], name: str) -> Any:
     if kind not in CONFIG_MAPPING:
         raise UsageError(
             "{name}: model_type {kind!r} is not an architecture of the installed transformers. "
-            "Install a newer release (pip install -U transformers), or remove --trace",
-            name=name,
-            kind=kind,
-        )
+            "Install a newer release (pip install -U transformers), or remove --trace", name=name, kind=kind,
+        )  # fmt: skip
     try:
         return CONFIG_MAPPING[kind](**{key: value for key, value in values.items() if key != "model_type"})
     except Exception as error:  # noqa: BLE001 - a configuration class may raise anything on absurd values
@@ -121,7 +108,7 @@ def _from_shape(shape: ModelShape, layers: int | None) -> Any:
 
 def _general(shape: ModelShape, plain: Any) -> dict[str, Any]:
     values: dict[str, Any] = {}
-    for field, names in _SLOTS:
+    for field, names in _SLOTS.items():
         for name in names:
             held = getattr(type(plain), name, None)
             computed = isinstance(held, property) and held.fset is None  # from others: Falcon's head width

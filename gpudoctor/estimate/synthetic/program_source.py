@@ -10,26 +10,13 @@ from pprint import pformat
 from typing import Any
 
 from gpudoctor.estimate.job import TrainingJob
+from gpudoctor.estimate.tables import read_table
 from gpudoctor.model.records import frozen
 
 _WIDTH = 110
 _KEYWORDS_WIDTH = 84
 _TYPES = {"bf16": "torch.bfloat16", "fp16": "torch.float16", "fp32": "torch.float32"}
-_OPTIMIZERS = {
-    "adamw": "torch.optim.AdamW(trained, lr=1e-4)",
-    "adamw-foreach": "torch.optim.AdamW(trained, lr=1e-4, foreach=True)",
-    "adamw-fused": "torch.optim.AdamW(trained, lr=1e-4, fused=True)",
-    "sgd": "torch.optim.SGD(trained, lr=1e-4)",
-    "sgd-momentum": "torch.optim.SGD(trained, lr=1e-4, momentum=0.9)",
-    "adafactor": "Adafactor(trained, lr=1e-4, relative_step=False, scale_parameter=False)",
-    "adamw-8bit": "bnb.optim.AdamW8bit(trained, lr=1e-4)",
-    "paged-adamw": "bnb.optim.PagedAdamW32bit(trained, lr=1e-4)",
-    "paged-adamw-8bit": "bnb.optim.PagedAdamW8bit(trained, lr=1e-4)",
-    "lion": "bnb.optim.Lion32bit(trained, lr=1e-4)",
-    "lion-8bit": "bnb.optim.Lion8bit(trained, lr=1e-4)",
-    "adamw-ao-8bit": "AdamW8bit(trained, lr=1e-4)",
-    "adamw-ao-4bit": "AdamW4bit(trained, lr=1e-4)",
-}
+_OPTIMIZERS: dict[str, str] = read_table("names.json")["optimizers"]
 WRITTEN = tuple(_OPTIMIZERS)
 """Optimizers that a synthetic job can have."""
 
