@@ -6,7 +6,6 @@ import re
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import replace
-from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -84,8 +83,11 @@ def _count_cards(arguments: argparse.Namespace) -> None:
         return
     cards = int(counted[1])
     if cards < 1 or arguments.gpus not in (None, cards):
-        several = f"names {cards} GPUs and --gpus {arguments.gpus}; give one number"
-        raise UsageError(f"--gpu {arguments.gpu} {several if cards else 'is below 1; give 1 or more'}")
+        raise UsageError(
+            f"--gpu {arguments.gpu} names {cards} GPUs and --gpus {arguments.gpus}; give one number"
+            if cards
+            else f"--gpu {arguments.gpu} is below 1; give 1 or more"
+        )
     arguments.gpu, arguments.gpus = counted[2], cards
 
 
@@ -93,16 +95,14 @@ def _shared_out(fields: dict[str, Any]) -> list[str]:
     """Of a training on several GPUs that says nothing of data parallelism: FSDP2, and that it was assumed."""
     cards = fields.get("gpus", 1) * fields.get("nodes", 1)
     split = fields.get("tp", 1) * fields.get("pp", 1) * fields.get("cp", 1)
-    if fields.get("parallel") in {"ddp", "zero1"} and split > fields.get("cp", 1) and "stack" not in fields:
-        fields["stack"] = "megatron"
-        return [say("tensor or pipeline parallelism without FSDP: Megatron-Core is taken")]
     if "parallel" in fields or fields.get("mode") == "inference" or split < 1 or cards <= split:
         return []
-    fields["parallel"] = "zero1" if fields.get("stack") == "megatron" else _SHARED
-    if fields["parallel"] == "zero1":
-        return [say("--parallel zero1, Megatron-Core's distributed optimizer; without it give ddp")]
-    over = f"{cards // split} GPUs; ddp keeps all of them on each"
-    return [f"--parallel {_SHARED}: weights, gradients and optimizer states are sharded over the {over}"]
+    fields["parallel"] = _SHARED
+    return [
+        f"--parallel {_SHARED}: weights, gradients and optimizer states are sharded over the "
+        f"{cards // split} GPUs;"
+        " ddp keeps all of them on each"
+    ]
 
 
 def _answer(arguments: argparse.Namespace) -> "Answer":
@@ -118,14 +118,11 @@ def _answer(arguments: argparse.Namespace) -> "Answer":
     except UsageError as error:
         from gpudoctor.estimate.config_json import UnknownArchitecture
 
-        installed = all(map(find_spec, ("torch", "transformers", "peft")))
-        if not isinstance(error, UnknownArchitecture) or not (arguments.trace or installed):
+        if not arguments.trace or not isinstance(error, UnknownArchitecture):
             raise
         from gpudoctor.cli.estimate_trace import unknown_answer
 
-        with suppress(*(() if arguments.trace else (UsageError,))):
-            return unknown_answer(error, card, own, arguments)
-        raise
+        return unknown_answer(error, card, own, arguments)
     shape = found.shape
     assumptions += few_positions(shape, fields)
     jobs = _jobs(found, fields)

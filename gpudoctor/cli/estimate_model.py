@@ -50,8 +50,7 @@ def find_model(name: str | None, numbers: Mapping[str, int]) -> FoundModel:
 def few_positions(shape: ModelShape, fields: dict[str, Any]) -> list[str]:
     """The sequence of a model that has few positions, where none was named, and the sentence about it."""
     longest = shape.max_positions
-    few = shape.kind == "vision" or (shape.positions == "learned" and longest < 2048)
-    if "seq" in fields or not longest or not few:
+    if "seq" in fields or not longest or (shape.kind != "vision" and (shape.positions != "learned" or longest >= 2048)):
         return []
     fields["seq"] = longest
     return [say("sequence {longest}, the most that {name} has positions for", longest=longest, name=shape.name)]

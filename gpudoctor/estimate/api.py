@@ -28,9 +28,13 @@ _SHORTER = 4
 
 
 def estimate_job(
-    shape: ModelShape, job: TrainingJob, device: Device | None = None, *, assumptions: tuple[str, ...] = (),
+    shape: ModelShape,
+    job: TrainingJob,
+    device: Device | None = None,
+    *,
+    assumptions: tuple[str, ...] = (),
     lean: bool = True,
-) -> Estimate:  # fmt: skip
+) -> Estimate:
     """The memory of one job on its fullest GPU; a search that asks only whether it fits needs no `lean`.
 
     Raises `UsageError` for what this model cannot do.
@@ -43,34 +47,19 @@ def estimate_job(
     most = 0
     if job.loss == "fused" and job.adapted and job.stack == "hf" and job.mode == "train":
         most, job = _most(shape, job), replace(job, stack=_LEANEST)
-        said = say(
-            "a fused loss with adapters: the kernels of Unsloth or axolotl are taken, and memory up to {most} without",
-            most=size(most),
-        )
+        said = say("fused loss with adapters: kernels of Unsloth or axolotl; without them {most}", most=size(most))
         assumptions += (said,)
     capability = device.capability if device is not None else None
     analyse = training_instants if job.mode == "train" else inference_instants
     instants, static, notes = analyse(shape, job, capability)
     peak = max(instants, key=lambda instant: instant.bytes)
-    assumptions += _taken(shape)
+    if shape.rough or shape.tower is not None:
+        assumptions += (say("activations of plain blocks, one image a row, no encoder that prepares inputs"),)
     reach = _reach(shape, job, peak, most, lean=lean)
     card = read_card(job, instants, peak, reach, device)
     return Estimate(
         shape=shape, job=job, instants=instants, peak=peak, static=static, reach=reach, card=card,
         assumptions=assumptions, notes=tuple(notes) )  # fmt: skip
-
-
-def _taken(shape: ModelShape) -> tuple[str, ...]:
-    """What a model that formulas know in part was taken for."""
-    rows = (
-        (
-            shape.rough,
-            say("no formula knows blocks of {family}: activations are those of plain blocks", family=shape.family),
-        ),
-        (shape.family == "diffusion", say("no text encoder and no autoencoder is on the GPU")),
-        (shape.tower is not None, say("one image or sound a row; adapters only in the language model")),
-    )
-    return tuple(said for so, said in rows if so)
 
 
 def _reach(shape: ModelShape, job: TrainingJob, peak: Instant, most: int, *, lean: bool) -> Reach:

@@ -99,9 +99,11 @@ def read_card(
 
 def _verdict(peak: Instant, reach: Reach, limit: int, room: int, device: Device) -> tuple[Verdict, str]:
     numbers = say(
-        "{allocated} allocated at {title}, of {card_bytes}", allocated=size(peak.bytes), title=peak.title,
+        "{allocated} allocated at {title}, of {card_bytes}",
+        allocated=size(peak.bytes),
+        title=peak.title,
         card_bytes=size(device.bytes),
-    )  # fmt: skip
+    )
     if reach.least > room:
         return Verdict.DOES_NOT_FIT, say(
             "{numbers} ({room} after the least of context and communicators)", numbers=numbers, room=size(room)

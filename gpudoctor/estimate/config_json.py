@@ -36,8 +36,7 @@ _LARGEST = 10**12
 def shape_of_config(config: Config, name: str) -> tuple[ModelShape, tuple[str, ...]]:
     """The shape and what was assumed. Raises `UsageError` that names the field and what it may be."""
     notes: list[str] = []
-    tower = _tower(config, name)
-    config = _text_part(config, notes, counted=tower is not None)
+    config = _text_part(config, notes)
     family, like = _family(config, name)
     read = _Reader(config, name)
     hidden, layers, heads = (read.needed(field) for field in ("hidden", "layers", "heads"))
@@ -66,14 +65,13 @@ def shape_of_config(config: Config, name: str) -> tuple[ModelShape, tuple[str, .
         field: getattr(like, field)
         for field in (
             "kind", "norm", "final_norm", "qk_norm", "positions", "fused_qkv", "fused_gate_up",
-            "window_share", "shared_gate", "router_linear"
+            "window_share", "shared_gate", "router_linear",
         )
     }  # fmt: skip
     if experts:
         values |= _experts(read, family, experts, values)
     if read.number_of("kv_lora_rank"):
         values |= _latent(read)
-    values["tower"] = tower
     values["extras"] = tuple((what, _extra(what, config, values)) for what, _ in like.extras)
     square = hidden**2 if like.extra_linear else 0
     values["extra_linear"] = hidden * values["vocab"] if like.kind == "vision" else square
@@ -97,9 +95,11 @@ class _Reader:
         if number is None:
             raise UsageError(
                 "{name}: {key} is missing (also looked for: {other_keys}); is this the config.json of a "
-                "transformers model?", name=self.name, key=_KEYS[field][0],
+                "transformers model?",
+                name=self.name,
+                key=_KEYS[field][0],
                 other_keys=", ".join(_KEYS[field][1:]),
-            )  # fmt: skip
+            )
         return number
 
     def number(self, field: str) -> int | None:
@@ -121,9 +121,12 @@ class _Reader:
             value = int(value)
         if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value <= _LARGEST:
             raise UsageError(
-                "{name}: {key} is {value!r}; it must be a whole number from 1 to {largest:.0e}", name=self.name,
-                key=key, value=value, largest=_LARGEST,
-            )  # fmt: skip
+                "{name}: {key} is {value!r}; it must be a whole number from 1 to {largest:.0e}",
+                name=self.name,
+                key=key,
+                value=value,
+                largest=_LARGEST,
+            )
         return value
 
     def switch(self, key: str, default: bool) -> bool:
@@ -132,32 +135,14 @@ class _Reader:
         return value if isinstance(value, bool) else default
 
 
-def _tower(config: Config, name: str) -> ModelShape | None:
-    """The encoder of images or sound beside a language model, as plain blocks; None where none is told."""
-    part = next((config[key] for key in ("vision_config", "audio_config") if config.get(key)), None)
-    if not isinstance(part, Mapping):
-        return None
-    read = _Reader(part, name)
-    hidden = read.number_of("embed_dim") or read.number("hidden")
-    layers, heads = read.number("layers"), read.number("heads") or 1
-    if not hidden or not layers or hidden % heads:
-        return None
-    patches = (read.number_of("image_size") or 512) // (read.number_of("patch_size") or 16)
-    return ModelShape(
-        name="tower", family="vit", kind="vision", layers=layers, hidden=hidden, heads=heads, kv_heads=heads,
-        head_dim=hidden // heads, mlp=read.number("mlp") or hidden * (read.number_of("mlp_ratio") or 4), vocab=0,
-        gated=part.get("hidden_act") == "silu", norm="layernorm", biases=("qkv", "o", "mlp"), positions="learned",
-        max_positions=max(patches, 1) ** 2,
-    )  # fmt: skip
-
-
-def _text_part(config: Config, notes: list[str], *, counted: bool) -> Config:
+def _text_part(config: Config, notes: list[str]) -> Config:
     """The language model of a model of several kinds of input."""
     for key in ("text_config", "llm_config", "language_config"):
         inner = config.get(key)
         if isinstance(inner, Mapping) and inner:
-            only = say("only the language model is counted ({key}); encoders of images or sound are not", key=key)
-            notes += [] if counted else [only]
+            notes.append(
+                say("only the language model is counted ({key}); encoders of images or sound are not", key=key)
+            )
             outer = {field: config[field] for field in ("model_type", "tie_word_embeddings") if field in config}
             return {**outer, **inner}
     return config
@@ -173,13 +158,17 @@ def _family(config: Config, name: str) -> tuple[str, ModelShape]:
     family, like = next(((each, shape) for each in families if (shape := family_shape(each)) is not None), (kind, None))
     if like is None or like.rough:
         near = difflib.get_close_matches(kind, [*known_families(), *_SAME], n=3, cutoff=0.5)
-        nearest = say("; the nearest known are {near}", near=", ".join(near)) if near else ""
-        said = say(
-            "{name}: model_type {kind!r} is an architecture that estimate does not know{nearest}. "
-            "Give the numbers instead: --set hidden=N and layers, heads, intermediate, vocab. Or add "
-            "--trace, which runs the class of transformers", name=name, kind=kind, nearest=nearest,
-        )  # fmt: skip
-        raise UnknownArchitecture(said, config)
+        raise UnknownArchitecture(
+            say(
+                "{name}: model_type {kind!r} is an architecture that estimate does not know{nearest}. "
+                "Give the numbers instead: --set hidden=N and layers, heads, intermediate, vocab. Or add "
+                "--trace, which runs the class of transformers",
+                name=name,
+                kind=kind,
+                nearest=say("; the nearest known are {near}", near=", ".join(near)) if near else "",
+            ),
+            config,
+        )
     return family, like
 
 
@@ -187,8 +176,10 @@ def _head_dim(hidden: int, heads: int, name: str) -> int:
     if not heads or hidden % heads:
         raise UsageError(
             "{name}: hidden_size {hidden} is not a multiple of num_attention_heads {heads}, and head_dim is missing",
-            name=name, hidden=hidden, heads=heads,
-        )  # fmt: skip
+            name=name,
+            hidden=hidden,
+            heads=heads,
+        )
     return hidden // heads
 
 

@@ -13,6 +13,7 @@ from gpudoctor.estimate.api import estimate_job
 from gpudoctor.estimate.job import TrainingJob
 from gpudoctor.estimate.result import Device, Estimate, Verdict
 from gpudoctor.estimate.shapes import ModelShape
+from gpudoctor.estimate.tables import read_table
 from gpudoctor.model.records import frozen, replace
 
 METHODS = ("full", "lora", "qlora")
@@ -21,10 +22,7 @@ LONGEST = 1 << 20
 CARDS = (1, 2, 4, 8, 16, 32, 64, 128, 256)
 _PRIORITY = ("method", "mixed_precision", "checkpointing", "batch", "loss", "optimizer", "parallel", "offload")
 """Which change is least of a loss: the first is made before the second."""
-_CUTS: tuple[dict[str, Any], ...] = (
-    {"method": "lora"}, {"checkpointing": "layer"}, {"loss": "chunked"}, {"optimizer": "adamw-8bit"},
-    {"batch": 1}, {"method": "qlora"},
-)  # fmt: skip
+_CUTS: list[dict[str, Any]] = read_table("names.json")["cuts"]
 """Single changes, in the order in which they are advised."""
 
 
@@ -281,8 +279,8 @@ def _cards(shape: ModelShape, job: TrainingJob, device: Device) -> int | None:
     return None
 
 
-_SHARDING = {"none": 1.0, "ddp": 1.03, "zero1": 1.04, "zero2": 1.05, "zero3": 1.18, "fsdp": 1.15, "fsdp2": 1.12}
-_BASE = {"full": 1.0, "freeze": 1.0, "lora": 1.0, "qlora": 1.3, "gptq-lora": 1.3, "int8-lora": 1.5}
+_SHARDING: dict[str, float] = read_table("names.json")["sharding_cost"]
+_BASE: dict[str, float] = read_table("names.json")["base_cost"]
 """Cost of unpacking a quantized base in every pass."""
 
 

@@ -20,11 +20,15 @@ _AMOUNT = re.compile(r"(?P<number>\d+(?:\.\d+)?)\s*(?P<unit>[a-z]+)?")
 @lru_cache(maxsize=1)
 def devices() -> dict[str, Device]:
     """Every known GPU by its name as sold."""
-    found = {}
-    for row in read_table("gpus.json")["gpus"]:
-        name, known = row["name"], tuple(row["capability"]) if row["capability"] else None
-        found[name] = Device(name=name, bytes=row["bytes"], capability=known, context=row.get("context"))
-    return found
+    return {
+        row["name"]: Device(
+            name=row["name"],
+            bytes=row["bytes"],
+            capability=tuple(row["capability"]) if row["capability"] else None,
+            context=row.get("context"),
+        )
+        for row in read_table("gpus.json")["gpus"]
+    }
 
 
 @lru_cache(maxsize=1)
@@ -37,8 +41,11 @@ def _spellings() -> dict[str, str]:
 
 
 def _plain(name: str) -> str:
-    words = name.lower().replace("_", "-").replace("-", " ")
-    text = re.sub(r"\b(nvidia|geforce|tesla|amd|instinct|sxm\d?|pcie|hbm\d?e?)\b", "", words)
+    text = re.sub(
+        r"\b(nvidia|geforce|tesla|amd|instinct|sxm\d?|pcie|hbm\d?e?)\b",
+        "",
+        name.lower().replace("_", "-").replace("-", " "),
+    )
     return re.sub(r"[^a-z0-9]", "", text)
 
 

@@ -33,11 +33,7 @@ IN_BACKWARD = frozenset({"lomo", "in-backward", "in-backward-8bit", "galore"})
 """Optimizers that step as soon as a gradient is there, so that one layer's gradients are alive at a time."""
 ADAPTED = ("qlora", "lora", "int8-lora", "gptq-lora")
 QUANTIZED = ("qlora", "int8-lora", "gptq-lora")
-TARGETS = {
-    "all-linear": ("q", "k", "v", "o", "qkv", "gate", "up", "down", "gate_up", "q_a", "q_b", "kv_a", "kv_b"),
-    "attention": ("q", "k", "v", "o", "qkv", "q_a", "q_b", "kv_a", "kv_b"),
-    "mlp": ("gate", "up", "down", "gate_up"),
-}
+TARGETS: dict[str, tuple[str, ...]] = read_table("names.json")["targets"]
 """Short names for sets of adapted linears; a name of one linear (`q`, `q_proj`, `c_attn`...) is taken as it
 is."""
 

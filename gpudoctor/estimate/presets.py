@@ -113,8 +113,10 @@ def lookup(name: str) -> Lookup:
     nearest = say("; the nearest known are {nearest}", nearest=known) if known else ""
     raise UsageError(
         "model {name!r} is not known{nearest}. Give a size (7b), a family and size (llama-3-8b), "
-        "a config.json or its folder, or --set hidden=N and the like", name=name, nearest=nearest,
-    )  # fmt: skip
+        "a config.json or its folder, or --set hidden=N and the like",
+        name=name,
+        nearest=nearest,
+    )
 
 
 def _shorter(name: str) -> list[str]:

@@ -326,16 +326,18 @@ def _parameters(shape: ModelShape) -> ParameterCounts:
     tower = _parameters(shape.tower) if shape.tower else None
     inside = tower.linear if tower else 0
     return ParameterCounts(
-        embedding=0 if vision else shape.vocab * shape.hidden, head=head,
+        embedding=0 if vision else shape.vocab * shape.hidden,
+        head=head,
         linear=sum(linear.weights for linear in linears) + expert_biases + shape.extra_linear + inside,
-        experts=sum(linear.weights for linear in linears if linear.expert) + expert_biases, norms=_norms(shape),
+        experts=sum(linear.weights for linear in linears if linear.expert) + expert_biases,
+        norms=_norms(shape),
         biases=sum(linear.rows * linear.count for linear in linears if linear.bias and not linear.expert)
         + (shape.vocab if "head" in shape.biases else 0),
         positions=shape.max_positions * shape.hidden if shape.positions == "learned" else 0,
         others=router * shape.moe_layers
         + sum(count for _, count in shape.extras)
         + (tower.total - inside if tower else 0),
-    )  # fmt: skip
+    )
 
 
 @lru_cache(maxsize=1024)

@@ -99,9 +99,11 @@ def traced_text(traced: "Traced") -> str:
     if not traced.depths or traced.depths[0] == traced.layers:
         return say("traced in full in {seconds}", seconds=duration(traced.seconds))
     return say(
-        "traced at {depths} of {layers:,} blocks in {seconds}", depths=joined(depths), layers=traced.layers,
+        "traced at {depths} of {layers:,} blocks in {seconds}",
+        depths=joined(depths),
+        layers=traced.layers,
         seconds=duration(traced.seconds),
-    )  # fmt: skip
+    )
 
 
 def verdict_text(verdict: Verdict | None) -> str:
@@ -130,9 +132,11 @@ def headline(answer: Answer) -> str:
     if len(estimates) == 1:
         reading = estimates[0].card
         return say(
-            "{label} {verdict_text}: {reason}.", label=capitalised(label(estimates[0])),
-            verdict_text=verdict_text(reading.verdict), reason=reading.reason,
-        )  # fmt: skip
+            "{label} {verdict_text}: {reason}.",
+            label=capitalised(label(estimates[0])),
+            verdict_text=verdict_text(reading.verdict),
+            reason=reading.reason,
+        )
     said = []
     for verdict, one, many in (
         (Verdict.FITS, "fits", "fit"),

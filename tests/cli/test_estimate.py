@@ -180,10 +180,3 @@ def test_numbers_of_cards_that_contradict(ask, flags, said):
 def test_a_wrong_key_of_set_is_said(typed, said, capsys):
     assert main(["estimate", "--model", "7b", *typed.split()]) == 2
     assert said in capsys.readouterr().err
-
-
-def test_several_gpus_of_megatron_have_its_distributed_optimizer(ask):
-    words = ("--model", "llama-3-8b", "--method", "full", "--gpus", "8", "--set", "tp=4")
-    for more in (("--set", "stack=megatron"), ("--parallel", "zero1")):
-        _, out, _ = ask(*words, *more)
-        assert "zero1" in out and "Megatron-Core" in out and "fsdp2" not in out

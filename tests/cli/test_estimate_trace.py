@@ -66,12 +66,10 @@ def test_formulas_and_trace_are_near(ask, monkeypatch):
 def test_an_architecture_that_no_formula_knows(ask, monkeypatch, tmp_path):
     path = tmp_path / "config.json"
     path.write_text(json.dumps(TINY["biogpt"]), encoding="utf-8")
-    words = ("--model", path, "--method", "full", "--seq", 32)
-    with monkeypatch.context() as without:
-        without.setattr("gpudoctor.cli.estimate.find_spec", lambda name: None)
-        code, _, err = ask(*words)
+    code, _, err = ask("--model", path, "--method", "full", "--seq", 32)
     assert code == 2 and "biogpt" in err and "--trace" in err
     fork_trainings(monkeypatch, 1, LIBRARIES)
+    words = ("--model", path, "--method", "full", "--seq", 32, "--trace")
     code, out, err = ask(*words)
     assert (code, err) == (0, "")
     assert "gpudoctor has no formula for the architecture biogpt" in out

@@ -48,16 +48,6 @@ def test_what_cannot_be(config, said):
     assert said in str(caught.value)
 
 
-def test_an_encoder_beside_the_language_model_is_counted():
-    for name, config in some(CONFIGS["towers"].items()):
-        shape, notes = shape_of_config(config, name)
-        assert shape.parameters.total == pytest.approx(preset(name).parameters, rel=0.02), name
-        assert shape.tower is not None and not any("only the language model" in note for note in notes)
-    text = CONFIGS["towers"]["qwen2-vl-7b"] | {"vision_config": {"depth": 32}}
-    shape, notes = shape_of_config(text, "no widths")
-    assert shape.tower is None and any("only the language model" in note for note in notes)
-
-
 def test_an_architecture_whose_blocks_have_no_formula_is_left_to_its_class():
     with pytest.raises(UnknownArchitecture, match="qwen3_next"):
         shape_of_config({"model_type": "qwen3_next", "hidden_size": 2048}, "hybrid")

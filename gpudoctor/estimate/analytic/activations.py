@@ -82,10 +82,15 @@ def block(layout: Layout) -> BlockActivations:
         f" + MLP {saved_mlp / max(_width(shape), 1):.3g}i; h {h:,}, i {_width(shape):,}"
     )
     return BlockActivations(
-        attention=first / t, before_mlp=(second + (0 if shared_input else mlp_in)) / t, mlp=saved_mlp / t,
-        mlp_live=live_mlp / t, again=again / t, scores=_scores_live(layout) / t, copies=copies / t,
+        attention=first / t,
+        before_mlp=(second + (0 if shared_input else mlp_in)) / t,
+        mlp=saved_mlp / t,
+        mlp_live=live_mlp / t,
+        again=again / t,
+        scores=_scores_live(layout) / t,
+        copies=copies / t,
         formula=formula + (f"; / tp {t}" if t > 1 else "") + (f"; residual {r} B, inner {e} B" if r != e else ""),
-    )  # fmt: skip
+    )
 
 
 def _adapters_live(layout: Layout, adapters: frozenset[str], saved: float) -> tuple[float, float]:

@@ -5,9 +5,10 @@ from gpudoctor.estimate.analytic.layout import Layout, lay_out
 from gpudoctor.estimate.job import TrainingJob
 from gpudoctor.estimate.result import Instant, Line, line
 from gpudoctor.estimate.shapes import ModelShape
+from gpudoctor.estimate.tables import read_table
 from gpudoctor.text import percent
 
-KV_BYTES = {"bf16": 2.0, "fp16": 2.0, "fp32": 4.0, "fp8": 1.0, "int8": 1.0, "int4": 0.5}
+KV_BYTES: dict[str, float] = read_table("names.json")["kv_bytes"]
 
 
 def inference_instants(

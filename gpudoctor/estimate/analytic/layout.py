@@ -102,10 +102,15 @@ def _own(shape: ModelShape, job: TrainingJob) -> ParameterCounts:
     vocabulary = (whole.embedding, whole.head) if job.pp == 1 else (max(whole.embedding, whole.head), 0)
     experts = round(whole.experts * stage / job.tp / job.ep)
     return ParameterCounts(
-        embedding=-(-vocabulary[0] // job.tp), head=-(-vocabulary[1] // job.tp),
-        linear=round(dense * stage / job.tp) + experts, experts=experts, norms=round(whole.norms * stage),
-        biases=round(whole.biases * stage / job.tp), positions=whole.positions, others=round(whole.others * stage),
-    )  # fmt: skip
+        embedding=-(-vocabulary[0] // job.tp),
+        head=-(-vocabulary[1] // job.tp),
+        linear=round(dense * stage / job.tp) + experts,
+        experts=experts,
+        norms=round(whole.norms * stage),
+        biases=round(whole.biases * stage / job.tp),
+        positions=whole.positions,
+        others=round(whole.others * stage),
+    )
 
 
 def adapter_count(shape: ModelShape, job: TrainingJob) -> int:

@@ -29,11 +29,15 @@ def gradient_lines(layout: Layout, what: str = "gradients") -> list[Line]:
         return [line(what, width * block, text, "the optimizer steps inside the backward")]
     if job.offload != "none" and job.parallel in {"zero1", "zero2", "zero3"}:
         return []
-    lines = []
-    for group in groups(layout):
-        text = f"{group.gradient} B x {_of(group, group.gradient_shards)}"
-        lines.append(line(what, group.gradient * group.count / group.gradient_shards, text, "tensor count"))
-    return lines
+    return [
+        line(
+            what,
+            group.gradient * group.count / group.gradient_shards,
+            f"{group.gradient} B x {_of(group, group.gradient_shards)}",
+            "tensor count",
+        )
+        for group in groups(layout)
+    ]
 
 
 def optimizer_lines(layout: Layout) -> list[Line]:

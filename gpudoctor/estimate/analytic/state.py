@@ -168,8 +168,6 @@ def fixed_lines(layout: Layout, capability: tuple[int, int] | None) -> list[Line
         text = f"3 x 8 B x {layout.tokens:,} tokens (ids, labels, mask)"
         lines.append(line("batch", 24 * layout.tokens, text, "int64 tensors"))
     parts = groups(layout)
-    if layout.stack.name == "megatron":  # its gradients are their own buffers
-        return lines
     if job.parallel == "ddp" and layout.shards > 1 and job.mode == "train":
         for part in parts:
             text = f"{part.gradient} B x {part.count:,} {part.what}"

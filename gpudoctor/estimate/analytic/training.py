@@ -26,8 +26,6 @@ def training_instants(
     fixed = state.fixed_lines(layout, capability)
     gradients = [*optim.gradient_lines(layout), *litgpt.gradient_lines(layout)]
     held = [*weights, *adapters, *optimizer, *fixed, *litgpt.held_lines(layout)]
-    if layout.stack.name == "megatron":  # its gradients have a buffer of their own from the start
-        held, gradients = [*held, *gradients], []
 
     root = _root_lines(layout)
     tower = _tower_lines(layout)
@@ -238,7 +236,7 @@ def _notes(layout: Layout) -> list[str]:
         )),
         (job.method == "qlora" and layout.sharded, say(
             "{parallel} shards a 4-bit base only with bnb_4bit_quant_storage in the type of the other "
-            "weights (bitsandbytes 0.43, PEFT 0.10)", parallel=job.parallel
+            "weights (bitsandbytes 0.43, PEFT 0.10)", parallel=job.parallel,
         )),
         (layout.prepared, say(
             "k-bit preparation makes norms fp32, and with them every activation: twice the bytes of bf16"

@@ -16,17 +16,14 @@ from gpudoctor.estimate.real.standins import (
     quantize,
     register_flash,
 )  # fmt: skip
-from gpudoctor.estimate.tables import stack
+from gpudoctor.estimate.tables import read_table, stack
 
 # The optimizer of a job: torch's or transformers' own, or a stand-in that holds states of the right size.
 
 RATE = 1e-4
 _MOMENTS = {"paged-adamw": 2, "lion": 1}
 """Optimizers of bitsandbytes that keep moments in 32 bits: how many (bitsandbytes/optim)."""
-_FEW_BITS = {
-    "adamw-8bit": (2, 1.0, 256), "paged-adamw-8bit": (2, 1.0, 256), "adamw-ao-8bit": (2, 1.0, 256),
-    "adamw-ao-4bit": (2, 0.5, 128), "lion-8bit": (1, 1.0, 256),
-}  # fmt: skip
+_FEW_BITS: dict[str, tuple[int, float, int]] = read_table("names.json")["few_bits"]
 """Moments, bytes of an element, elements that share an fp32 scale (bitsandbytes, torchao)."""
 SMALLEST = 4096
 """Elements below which bitsandbytes and torchao keep a tensor's states in 32 bits."""
@@ -184,8 +181,10 @@ def refuse(job: TrainingJob) -> None:
         if is_so:
             raise UsageError(
                 "it cannot run {flag}. It trains the installed transformers on one GPU with their own loss. "
-                "Remove {option} or --trace", flag=flag, option=flag.split()[0],
-            )  # fmt: skip
+                "Remove {option} or --trace",
+                flag=flag,
+                option=flag.split()[0],
+            )
 
 
 def _model(config: Any, job: TrainingJob) -> Any:

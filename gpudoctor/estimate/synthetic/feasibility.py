@@ -153,6 +153,9 @@ def _need(wanted: list[tuple[str, str]], installed: Callable[[str], bool] | None
         if not found(name):
             package = name.replace("_", "-")
             raise IncompleteError(
-                "{what} needs {name}, which {executable} has not: pip install {package}", what=what, name=name,
-                executable=sys.executable, package=package,
-            )  # fmt: skip
+                "{what} needs {name}, which {executable} has not: pip install {package}",
+                what=what,
+                name=name,
+                executable=sys.executable,
+                package=package,
+            )

@@ -132,7 +132,7 @@ def _instant(name: str, kinds: dict[str, Grown], layers: int, extra: list[Line])
     lines = [
         Line(
             kind=kind, bytes=max(each.bytes, 0), formula=_formula(each, layers), source=source,
-            provenance=Provenance.TRACED
+            provenance=Provenance.TRACED,
         )
         for kind, each in sorted(kinds.items(), key=lambda pair: -pair[1].bytes) if each.bytes > 0
     ]  # fmt: skip

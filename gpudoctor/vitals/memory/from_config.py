@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from gpudoctor.errors import UsageError
+from gpudoctor.estimate.job import OPTIMIZERS, meant
 from gpudoctor.lang import say
 
 if TYPE_CHECKING:
@@ -55,22 +56,13 @@ def settle(fields: Mapping[str, Any], told: DeclaredJob) -> dict[str, Any]:
 
 
 _MOST = 10**9
-_OPTIMIZERS = {
-    "adamw_torch": "adamw", "adamw_hf": "adamw", "adam": "adamw", "adamw": "adamw",
-    "adamw_torch_fused": "adamw-fused", "adamw_apex_fused": "adamw-fused", "fusedadam": "adamw-fused",
-    "adamw_bnb_8bit": "adamw-8bit", "adamw_8bit": "adamw-8bit", "adamw8bit": "adamw-8bit",
-    "paged_adamw_8bit": "paged-adamw-8bit",
-    "pagedadamw8bit": "paged-adamw-8bit", "paged_adamw_32bit": "paged-adamw", "paged_adamw": "paged-adamw",
-    "pagedadamw": "paged-adamw", "pagedadamw32bit": "paged-adamw", "adafactor": "adafactor", "sgd": "sgd",
-    "lion_32bit": "lion", "lion": "lion", "paged_lion_32bit": "lion", "lion_8bit": "lion-8bit",
-    "paged_lion_8bit": "lion-8bit", "galore_adamw": "galore", "galore_adamw_layerwise": "galore",
-    "lomo": "lomo", "adalomo": "lomo", "muon": "muon", "adamw_torch_8bit": "adamw-ao-8bit",
-    "adamw_torch_4bit": "adamw-ao-4bit",
-    "deepspeedcpuadam": "adamw", "cpuadam": "adamw",
-}  # fmt: skip
 DTYPES = {
-    "bf16": "bf16", "bfloat16": "bf16", "fp16": "fp16", "float16": "fp16", "half": "fp16", "fp32": "fp32",
-    "float32": "fp32", "float": "fp32", "16": "fp16", "32": "fp32", "bf16-true": "bf16", "16-true": "fp16",
+    "bf16": "bf16", "bfloat16": "bf16",
+    "fp16": "fp16", "float16": "fp16",
+    "half": "fp16", "fp32": "fp32",
+    "float32": "fp32", "float": "fp32",
+    "16": "fp16", "32": "fp32",
+    "bf16-true": "bf16", "16-true": "fp16",
 }  # fmt: skip
 ATTENTION = {
     "flash_attention_2": "flash", "flash_attention_3": "flash", "fa2": "flash", "fa3": "flash",
@@ -79,12 +71,18 @@ ATTENTION = {
 _METHODS = frozenset({"full", "freeze", "lora", "qlora", "dora"})
 _DISTRIBUTED = {"MULTI_GPU": "ddp", "FSDP": "fsdp"}
 _PLACES = {
-    "model": ("model",), "seq": ("sequence_length",), "batch": ("micro_batch", "batch"),
-    "accumulate": ("gradient_accumulation",), "checkpointing": ("gradient_checkpointing",),
-    "method": ("quantisation_bits", "lora_r", "method"), "optimizer": ("optimizer",),
-    "dtype": ("model_dtype", "precision"), "parallel": ("distributed", "zero_stage"),
-    "offload": ("offload_optimizer", "offload_param"), "lora_rank": ("lora_r",),
-}  # fmt: skip
+    "model": ("model",),
+    "seq": ("sequence_length",),
+    "batch": ("micro_batch", "batch"),
+    "accumulate": ("gradient_accumulation",),
+    "checkpointing": ("gradient_checkpointing",),
+    "method": ("quantisation_bits", "lora_r", "method"),
+    "optimizer": ("optimizer",),
+    "dtype": ("model_dtype", "precision"),
+    "parallel": ("distributed", "zero_stage"),
+    "offload": ("offload_optimizer", "offload_param"),
+    "lora_rank": ("lora_r",),
+}
 """Field to the canonical names whose last entry says it."""
 LIGER = ("use_liger_kernel", "enable_liger_kernel", "liger_fused_linear_cross_entropy", "use_liger")
 
@@ -279,7 +277,8 @@ def _step(file: "ConfigFile", told: DeclaredJob) -> None:
 
 def known_optimizer(name: str) -> str | None:
     """The job's word for an optimizer of any tool; None for one that is not known."""
-    return _OPTIMIZERS.get(name.rsplit(".", 1)[-1].lower().replace("-", "_"))
+    found = meant("optimizer", name.rsplit(".", 1)[-1])
+    return found if found in OPTIMIZERS else None
 
 
 def _optimizer(name: str, file: "ConfigFile", told: DeclaredJob) -> None:
