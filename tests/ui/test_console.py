@@ -9,11 +9,12 @@ import pytest
 from sample_reports import full_report, healthy_report
 
 from gpudoctor.engine.manual import read_page
+from gpudoctor.engine.registry import load_registry
 from gpudoctor.model import Applicability, Check, Code, LogLine, Maturity, Reads, Severity, SourceSpan, Threshold
 from gpudoctor.model.proof import Proof
 from gpudoctor.model.remedy import ImportEdit
 from gpudoctor.report.excerpts import with_excerpts
-from gpudoctor.report.units import proof_flags
+from gpudoctor.report.units import _IN_RUNS, proof_flags
 from gpudoctor.ui.console.manual_page import render_listing, render_manual_page
 from gpudoctor.ui.console.text_report import render_preflight, render_text
 from gpudoctor.ui.encoding import fit_encoding
@@ -109,6 +110,11 @@ def test_the_diff_is_offered_only_where_it_prints_one(applicability, patch, show
     report = replace(report, findings=(replace(item, remedies=(remedy,)),))
     text = render_text(report, width=80, colour=False)
     assert f"{shown}" in text if shown else "fix it" not in text
+
+
+def test_what_only_runs_show_is_read_from_nothing_else():
+    checks = load_registry().checks.items()
+    assert all(check.reads == {Reads.RECORDING} for code, check in checks if code.startswith(_IN_RUNS))
 
 
 def test_verify_is_offered_with_unsafe_where_an_edit_of_what_is_trained_can_be_tried():
