@@ -2,10 +2,9 @@ VENV ?= .venv
 PYTHON ?= python3
 BIN = $(VENV)/bin
 
-KIND ?= source
 FROM ?=
 
-.PHONY: help dev lint test quick docs messages site snapshots words gate clean
+.PHONY: help dev lint test quick new-check docs messages site snapshots words gate clean
 
 help: ## this list
 	@grep -E '^[a-z-]+:.*##' Makefile | sed 's/:.*## /\t/' | expand -t 12
@@ -21,12 +20,17 @@ lint: dev ## ruff (lint and format) and mypy strict
 test: dev ## the whole test suite
 	$(BIN)/pytest -n auto
 
-QUICK = tests/test_layering.py tests/test_catalogue.py tests/checks tests/rules tests/engine tests/report
+QUICK = tests/test_layering.py tests/test_catalogue.py tests/test_words.py tests/lang/test_catalogues.py \
+	tests/checks tests/rules tests/engine tests/report
 LEFT_OUT = checks/config checks/recordings checks/test_reachability.py engine/test_baseline.py \
 	engine/test_claimed_gain.py engine/test_cost_of_a_report.py report/test_every_format.py
 
-quick: dev ## what catches most, in a minute on 2 cores: layers, catalogue, checks from source, rules, engine, reports
+quick: lint ## what catches most, in 90 s on 2 cores: lint, layers, words, translations, checks from source, rules, reports
 	$(BIN)/pytest -q -n 2 -m "not slow" $(LEFT_OUT:%=--ignore=tests/%) $(QUICK)
+
+new-check: dev ## once the files of a new check are there: entries of deferred translations, words, pages, quick
+	$(BIN)/python -m gpudoctor.lang --defer
+	$(MAKE) words docs quick
 
 docs: dev ## generate docs/ from the manual pages and the parser
 	$(BIN)/python docs/generate.py

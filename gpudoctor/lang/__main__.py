@@ -30,6 +30,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     )
     parser.add_argument("files", nargs="*", metavar="FILE", help="PO files whose translations are taken over")
     parser.add_argument("--check", action="store_true", help="write no catalogue; name what is stale, too")
+    parser.add_argument("--defer", action="store_true", help="leave what is not translated to others, in English")
     parser.add_argument("-o", "--output", metavar="FILE", help="write what is not translated, with its places")
     parser.add_argument("--lang", default="zh", choices=sorted(set(LANGUAGES) - {ENGLISH}))
     arguments = parser.parse_args(argv)
@@ -39,21 +40,26 @@ def main(argv: Sequence[str] | None = None) -> int:
     texts = {message.id for catalog in catalogues.values() for message in catalog}
     refused |= {text: f"{text!r}: the source has no such text" for text in given if text not in texts}
     lines = [f"refused: {line}" for line in refused.values()]
-    missing = Catalog()
+    missing, deferred = Catalog(), 0
     for path, catalog in catalogues.items():
         lines += [f"faulty: {line}" for line in faulty(translations(catalog)).values()]
+        for message in untranslated(catalog):
+            missing.add(message.id, locations=message.locations)
+            if arguments.defer:
+                message.flags.add("fuzzy")
+            deferred += message.fuzzy
         if arguments.check:
             lines += [f"stale: {text!r}" for text in catalog.obsolete]
         else:
             _write(path, catalog, arguments.lang)
             compile_catalogue(path)
-        for message in untranslated(catalog):
-            missing.add(message.id, locations=message.locations)
     if arguments.output:
         with open(arguments.output, "wb") as file:
             write_po(file, missing, width=0)
-    sys.stdout.write("".join(f"{line}\n" for line in (*lines, f"{len(missing)} texts are not translated")))
-    return bool(lines or len(missing))
+    left = len(missing) - deferred
+    lines += [f"{deferred} translations are deferred"] if deferred else []
+    sys.stdout.write("".join(f"{line}\n" for line in (*lines, f"{left} texts are not translated")))
+    return bool(len(lines) > bool(deferred) or left)
 
 
 def updated(language: str, given: Mapping[str, str]) -> dict[str, Catalog]:
@@ -73,7 +79,8 @@ def updated(language: str, given: Mapping[str, str]) -> dict[str, Catalog]:
         for message in catalog:
             if message.id and (message.id in given or not message.string):
                 message.string = known.get(str(message.id), "")
-                message.flags.discard("fuzzy")
+                if message.string:
+                    message.flags.discard("fuzzy")
     return {paths[package]: catalog for package, catalog in read.items()}
 
 
@@ -83,7 +90,7 @@ def translations(catalog: Catalog) -> dict[str, str]:
 
 
 def untranslated(catalog: Catalog) -> Iterator[Message]:
-    """What has no translation, or a fuzzy one."""
+    """What has no translation; one that is marked as fuzzy is deferred."""
     return (each for each in catalog if each.id and (each.fuzzy or not each.string))
 
 

@@ -25,7 +25,8 @@ def test_every_text_is_translated_and_no_entry_is_faulty_or_stale(catalogues):
     lines = [line for catalog in catalogues.values() for line in faulty(translations(catalog)).values()]
     for catalog in catalogues.values():
         lines += [f"stale: {text!r}" for text in catalog.obsolete]
-        lines += [f"not translated: {each.locations[0]}: {each.id!r}" for each in untranslated(catalog)]
+        left = [each for each in untranslated(catalog) if not each.fuzzy]
+        lines += [f"not translated: {each.locations[0]}: {each.id!r}" for each in left]
     assert not lines, "`make messages` drops stale entries and adds new ones:\n" + "\n".join(lines)
 
 
