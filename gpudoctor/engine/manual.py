@@ -131,7 +131,8 @@ def read_page(check: type[Check], language: str | None = None) -> ManualPage:
 def named(check: type[Check]) -> Named:
     """A check as a report names it, in English; kept, since a watch makes a report every other second."""
     page = read_page(check, ENGLISH)
-    return Named(code=page.code, name=page.name, title=page.title, help=help_markdown(page))
+    in_runs = check.reads == {Reads.RECORDING}
+    return Named(code=page.code, name=page.name, title=page.title, help=help_markdown(page), in_runs=in_runs)
 
 
 @cache

@@ -64,6 +64,8 @@ class Named:
     """The first line of its manual page."""
     help: str = ""
     """The rest of its manual page in Markdown, for reporters that carry it along (SARIF)."""
+    in_runs: bool = False
+    """Whether it reads nothing but a recording, so that `check` cannot have its findings."""
 
 
 @frozen

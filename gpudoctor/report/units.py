@@ -188,28 +188,21 @@ def outcome_words(outcome: Outcome) -> tuple[str, str]:
 
 def proof_flags(report: Report) -> str | None:
     """The flags of `verify` that try a remedy of a run, each with a blank before it; None if none can be tried."""
-    remedies = [(item, remedy) for item in report.findings for remedy in item.remedies]
-    if any(remedy.edits for item, remedy in remedies if _needs_run(item)):
+    if any(remedy.edits for remedy in _remedies(report, of_runs=True)):
         return " --unsafe"
-    return "" if any(remedy.override for _, remedy in remedies) else None
+    return "" if any(remedy.override for item in report.findings for remedy in item.remedies) else None
 
 
-_IN_RUNS = ("TRAIN", "NUM009", "DATA013", "LOOP001")
-"""Checks with edits that read nothing but a recording: `check` cannot have their findings."""
-
-
-def _needs_run(item: Ranked) -> bool:
-    return item.finding.code.startswith(_IN_RUNS)
+def _remedies(report: Report, *, of_runs: bool) -> list[Remedy]:
+    """Those of findings that `check` can have, or of those that only a run shows."""
+    in_runs = {check.code for check in report.checks if check.in_runs}
+    findings = [item for item in report.findings if (item.finding.code in in_runs) is of_runs]
+    return [remedy for item in findings for remedy in item.remedies]
 
 
 def diff_flags(report: Report) -> str:
     """The flags of `check` that print the edits of a report with patches; "" if they would print none."""
-    fit = {
-        remedy.applicability
-        for item in report.findings
-        for remedy in item.remedies
-        if remedy.patch and not _needs_run(item)
-    }
+    fit = {remedy.applicability for remedy in _remedies(report, of_runs=False) if remedy.patch}
     if Applicability.SAFE in fit:
         return "--diff"
     return "--diff --unsafe" if Applicability.UNSAFE in fit else ""
@@ -227,9 +220,7 @@ _NOT_FILES = frozenset({"process", "recording"})
 
 def fix_command(report: Report) -> str:
     """What prints the edits of a report; "" where none would be printed, or nothing of it is a file."""
-    edits = [
-        edit for item in report.findings if not _needs_run(item) for remedy in item.remedies for edit in remedy.edits
-    ]
+    edits = [edit for remedy in _remedies(report, of_runs=False) for edit in remedy.edits]
     named = () if report.subject.kind in _NOT_FILES else report.subject.targets
     paths, flags = named or tuple(dict.fromkeys(edit.path for edit in edits)), diff_flags(report)
     return f"gpudoctor check {' '.join(map(shlex.quote, paths))} {flags}" if paths and flags else ""

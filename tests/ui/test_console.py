@@ -9,12 +9,12 @@ import pytest
 from sample_reports import full_report, healthy_report
 
 from gpudoctor.engine.manual import read_page
-from gpudoctor.engine.registry import load_registry
 from gpudoctor.model import Applicability, Check, Code, LogLine, Maturity, Reads, Severity, SourceSpan, Threshold
 from gpudoctor.model.proof import Proof
 from gpudoctor.model.remedy import ImportEdit
+from gpudoctor.model.report import Named
 from gpudoctor.report.excerpts import with_excerpts
-from gpudoctor.report.units import _IN_RUNS, proof_flags
+from gpudoctor.report.units import diff_flags, proof_flags
 from gpudoctor.ui.console.manual_page import render_listing, render_manual_page
 from gpudoctor.ui.console.text_report import render_preflight, render_text
 from gpudoctor.ui.encoding import fit_encoding
@@ -112,19 +112,17 @@ def test_the_diff_is_offered_only_where_it_prints_one(applicability, patch, show
     assert f"{shown}" in text if shown else "fix it" not in text
 
 
-def test_what_only_runs_show_is_read_from_nothing_else():
-    checks = load_registry().checks.items()
-    assert all(check.reads == {Reads.RECORDING} for code, check in checks if code.startswith(_IN_RUNS))
-
-
 def test_verify_is_offered_with_unsafe_where_an_edit_of_what_is_trained_can_be_tried():
     report = full_report()
     [item] = [item for item in report.findings if item.finding.code == "DATA001"]
     remedy = replace(item.remedies[0], override=(("DataLoader.num_workers", 2),), edits=())
     edited = replace(remedy, override=(), edits=(ImportEdit(path="a.py", statement="import copy"),))
     trained = replace(item, finding=replace(item.finding, code=Code("TRAIN008")), remedies=(edited,))
+    report = replace(report, checks=(Named(code=Code("TRAIN008"), name="s", title="s", in_runs=True),))
     for findings, flags in (((item, trained), " --unsafe"), ((replace(item, remedies=(remedy,)),), ""), ((), None)):
         assert proof_flags(replace(report, findings=findings)) == flags
+    assert diff_flags(replace(report, findings=(replace(item, remedies=(replace(edited, patch="---"),)),))) != ""
+    assert diff_flags(replace(report, findings=(replace(trained, remedies=(replace(edited, patch="---"),)),))) == ""
 
 
 def test_a_remedy_whose_loss_moved_is_not_called_safe():
