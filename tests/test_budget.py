@@ -22,7 +22,7 @@ BUDGETS = {
         ["gpudoctor/probe/training", "gpudoctor/analysis/run/training", "checks/gpudoctor_checks/training"],
     ),
     "model, text, lang, errors, testing": (
-        7062,
+        7064,
         [
             "gpudoctor/model",
             "gpudoctor/text.py",
@@ -33,7 +33,7 @@ BUDGETS = {
             "gpudoctor/__main__.py",
         ],
     ),
-    "engine, mend": (4263, ["gpudoctor/engine", "gpudoctor/mend"]),
+    "engine, mend": (4264, ["gpudoctor/engine", "gpudoctor/mend"]),
     "source": (9714, ["gpudoctor/vitals/source", "gpudoctor/analysis/source"]),
     "logs": (
         4503,
@@ -51,7 +51,7 @@ BUDGETS = {
     "trial": (3173, ["gpudoctor/trial"]),
     "estimate": (6076, ["gpudoctor/estimate"]),
     "report, ui, cli, watch, agents": (
-        12302,
+        12293,
         ["gpudoctor/report", "gpudoctor/ui", "gpudoctor/cli", "gpudoctor/watch", "gpudoctor/agents"],
     ),
     "checks": (19681, ["checks"]),
