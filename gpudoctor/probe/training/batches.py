@@ -247,14 +247,15 @@ class Batches(Look):
         return _hashes(self._torch.cat([hashed, each], 1).tolist())
 
     def _jumps(self, places: Any, ends: Any, attended: Any) -> Any:
-        """Positions that do not follow the one before, and are not a new text's first."""
+        """Positions that do not follow the one before, and are not a text's first."""
         # A text begins within some tokens of another one's end, where one ends at all.
         ended = self._torch.nn.functional.pad(ends.cumsum(1), (3, 0))
         near = (ended[:, 3:-1] > ended[:, :-4]) | ~ends.any()
         here = places[:, 1:]
         before = places[:, :-1]
         begins = (here == 0) & (before > 0) & near
-        return (attended[:, 1:] & ~begins & (here != before + 1)).sum()
+        inside = attended[:, 1:] & attended[:, :-1]
+        return (inside & ~begins & (here != before + 1)).sum()
 
     def _is_end(self, ids: Any) -> Any:
         """Which tokens end a text."""

@@ -49,7 +49,7 @@ class Schedules(Look):
         device = getattr(given, "device", None)
         # A device's number is not waited for.
         on_host = getattr(device, "type", "") == "cpu" and given.numel() == 1
-        if fields is not None and (type(given) in (int, float) or on_host):
+        if fields is not None and (isinstance(given, (int, float)) or on_host):  # numpy's are floats, too
             fields["mode"] = args[0].mode
             metrics = fields.setdefault("metrics", [])
             metric = float(given)
@@ -75,8 +75,10 @@ class Schedules(Look):
             if scheduler is not None:
                 fields.update(position=_position(scheduler), step=index, before=before)
                 fields.setdefault("first", [index, fields["position"]])
-                if "orphan" not in fields and self._replaced(getattr(scheduler, "optimizer", None)):
-                    fields["orphan"] = fields["position"]
+                if self._replaced(getattr(scheduler, "optimizer", None)):
+                    fields.setdefault("orphan", fields["position"])
+                else:  # a new optimizer is not told from another one at its first step
+                    fields.pop("orphan", None)
 
     def _replaced(self, optimizer: Any) -> bool:
         """Whether another optimizer, and none that shares its groups as a wrapper does, steps what it should."""

@@ -1,5 +1,7 @@
 """Batches and what models are called with: small trainings on the CPU, sick and healthy, as the probe sees them."""
 
+from types import SimpleNamespace
+
 import pytest
 from packages import need
 from probed import run_script
@@ -8,6 +10,7 @@ from recordings import make_process, make_recording, make_steps, record
 from gpudoctor.analysis.run.curves import numerics
 from gpudoctor.analysis.run.training.card import training_card
 from gpudoctor.model import Severity, Unavailable
+from gpudoctor.probe.training.batches import Batches
 from gpudoctor.testing import examine, make_patient, prescribe
 from gpudoctor.vitals.recording.opening import open_recording
 from gpudoctor_checks.numerics.nan_loss import NanLoss
@@ -397,3 +400,13 @@ def test_limits_of_misplaced_labels():
     assert misplaced(hits=[3, 4, 3], pads=8) == [], "classes of tokens are no tokens"
     with pytest.raises(Unavailable):
         examine(LabelsMisplaced, make_patient(recording=make_recording(make_process(make_steps(40)))))
+
+
+def test_the_first_token_behind_padding_begins_a_text():
+    torch = pytest.importorskip("torch")
+    attended = torch.tensor([[0, 0, 1, 1, 1, 1]]).bool()
+    places = (attended.cumsum(1) - 1).clamp(min=0)
+    look, no_ends = SimpleNamespace(_torch=torch), torch.zeros_like(attended)
+    assert Batches._jumps(look, places, no_ends, attended) == 0
+    places[0, 4] = 7
+    assert Batches._jumps(look, places, no_ends, attended) == 2

@@ -1,6 +1,8 @@
 """Schedules of real trainings: each runs in one process, its rates and its scheduler's numbers are read back."""
 
+import tempfile
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 from packages import need
@@ -17,7 +19,7 @@ from gpudoctor_rules.advice import advice
 need("torch")
 
 PROGRAM = """
-S = torch.optim.lr_scheduler
+import numpy; S = torch.optim.lr_scheduler
 loader, epochs = DataLoader(data(80), batch_size=4, shuffle=True), 6
 model = net()
 optimizer = torch.optim.Adam(model.parameters(), 1e-3)
@@ -42,7 +44,7 @@ for epoch in range(epochs):
 
 def recorded(tmp_path, made, each=1, accumulate=1, after="scheduler.step()", stop=-1, end=""):
     text = PROGRAM.format(made=made, each=each, accumulate=accumulate, after=after, stop=stop, end=end)
-    run = run_script(tmp_path, text)
+    run = run_script(Path(tempfile.mkdtemp(dir=tmp_path)), text)
     recording = replace(open_recording(str(run.folder)), end=RunEnd(exit_code=0), memory={})
     assert not recording.ranks[0].of("lost")
     return recording, run.line("made")
@@ -59,6 +61,8 @@ SICK = [
     ("S.ReduceLROnPlateau(optimizer, 'max', patience=0)", {"each": 0, "after": "scheduler.step(3 - epoch / 10)"},
      "plateau", "from 3 to 2.5"),
     ("S.CosineAnnealingLR(optimizer, T_max=len(loader))", {}, "rises", "the batches of an epoch"),
+    ("S.ReduceLROnPlateau(optimizer, patience=0)",  # Trainer gives it numbers of numpy
+     {"each": 0, "after": "scheduler.step(numpy.float64((0.4, 0.5, 0.6, 0.7, 0.8, 0.79)[epoch]))"}, "plateau", ""),
 ]  # fmt: skip
 
 
@@ -125,6 +129,10 @@ def test_a_scheduler_whose_optimizer_was_replaced(tmp_path):
     recording, line = recorded(tmp_path, made, each=0, after=anew + step)
     (finding,) = examine(ScheduleMisfit, make_patient(recording=recording))
     assert finding.detail.how == "orphan" and finding.span.line == line
+    later = f"{made}\nfor _ in range(3):\n    model(torch.ones(2, 8)).sum().backward()\n    optimizer.step()\n"
+    recording, _ = recorded(tmp_path, f"{later}scheduler = {made}", each=0, after=anew + step)
+    (finding,) = examine(ScheduleMisfit, make_patient(recording=recording))
+    assert finding.detail.how == "orphan", "made after a first training"
     # It moves the new one's rate.
     recording, _ = recorded(tmp_path, made, each=0, after=f"{anew}; scheduler.optimizer = optimizer{step}")
     assert examine(ScheduleMisfit, make_patient(recording=recording)) == []

@@ -61,6 +61,12 @@ class Scheduled:
         """How often it was stepped."""
         return self.reach - self.began
 
+    @property
+    def orphaned(self) -> bool:
+        """Whether it was stepped after another optimizer had taken its own one's place."""
+        orphan = self.record.get("orphan")
+        return orphan is not None and float(self.record.get("position") or 0) > orphan
+
 
 def ended(recording: Recording) -> bool:
     """Whether a run came to its own end: nobody stopped it, and it did not fail."""
@@ -152,15 +158,14 @@ def misfits(recording: Recording) -> tuple[Unfit, ...]:
     """What of the schedules of a single training does not fit, one misfit a scheduler, the surest."""
     items = [item for item in scheduled(recording) if item.steps >= _LEAST]
     if any(integer(item.record, "made") > 0 for item in items):
-        return ()
+        items = [item for item in items if item.orphaned]
     firsts = (next(_misfits(item), None) for item in items)
     return tuple(unfit for unfit in firsts if unfit is not None)
 
 
 def _misfits(item: Scheduled) -> Iterator[Unfit]:
     """What does not fit, the surest first."""
-    orphan = item.record.get("orphan")
-    if orphan is not None and float(item.record.get("position") or 0) > orphan:
+    if item.orphaned:
         yield "orphan", item, 0
     elif "metrics" in item.record.fields:
         yield from _plateau(item)
@@ -227,8 +232,9 @@ def _plateau(item: Scheduled) -> Iterator[Unfit]:
     if up and not 0 <= min(metrics) <= max(metrics) <= 1:
         return  # a loss on data that were not learned may rise from the first epoch on; a share has an end
     signed = [value if up else -value for value in metrics]
-    rises = [later > before for before, later in pairwise(signed)]
-    rising = sum(rises) >= _MOSTLY * len(rises)
+    best = signed.index(max(signed))  # a rate that was lowered for nothing lets the metric rise no more
+    rises = [later > before for before, later in pairwise(signed[: best + 1])]
+    rising = best + 1 >= _MEASURED and sum(rises) >= _MOSTLY * len(rises)
     values = [rate for _, rate in item.rates]
     lowered = values[-1] < _LOWERED * max(values)
     if rising and lowered and min(signed[1:]) > signed[0]:
