@@ -132,10 +132,10 @@ def _complete(setup: Setup) -> bool:
 def _holds(case: Case, condition: _Condition) -> Match:
     setup = case[condition.side]
     item = setup.on(*condition.keys) if condition.must == "on" else setup.get(*condition.keys)
-    if condition.must == "unset":
+    if condition.must in {"unset", "missing"}:
         if item is None:
             return False
-        return item if _unset(item, condition.words) else None
+        return item if condition.must == "unset" and _unset(item, condition.words) else None
     if item is None:
         return None
     if not item.known and condition.must not in {"set", "word"}:
