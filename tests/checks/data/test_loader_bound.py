@@ -90,3 +90,15 @@ def test_the_gain_is_bounded_by_the_cpus(cpus, cuda, most):
     detail = replace(finding.detail, cuda=cuda, workers=0, cpus_used=0.5, cpus_reached=float(cpus))
     measured = replace(finding, cost=Cost(step_share=0.7), detail=detail)
     assert prescribe(loader_bound, measured, patient)[0].effect.high == pytest.approx(most)
+
+
+@pytest.mark.parametrize(("cuda", "cpus", "threads"), [(False, 4, "1"), (True, 4, None), (False, 64, None)])
+def test_workers_get_the_cpus_that_threads_of_a_training_without_a_gpu_hold(cuda, cpus, threads):
+    patient = script_patient(FOLDER / "sick_plain_loop.py", host=make_host(cpus_affinity=cpus))
+    [finding] = examine(LoaderBound, patient)
+    measured = replace(finding, cost=Cost(step_share=0.7), detail=replace(finding.detail, cuda=cuda, workers=0))
+    remedy = prescribe(loader_bound, measured, patient)[0]
+    assert dict(remedy.override)["DataLoader.num_workers"] == ("16" if cpus == 64 and cuda else "3")
+    assert dict(remedy.override).get("torch.num_threads") == threads
+    assert len(remedy.edits) == (1 if threads is None else 2)
+    assert ("set_num_threads" in remedy.title) is (threads is not None)
