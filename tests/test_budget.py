@@ -55,7 +55,7 @@ BUDGETS = {
         ["gpudoctor/report", "gpudoctor/ui", "gpudoctor/cli", "gpudoctor/watch", "gpudoctor/agents"],
     ),
     "checks": (19681, ["checks"]),
-    "rules": (3872, ["rules"]),
+    "rules": (3906, ["rules"]),
     "the rest of vitals and analysis": (11186, ["gpudoctor"]),
     "tests": (45700, ["tests"]),
     "benchmarks": (7022, ["benchmarks"]),
