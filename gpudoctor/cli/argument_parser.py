@@ -54,6 +54,19 @@ class HelpText(argparse.RawDescriptionHelpFormatter):
     def _format_usage(self, usage: Any, actions: Any, groups: Any, prefix: str | None) -> str:
         return super()._format_usage(usage, actions, groups, tr("usage: ") if prefix is None else prefix)
 
+    def _fill_text(self, text: str, width: int, indent: str) -> str:
+        """Sentences wrapped anew; an example stays whole, with its comment under it where both do not fit."""
+        rows: list[str] = []
+        for line in re.sub(r"(?m)^(\S.*[\w,;)`])\n(?=[\w`])", r"\1 ", text).splitlines():
+            example = re.fullmatch(r"(  \S+(?: \S+)*)  +(\S.*)", line)
+            if cells(line) <= width or re.fullmatch(r"  \S+(?: \S+)*", line):
+                rows.append(line)
+            elif example:
+                rows += [example[1], *wrap(f"      {example[2]}", width, hang=6)]
+            else:
+                rows += wrap(line, width)
+        return "\n".join(indent + row for row in rows)
+
     def _split_lines(self, text: str, width: int) -> list[str]:
         return super()._split_lines(text, width) if text.isascii() else wrap(" ".join(text.split()), width)
 

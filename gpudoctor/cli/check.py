@@ -23,10 +23,10 @@ PROFILES = ("auto", "slurm", "k8s", "torchrun", "none")
 
 EPILOG = template("""\
 examples:
-  gpudoctor check                                   this machine
-  gpudoctor check train.py ds_config.json           a script and its config, on this machine
-  gpudoctor check train.py -- --lr 3e-4             the script with its command-line arguments
-  gpudoctor check job.sbatch || exit 1              a job script and what it launches
+  gpudoctor check                          this machine
+  gpudoctor check train.py ds_config.json  a script and its config
+  gpudoctor check train.py -- --lr 3e-4    with its command-line arguments
+  gpudoctor check job.sbatch || exit 1     a job script and what it launches
 exit codes: 0 nothing at or above --fail-on, 1 findings, 2 wrong usage, 3 examination incomplete.""")
 
 

@@ -42,12 +42,12 @@ GROUPS = {
 
 EPILOG = template("""\
 examples:
-  gpudoctor check train.py                        this machine and a script, nothing is run
-  gpudoctor estimate --model 7b --gpu 24GiB       does it fit?
-  gpudoctor run -- python train.py                what is slow or wrong in it?
-  gpudoctor watch                                 what does the running training wait for?
-  gpudoctor autopsy job.log                       what killed it?
-  gpudoctor verify -- python train.py             which remedy helps, and how much?
+  gpudoctor check train.py                  a script; nothing is run
+  gpudoctor estimate --model 7b --gpu 24    does it fit?
+  gpudoctor run -- python train.py          what is slow or wrong in it?
+  gpudoctor watch                           what does a running job wait for?
+  gpudoctor autopsy job.log                 what killed it?
+  gpudoctor verify -- python train.py       which remedy helps, and how much?
 exit codes: 0 nothing at or above --fail-on, 1 findings, 2 wrong usage, 3 examination incomplete.
 gpudoctor never sends your data anywhere.""")
 LANGUAGE_FLAG = "--lang"
