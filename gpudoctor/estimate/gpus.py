@@ -88,4 +88,4 @@ def _by_bytes(amount: int, text: str) -> Device:
             text=text,
             amount=amount,
         )
-    return Device(name=text, bytes=amount)
+    return Device(name=f"{text} GB" if text.isdigit() and int(text) <= 1024 else text, bytes=amount)

@@ -36,6 +36,10 @@ def parameters_text(shape: ModelShape) -> str:
     return say("{count:,} parameters", count=count)
 
 
+_BELOW = 0.95
+"""Of the allocated bytes, where the card's interval begins so far below them that a reader asks why."""
+
+
 def card_text(card: Device) -> str:
     """`RTX 4090, 24 GiB`; a size alone is not said twice."""
     memory = size(card.bytes)
@@ -90,7 +94,10 @@ def means_text(answer: Answer) -> str:
     how = say("computed by formula; nothing was run")
     if answer.traced:
         how = say("traced through the code that ran") + say(" on fake tensors, without a GPU")
-    return say("allocated is what torch.cuda.max_memory_allocated reports on the fullest GPU, {how}", how=how)
+    means = say("allocated is what torch.cuda.max_memory_allocated reports on the fullest GPU, {how}", how=how)
+    if any(each.card.used[0] < _BELOW * each.total_bytes and each.fits for each in answer.estimates):
+        means = say("{means}; fused kernels may need less, down to where the card's interval begins", means=means)
+    return means
 
 
 def traced_text(traced: "Traced") -> str:
@@ -131,12 +138,13 @@ def headline(answer: Answer) -> str:
         return say("Allocated at the peak, on one GPU: {needs}.", needs=needs)
     if len(estimates) == 1:
         reading = estimates[0].card
-        return say(
+        said_of_it = say(
             "{label} {verdict_text}: {reason}.",
             label=capitalised(label(estimates[0])),
             verdict_text=verdict_text(reading.verdict),
             reason=reading.reason,
         )
+        return _with_room(answer, said_of_it)
     said = []
     for verdict, one, many in (
         (Verdict.FITS, "fits", "fit"),
@@ -146,7 +154,18 @@ def headline(answer: Answer) -> str:
         names = [label(each) for each in estimates if each.card.verdict is verdict]
         if names:
             said.append(say("{names} {one}", names=joined(names), one=term(one if len(names) == 1 else many)))
-    return say("{said} ({card_text}).", said=capitalised(concatenated("; ", said)), card_text=card_text(card))
+    verdicts = say("{said} ({card_text}).", said=capitalised(concatenated("; ", said)), card_text=card_text(card))
+    return _with_room(answer, verdicts)
+
+
+def _with_room(answer: Answer, verdict: str) -> str:
+    """The verdict, and the largest batch or sequence of the job that is shown."""
+    room = room_text(answer.room, answer.shown.job) if answer.room is not None else ""
+    return (
+        say("{verdict} {label} has {room}.", verdict=verdict, label=capitalised(label(answer.shown)), room=room)
+        if room
+        else verdict
+    )
 
 
 def room_text(room: Room, job: TrainingJob) -> str:
@@ -181,6 +200,8 @@ def flags_text(changes: Mapping[str, Any]) -> str:
 
 
 def interval(estimate: Estimate) -> str:
-    """What nvidia-smi will show: `7.0 to 9.6 GiB`."""
+    """What nvidia-smi will show: `7.0 to 9.6 GiB`; nothing above what the card has."""
+    if estimate.card.verdict is Verdict.DOES_NOT_FIT:
+        return say("out of memory")
     low, high = map(size, estimate.card.used)
     return low if low == high else say("{low} to {high}", low=low.removesuffix(" GiB"), high=high)

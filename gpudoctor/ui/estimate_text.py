@@ -44,13 +44,9 @@ def render_estimate_text(answer: Answer, *, width: int, colour: bool, explain: b
         )
         for text in traced.notes:
             page.paragraph(tr("note: {text}", text=text), indent=2, hang=2)
-    # oom, or the changes that would do.
-    shown = answer.shown
-    if answer.room is not None and (text := words.room_text(answer.room, shown.job)):
-        page.paragraph(tr("{label}: {text}", label=label(shown), text=text), indent=2, hang=2)
     if answer.cuts:
         page.blank()
-        page.paragraph(tr("What changes give back to {label}", label=label(shown)))
+        page.paragraph(tr("What changes give back to {label}", label=label(answer.shown)))
         rows = [
             (size(cut.gives_back), words.verdict_text(cut.verdict), words.flags_text(cut.changes))
             for cut in answer.cuts
@@ -107,11 +103,11 @@ def _breakdown(page: Canvas, answer: Answer) -> None:
     page.columns(_said(rows), 2, right=(1, 2))
     beside = joined([term(line.kind) for line in shown.card.lines if line.bytes])
     of = tr(" of {bytes}", bytes=size(answer.device.bytes)) if answer.device is not None else ""
-    page.paragraph(
-        tr("the card will show {interval}{of} (with {beside})", interval=words.interval(shown), of=of, beside=beside),
-        indent=2,
-        hang=2,
-    )
+    if shown.card.verdict is not Verdict.DOES_NOT_FIT:
+        told = tr(
+            "the card will show {interval}{of} (with {beside})", interval=words.interval(shown), of=of, beside=beside
+        )
+        page.paragraph(told, indent=2, hang=2)
     instants = [
         f"{word(each.name)} {size(each.bytes).removesuffix(' GiB')}{tr(' (the peak)') if each is shown.peak else ''}"
         for each in shown.instants
