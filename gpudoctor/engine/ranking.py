@@ -3,10 +3,10 @@
 The order: what breaks the run first, notes last (nobody has to act on one), and before what is slow what is wrong.
 Among the rest and among notes what a run measured comes first, then expected gain times confidence, then severity,
 then effort, then what uses a resource up before what says that it is short. What no run measured is of the machine
-or of the text. What a finding calls its cause comes before it, in its place. Two remedies that turn the same knob
-differently, or one that uses what another finding says is scarce, are told apart here and nowhere else: the lower
-one is set aside with the reason. If a cause has a remedy, the remedies of its effect are set aside too: they would
-treat a symptom.
+or of the text. What a finding belongs to, its cause or the loss that it explains, takes the place of the better
+placed of both, and the finding follows it. Two remedies that turn the same knob differently, or one that uses what
+another finding says is scarce, are told apart here and nowhere else: the lower one is set aside with the reason. If
+a cause has a remedy, the remedies of what belongs to it are set aside too: they would treat a symptom.
 """
 
 from collections.abc import Iterable, Sequence
@@ -133,13 +133,16 @@ def _measured(finding: Finding) -> bool:
 
 
 def _causes_first(ordered: Sequence[Case]) -> list[Case]:
-    """The same order, but a cause takes the place of its best placed effect, and the effect follows it."""
-    place = {id(case): (float(at), 0) for at, case in enumerate(ordered)}
-    for effect in ordered:
-        cause = next((case for case in ordered if case.finding.code == effect.finding.effect_of), None)
-        if cause is not None and place[id(cause)] > place[id(effect)]:
-            place[id(cause)] = (place[id(effect)][0], -1)
-    return sorted(ordered, key=lambda case: place[id(case)])
+    """The same order, but a cause takes the place of its best placed effect, and its effects follow it."""
+    causes = {case.finding.effect_of for case in ordered} & {case.finding.code for case in ordered}
+    first: dict[Code, int] = {}
+    places: dict[int, tuple[int, bool]] = {}
+    for at, case in enumerate(ordered):
+        cause = case.finding.effect_of
+        effect = cause is not None and cause in causes
+        whose = cause if cause is not None and effect else case.finding.code
+        places[id(case)] = (first.setdefault(whose, at) if whose in causes else at, effect)
+    return sorted(ordered, key=lambda case: places[id(case)])
 
 
 def _reason(case: Case) -> str:
@@ -175,7 +178,7 @@ def _settle(
     span = case.finding.span
     place = (span.path, span.line) if span else None
     cause = case.finding.effect_of
-    symptom = say("{cause} causes this finding: fix {cause} first", cause=cause) if cause in answered else None
+    symptom = say("it belongs to {cause}: fix {cause} first", cause=cause) if cause in answered else None
     kept: list[Remedy] = []
     aside: list[SetAside] = []
     for remedy in sorted(case.remedies, key=_worth):

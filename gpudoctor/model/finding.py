@@ -177,7 +177,7 @@ class Finding:
     scarce: frozenset[Resource] = frozenset()
     """Resources that this finding says are short: remedies that use them are set aside by ranking."""
     effect_of: Code | None = None
-    """Code of the ailment that this one is an effect of: where both are found, ranking puts the cause first."""
+    """Code of what this one belongs to, its cause or the loss that it explains: ranking puts that first."""
     detail: Detail | None = field(default=None, compare=False)
     """What the check hands to its rule; no part of a report or a tape, where the remedies are there already."""
     traits: frozenset[Trait] = frozenset()

@@ -119,7 +119,7 @@ def test_the_remedies_of_an_effect_are_set_aside_if_its_cause_has_one():
         ("NUM012", ["NUM012-labels"]), ("NUM005", []),
     ]  # fmt: skip
     assert [(aside.remedy.id, aside.reason) for aside in answered[1].set_aside] == [
-        ("NUM005-freeze", "NUM012 causes this finding: fix NUM012 first")
+        ("NUM005-freeze", "it belongs to NUM012: fix NUM012 first")
     ]
     for others in ([], [Case(finding=cause, remedies=())], [Case(finding=finding("LOOP002"), remedies=(remedy("X"),))]):
         ranked = rank([Case(finding=effect, remedies=(freeze,)), *others])
@@ -133,3 +133,13 @@ def test_a_warning_that_nobody_measured_comes_after_one_that_a_run_measured():
     shown = Measurement(name="rate", value=1, unit="1", reproduce="gpudoctor report runs/0")
     seen = Case(finding=finding("NUM009", evidence=(shown,)), remedies=())
     assert order(advised, counted, cheap, seen) == ["NUM009", "SYNC001", "PERF001", "DATA003"]
+
+
+def test_what_belongs_to_a_finding_follows_it():
+    """The slow items explain the wait: nothing else comes between the two."""
+    wait = finding("DATA001", cost=Cost(step_share=0.4))
+    other = finding("OBS005", cost=Cost(step_share=0.38))
+    items = finding("DATA002", cost=Cost(step_share=0.3), effect_of=Code("DATA001"))
+    cases = [Case(finding=item, remedies=(remedy(f"{item.code}-x"),)) for item in (items, other, wait)]
+    assert [item.finding.code for item in rank(cases)] == ["DATA001", "DATA002", "OBS005"]
+    assert [item.finding.code for item in rank(cases[:2])] == ["OBS005", "DATA002"]

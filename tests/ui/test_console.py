@@ -163,3 +163,14 @@ def test_a_poor_encoding_gets_other_characters_and_no_crash(encoding):
     text = fit_encoding("gpudoctor · 3 µs · 日本 \udce9 …\n", encoding)
     text.encode("ascii" if encoding in (None, "no-such-codec") else encoding)
     assert text.startswith("gpudoctor ")
+
+
+def test_what_belongs_to_a_finding_is_one_card_with_it():
+    report = full_report()
+    first, second, *_ = report.findings
+    part = replace(second, finding=replace(second.finding, effect_of=first.finding.code), remedies=())
+    text = render_text(replace(report, findings=(first, part)), width=100, colour=False)
+    head, below = text.split(f"{part.rank}  {part.finding.code} ")
+    assert not head.endswith("\n\n") and "fix:" not in below and "-->" not in below
+    whole = render_text(replace(report, findings=(first, second)), width=100, colour=False)
+    assert f"\n\n{second.rank}  {second.finding.code} " in whole

@@ -12,6 +12,7 @@ from gpudoctor.analysis.source.sample_cost import ItemWork, item_work
 from gpudoctor.analysis.source.syntax import is_method_call, walk
 from gpudoctor.lang import say
 from gpudoctor.model import Facts, Finding, Patient, Reads, Severity, Threshold
+from gpudoctor.model.records import replace
 from gpudoctor.model.signs.source import Known, LoopRole, Source
 from gpudoctor.text import duration, percent
 from gpudoctor_checks.run_check import RunCheck
@@ -100,7 +101,7 @@ class SlowPreprocessing(RunCheck):
         share = run.worth(wait.always * own)
         spans = [spot(patient, item.place) for item in made if item.share >= _HOT * own][:3]
         spans += of_run.callers(patient, spans[:1])
-        yield of_run.seen_in_run(run, share, spans).finding(
+        slow = of_run.seen_in_run(run, share, spans).finding(
             self,
             say(
                 "Making an item takes {each}, {own} of it in the program's own lines{at}. The training waits for its "
@@ -116,6 +117,7 @@ class SlowPreprocessing(RunCheck):
             detail=suspected[0].detail if suspected else Facts(kind="lines"),
             numbers=(run.measured("seconds_per_item", each, "s"),),
         )
+        yield replace(slow, effect_of="DATA001")  # it explains the wait
 
     def suspected(self, patient: Patient) -> Iterator[Finding]:
         """Loops over the cells of an array, and in a training of several epochs tokenisers and parsers of text."""

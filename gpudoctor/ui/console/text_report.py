@@ -77,9 +77,12 @@ def render_text(report: Report, *, width: int, colour: bool, verbose: bool = Fal
     bars = shown.run is not None and (verbose or not (shown.run.healthy or shown.run.failed))
     if told := shown.run or shown.synthetic or shown.trial:
         run_text.before_findings(canvas, shown, verbose, bars)
+    codes = {item.finding.code for item in shown.findings}
     for item in shown.findings:
-        canvas.blank()
-        _finding(canvas, shown, item, verbose)
+        part = item.finding.effect_of in codes and not item.remedies and not verbose
+        if not part:  # else it is one card with what it belongs to
+            canvas.blank()
+        _finding(canvas, shown, item, verbose, part=part)
     if shown.run and shown.run.training:
         canvas.blank()
         canvas.paragraph(tr("What is trained"), style="bold")
@@ -110,7 +113,7 @@ def render_text(report: Report, *, width: int, colour: bool, verbose: bool = Fal
     return canvas.text()
 
 
-def _finding(canvas: Canvas, report: Report, item: Ranked, verbose: bool) -> None:
+def _finding(canvas: Canvas, report: Report, item: Ranked, verbose: bool, *, part: bool) -> None:
     finding = item.finding
     style, severity = STYLES[finding.severity], word(finding.severity.value)
     mark = f" {_FIXABLE}" if is_fixable(report, item) else ""
@@ -118,6 +121,8 @@ def _finding(canvas: Canvas, report: Report, item: Ranked, verbose: bool) -> Non
     aside = severity + tr(", {sure}", sure=confidence_text(finding))
     canvas.split(title, aside, _INDENT, [(finding.code, style), (severity, style)])
     canvas.paragraph(finding_text(finding, None if verbose else _PLACES), indent=_INDENT)
+    if part:
+        return
     _evidence(canvas, report, finding, verbose)
     if verbose:
         if price := cost_text(finding.cost):
