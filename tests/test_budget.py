@@ -33,7 +33,7 @@ BUDGETS = {
             "gpudoctor/__main__.py",
         ],
     ),
-    "engine, mend": (4264, ["gpudoctor/engine", "gpudoctor/mend"]),
+    "engine, mend": (4267, ["gpudoctor/engine", "gpudoctor/mend"]),
     "source": (9714, ["gpudoctor/vitals/source", "gpudoctor/analysis/source"]),
     "logs": (
         4503,
@@ -51,11 +51,11 @@ BUDGETS = {
     "trial": (3173, ["gpudoctor/trial"]),
     "estimate": (6076, ["gpudoctor/estimate"]),
     "report, ui, cli, watch, agents": (
-        12323,
+        12328,
         ["gpudoctor/report", "gpudoctor/ui", "gpudoctor/cli", "gpudoctor/watch", "gpudoctor/agents"],
     ),
-    "checks": (19681, ["checks"]),
-    "rules": (3906, ["rules"]),
+    "checks": (19683, ["checks"]),
+    "rules": (3918, ["rules"]),
     "the rest of vitals and analysis": (11186, ["gpudoctor"]),
     "tests": (45700, ["tests"]),
     "benchmarks": (7022, ["benchmarks"]),
