@@ -14,6 +14,8 @@ SIZES: dict[str, str] = read_table("names.json")["sizes"]
 """What a bare size is taken for; the answer says so."""
 FAMILIES: dict[str, str] = read_table("names.json")["families"]
 """What a family without a size is taken for."""
+_MEMORY = "not fetched"
+"""In the sources of a row whose widths were written down without its configuration at hand."""
 _TUNED = re.compile(
     r"-(?:hf|base|pt|it|instruct|chat|chat-hf|instruct-hf|sft|dpo|gptq|awq|gguf|bnb-4bit|4bit|8bit|int4|int8|text|fp16|bf16"
     r"|\d{4}|v\d+(?:\.\d+)?)$"
@@ -90,12 +92,11 @@ def lookup(name: str) -> Lookup:
     """The model that a name means. Raises `UsageError` with the nearest names when it means none."""
     wanted = plain(name)
     index = _index()
-    if wanted in index:
-        return Lookup(preset=preset(index[wanted]))
     short = wanted.rsplit("/", 1)[-1]
-    for candidate in (short, *_shorter(short)):
+    for candidate in (wanted, short, *_shorter(short)):
         if candidate in index:
-            return Lookup(preset=preset(index[candidate]))
+            found = preset(index[candidate])
+            return Lookup(preset=found, assumption=_unchecked(found))
     for table, what in ((SIZES, say("size")), (FAMILIES, say("family"))):
         if short in table:
             chosen = table[short]
@@ -117,6 +118,13 @@ def lookup(name: str) -> Lookup:
         name=name,
         nearest=nearest,
     )
+
+
+def _unchecked(found: Preset) -> str:
+    """What to say of widths that nobody compared with the published configuration."""
+    if _MEMORY not in " ".join(found.sources):
+        return ""
+    return say("nobody checked the widths of {name} against its published configuration", name=found.shape.name)
 
 
 def _shorter(name: str) -> list[str]:
