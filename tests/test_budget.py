@@ -49,7 +49,7 @@ BUDGETS = {
     "preflight": (4347, ["gpudoctor/preflight", "gpudoctor/analysis/preflight"]),
     "probe, recorder, hooks": (10630, ["gpudoctor/probe", "gpudoctor/recorder", "gpudoctor/hooks"]),
     "trial": (3173, ["gpudoctor/trial"]),
-    "estimate": (6076, ["gpudoctor/estimate"]),
+    "estimate": (6084, ["gpudoctor/estimate"]),
     "report, ui, cli, watch, agents": (
         12328,
         ["gpudoctor/report", "gpudoctor/ui", "gpudoctor/cli", "gpudoctor/watch", "gpudoctor/agents"],
