@@ -79,6 +79,11 @@ def lap_of(recording: Recording, window_steps: int | None) -> tuple[int, float] 
     return steps, start + steps * each
 
 
+_DECIDES = LOOKS[2]
+"""Pairs that find a change of a third in two of three trials where runs differ by a tenth (simulated); the first
+look finds it in one of fourteen."""
+
+
 @dataclass(slots=True, kw_only=True)
 class TrialSession:
     """What was found out so far."""
@@ -171,9 +176,10 @@ class TrialSession:
             signs = self.cures is not None and any(has_sign(item.item) for item in wanted)
             self._plan(sum(is_timed(item.item) for item in wanted) if timed else 0, without_pairs=signs)
             for number, item in enumerate(wanted):
-                # The most valuable one has what first looks at the others leave; what is proven is tried together.
+                # The most valuable one has what first looks at the others leave, or all where that decides little.
                 others = self.first_looks(len(wanted) - number - 1 + bool(self.proven))
-                share = self.left - others if self.left - others >= self.first_looks(1) else self.left
+                decides = 2 * _DECIDES * self.lap_seconds
+                share = self.left - others if self.left - others >= decides else self.left
                 self.attempts.append(
                     self.attempt(item.remedy.id, item.remedy.title, item.arm, share, item, gated=True, timed=timed)
                 )

@@ -36,7 +36,7 @@ def test_the_plan_and_the_live_line_say_where_it_is_and_how_long_it_takes():
     assert "the command as it is" in _status(session, "baseline")
 
 
-@pytest.mark.parametrize(("left", "first"), [(200, 80), (130, 130), (250, 130)])
+@pytest.mark.parametrize(("left", "first"), [(200, 200), (130, 130), (250, 130)])
 def test_the_most_valuable_remedy_has_all_that_first_looks_at_the_others_do_not_need(monkeypatch, left, first):
     finding = SimpleNamespace(confidence=None, code="DATA001")
     item = SimpleNamespace(finding=finding)
