@@ -97,6 +97,9 @@ def _shared_out(fields: dict[str, Any]) -> list[str]:
     split = fields.get("tp", 1) * fields.get("pp", 1) * fields.get("cp", 1)
     if "parallel" in fields or fields.get("mode") == "inference" or split < 1 or cards <= split:
         return []
+    if fields.get("stack") == "megatron":
+        fields["parallel"] = "ddp"
+        return [say("--parallel ddp, as Megatron does; zero1 is its --use-distributed-optimizer")]
     fields["parallel"] = _SHARED
     return [
         f"--parallel {_SHARED}: weights, gradients and optimizer states are sharded over the "

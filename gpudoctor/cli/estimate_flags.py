@@ -12,7 +12,7 @@ from gpudoctor.estimate.job import CHOICES, FIELDS, meant
 from gpudoctor.lang import say, template
 from gpudoctor.report.estimate_words import FLAGS
 
-SHAPE = ("hidden", "layers", "heads", "kv_heads", "head_dim", "intermediate", "vocab")
+SHAPE = ("hidden", "layers", "heads", "kv_heads", "head_dim", "intermediate", "vocab", "gated")
 """Numbers of a model that no name is known for; `intermediate` is the shape's `mlp`."""
 _HELP = {
     "method": template("training method and base (default: full, LoRA and QLoRA)"),
@@ -129,7 +129,7 @@ def value_of(key: str, text: str, of: str = "--vary") -> Any:
         raise UsageError("{flag} {key}: no such key; choose from {fields}", flag=of, key=key, fields=fields)
     default = getattr(TrainingJob(), key, 0)
     try:
-        if isinstance(default, bool) or key in ("experts_quantized", "outputs_kept"):
+        if isinstance(default, bool) or key in ("experts_quantized", "outputs_kept", "gated"):
             return _SWITCHED[text.lower()]
         if isinstance(default, float):
             return float(text)

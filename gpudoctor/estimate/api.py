@@ -149,5 +149,8 @@ def from_numbers(numbers: Mapping[str, Any]) -> tuple[ModelShape, str]:
         "mlp": -(-8 * hidden // 3 // 256) * 256, "vocab": 32000, **numbers,
     }  # fmt: skip
     guessed = [key for key in ("heads", "kv_heads", "mlp", "vocab") if key not in numbers]
-    said = concatenated(", ", (say("{key} {given:,}", key=key.replace("_", " "), given=given[key]) for key in guessed))
-    return ModelShape(**given), say("not given and taken as in Llama: {said}", said=said) if guessed else ""
+    told = [say("{key} {given:,}", key=key.replace("_", " "), given=given[key]) for key in guessed]
+    if "gated" not in numbers:
+        told.append(say("an MLP of three matrices (--set gated=false: two)"))
+    said = concatenated(", ", told)
+    return ModelShape(**given), say("not given and taken as in Llama: {said}", said=said) if told else ""

@@ -31,12 +31,15 @@ _KEYS: dict[str, list[str]] = read_table("names.json")["keys"]
 _SAME: dict[str, str] = read_table("names.json")["same"]
 """Architectures that are built like one that we know, tensor for tensor or nearly so."""
 _LARGEST = 10**12
+_PATCHES = 1024
+"""Of an image whose size the config leaves open: 448 x 448 pixels in patches of 14."""
 
 
 def shape_of_config(config: Config, name: str) -> tuple[ModelShape, tuple[str, ...]]:
     """The shape and what was assumed. Raises `UsageError` that names the field and what it may be."""
     notes: list[str] = []
-    config = _text_part(config, notes)
+    tower = _tower(config, name, notes)
+    config = _text_part(config)
     family, like = _family(config, name)
     read = _Reader(config, name)
     hidden, layers, heads = (read.needed(field) for field in ("hidden", "layers", "heads"))
@@ -58,7 +61,7 @@ def shape_of_config(config: Config, name: str) -> tuple[ModelShape, tuple[str, .
         "vocab": vocab, "tied": read.switch("tie_word_embeddings", like.tied),
         "max_positions": positions or like.max_positions,
         "window": None if config.get("use_sliding_window") is False else read.number("window") or None,
-        "biases": _biases(read, family, like), "gated": gated,
+        "biases": _biases(read, family, like), "gated": gated, "tower": tower,
         "block_norms": 2 if config.get("new_decoder_architecture") is True else like.block_norms,
     }  # fmt: skip
     values |= {
@@ -135,17 +138,36 @@ class _Reader:
         return value if isinstance(value, bool) else default
 
 
-def _text_part(config: Config, notes: list[str]) -> Config:
+def _text_part(config: Config) -> Config:
     """The language model of a model of several kinds of input."""
     for key in ("text_config", "llm_config", "language_config"):
         inner = config.get(key)
         if isinstance(inner, Mapping) and inner:
-            notes.append(
-                say("only the language model is counted ({key}); encoders of images or sound are not", key=key)
-            )
             outer = {field: config[field] for field in ("model_type", "tie_word_embeddings") if field in config}
             return {**outer, **inner}
     return config
+
+
+def _tower(config: Config, name: str, notes: list[str]) -> ModelShape | None:
+    """The encoder of images or sound beside the language model, as one of plain blocks."""
+    parts = {key: config.get(key) for key in ("vision_config", "audio_config")}
+    key, inner = next(((key, part) for key, part in parts.items() if isinstance(part, Mapping) and part), ("", {}))
+    if not key:
+        return None
+    read = _Reader(inner, name)
+    hidden = read.number_of("embed_dim") or read.number("hidden")
+    layers, heads = read.number("layers"), read.number("heads")
+    if not hidden or not layers or not heads or hidden % heads:
+        notes.append(say("the encoder ({key}) is not counted: its widths are not written there", key=key))
+        return None
+    notes.append(say("the encoder ({key}) is counted as plain blocks, without its projector", key=key))
+    image, patch = read.number_of("image_size"), read.number_of("patch_size")
+    return ModelShape(
+        name="tower", family="vit", kind="vision", layers=layers, hidden=hidden, heads=heads, kv_heads=heads,
+        head_dim=hidden // heads, mlp=read.number("mlp") or 4 * hidden, vocab=0,
+        gated=inner.get("hidden_act") == "silu", norm="layernorm", biases=("qkv", "o", "mlp"), positions="learned",
+        max_positions=(image // patch) ** 2 + 1 if image and patch else _PATCHES,
+    )  # fmt: skip
 
 
 def _family(config: Config, name: str) -> tuple[str, ModelShape]:

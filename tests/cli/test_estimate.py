@@ -181,3 +181,11 @@ def test_numbers_of_cards_that_contradict(ask, flags, said):
 def test_a_wrong_key_of_set_is_said(typed, said, capsys):
     assert main(["estimate", "--model", "7b", *typed.split()]) == 2
     assert said in capsys.readouterr().err
+
+
+def test_what_a_stack_and_a_shape_leave_open_is_told(ask):
+    _, out, _ = ask("--model", "7b", "--gpus", "8", "--gpu", "80GB", "--set", "stack=megatron")
+    assert "8 GPUs, ddp" in out and "as Megatron does" in out
+    numbers = ("--set", "hidden=768", "--set", "layers=12", "--set", "heads=12", "--gpu", "24GB")
+    assert "an MLP of three matrices" in " ".join(ask(*numbers)[1].split())
+    assert "three matrices" not in ask(*numbers, "--set", "gated=false")[1]

@@ -51,3 +51,19 @@ def test_what_cannot_be(config, said):
 def test_an_architecture_whose_blocks_have_no_formula_is_left_to_its_class():
     with pytest.raises(UnknownArchitecture, match="qwen3_next"):
         shape_of_config({"model_type": "qwen3_next", "hidden_size": 2048}, "hybrid")
+
+
+def test_the_encoder_of_a_vision_language_model_is_counted():
+    """Qwen2.5-VL-7B has 8.29 B parameters, 7.62 B of them in its language model."""
+    config = {
+        "model_type": "qwen2_5_vl", "hidden_size": 3584, "intermediate_size": 18944, "num_attention_heads": 28,
+        "num_hidden_layers": 28, "num_key_value_heads": 4, "vocab_size": 152064, "tie_word_embeddings": False,
+        "vision_config": {"depth": 32, "hidden_size": 1280, "intermediate_size": 3420, "num_heads": 16,
+                          "hidden_act": "silu"},
+    }  # fmt: skip
+    shape, notes = shape_of_config(config, "config.json")
+    assert shape.parameters.total == pytest.approx(8.292e9, rel=0.01)
+    assert any("without its projector" in note for note in notes)
+    del config["vision_config"]["depth"]
+    shape, notes = shape_of_config(config, "config.json")
+    assert shape.tower is None and any("is not counted" in note for note in notes)
