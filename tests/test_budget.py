@@ -48,10 +48,10 @@ BUDGETS = {
     "recordings and live": (5679, ["gpudoctor/analysis/run", "gpudoctor/analysis/live", "gpudoctor/vitals/recording"]),
     "preflight": (4347, ["gpudoctor/preflight", "gpudoctor/analysis/preflight"]),
     "probe, recorder, hooks": (10630, ["gpudoctor/probe", "gpudoctor/recorder", "gpudoctor/hooks"]),
-    "trial": (3173, ["gpudoctor/trial"]),
-    "estimate": (6084, ["gpudoctor/estimate"]),
+    "trial": (3179, ["gpudoctor/trial"]),
+    "estimate": (6109, ["gpudoctor/estimate"]),
     "report, ui, cli, watch, agents": (
-        12328,
+        12331,
         ["gpudoctor/report", "gpudoctor/ui", "gpudoctor/cli", "gpudoctor/watch", "gpudoctor/agents"],
     ),
     "checks": (19683, ["checks"]),
