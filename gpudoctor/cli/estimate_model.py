@@ -110,16 +110,31 @@ def _download(name: str) -> tuple[bytes | None, str]:
 
 
 def read_job(targets: Sequence[str]) -> DeclaredJob:
-    """The job that training configs describe together; a later one wins. `UsageError` for what is none."""
+    """The job that training configs describe together; a later one wins. `UsageError` for what is none.
+
+    With a script among them it is read as `check` reads it.
+    """
+    if any(target.endswith((".py", ".ipynb")) for target in targets):
+        return _read_scripts(targets)
     told = DeclaredJob()
     for target in targets:
-        if target.endswith((".py", ".ipynb")):
-            raise UsageError("{target} is a script; give a config or --model 7b", target=target)
         if not os.path.isfile(target):
             raise UsageError("{target}: no such file; name a training config, or a model with --model", target=target)
         file = _add(target, told)
         _follow_deepspeed(file, target, told)
     return told
+
+
+def _read_scripts(targets: Sequence[str]) -> DeclaredJob:
+    from gpudoctor.vitals.build_patient import PatientRequest, admit
+    from gpudoctor.vitals.memory.jobs import jobs_of
+    from gpudoctor.vitals.targets import sort_targets
+
+    jobs = jobs_of(admit(PatientRequest(targets=sort_targets(targets))))
+    if not jobs.found:
+        reason = jobs.reasons[0] if jobs.reasons else say("no training of a known model was found in it")
+        raise UsageError("{targets}: {reason}; give a config or --model 7b", targets=", ".join(targets), reason=reason)
+    return jobs.found[0].told
 
 
 def _add(path: str, told: DeclaredJob) -> "ConfigFile":

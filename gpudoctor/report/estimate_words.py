@@ -14,7 +14,7 @@ from gpudoctor.estimate.shapes import ModelShape
 from gpudoctor.estimate.tables import stack
 from gpudoctor.lang import say, term
 from gpudoctor.lang.message import concatenated
-from gpudoctor.text import capitalised, duration, joined, size
+from gpudoctor.text import capitalised, count, duration, joined, size
 
 if TYPE_CHECKING:
     from gpudoctor.estimate.traced.traced_estimate import Traced
@@ -69,7 +69,7 @@ def job_text(job: TrainingJob) -> str:
         say("{loss} loss", loss=job.loss),
     ]
     if job.world > 1 or job.parallel != "none":
-        parts += [say("{world:,} GPUs", world=job.world), job.parallel]
+        parts += [count(job.world, "GPU"), job.parallel]
         parts += [f"{name} {getattr(job, name)}" for name in ("tp", "pp", "cp", "ep") if getattr(job, name) > 1]
     if job.offload != "none":
         parts.append(say("{offload} on the host", offload=job.offload))
@@ -141,7 +141,7 @@ def headline(answer: Answer) -> str:
         said_of_it = say(
             "{label} {verdict_text}: {reason}.",
             label=capitalised(label(estimates[0])),
-            verdict_text=verdict_text(reading.verdict),
+            verdict_text=say("is uncertain") if reading.verdict is Verdict.TIGHT else verdict_text(reading.verdict),
             reason=reading.reason,
         )
         return _with_room(answer, said_of_it)

@@ -189,3 +189,23 @@ def test_what_a_stack_and_a_shape_leave_open_is_told(ask):
     numbers = ("--set", "hidden=768", "--set", "layers=12", "--set", "heads=12", "--gpu", "24GB")
     assert "an MLP of three matrices" in " ".join(ask(*numbers)[1].split())
     assert "three matrices" not in ask(*numbers, "--set", "gated=false")[1]
+
+
+def test_a_script_with_its_config_is_read_as_check_reads_it(ask, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    script = """
+from peft import LoraConfig, get_peft_model
+from transformers import AutoModelForCausalLM, Trainer, TrainingArguments
+model = AutoModelForCausalLM.from_pretrained("meta-llama/Llama-3.1-8B", torch_dtype="bfloat16")
+model = get_peft_model(model, LoraConfig(r=32))
+args = TrainingArguments("out", per_device_train_batch_size=4, bf16=True, gradient_checkpointing=True, deepspeed="ds.json")
+Trainer(model=model, args=args, train_dataset=data).train()
+"""
+    (tmp_path / "finetune.py").write_text(script, encoding="utf-8")
+    (tmp_path / "ds.json").write_text('{"zero_optimization": {"stage": 2}}', encoding="utf-8")
+    code, out, _ = ask("finetune.py", "ds.json", "--gpu", "80GB")
+    assert code == 0 and "LoRA r32 fits" in out
+    assert all(word in " ".join(out.split()) for word in ("llama-3.1-8b", "batch 4", "zero2", "autocast bf16"))
+    (tmp_path / "other.py").write_text("import torch\n", encoding="utf-8")
+    code, _, error = ask("other.py", "--gpu", "80GB")
+    assert code == 2 and "other.py: " in error and "give a config or --model 7b" in error

@@ -45,7 +45,7 @@ def refused(capsys):
         ("--model 7b --fit", "--fit needs a card"),
         ("--model 7b --mode inference --gpu H100 --fit", "--fit searches training jobs"),
         ("nowhere.yaml", "no such file"),
-        ("train.py", "is a script; give a config"),
+        ("train.py", "no such file"),
     ],
 )
 def test_sentences(refused, words, said):
