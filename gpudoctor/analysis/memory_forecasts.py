@@ -59,7 +59,7 @@ def describe(job: JobMemory) -> str:
     values = job.values
     parts = [job.model, _METHODS.get(str(values["method"]), str(values["method"]))]
     gpus = int(values["gpus"]) * int(values["nodes"])
-    if gpus > 1:
+    if gpus > 1 and "gpus" not in job.guessed:
         parts.append(f"{gpus} GPUs")
     if "seq" not in job.guessed or "batch" not in job.guessed:
         rows = say("{batch} row", batch=values["batch"]) + ("" if values["batch"] == 1 else "s")
@@ -70,6 +70,8 @@ def describe(job: JobMemory) -> str:
 def bound(job: JobMemory) -> str:
     """The clause for what was taken at its least: `even with rows of 256 tokens`; "" where nothing was."""
     taken = []
+    if "gpus" in job.guessed:
+        taken.append(say("{gpus} GPUs", gpus=job.values["gpus"]))
     if "seq" in job.guessed:
         taken.append(say("rows of {seq:,} tokens", seq=job.values["seq"]))
     if "batch" in job.guessed:

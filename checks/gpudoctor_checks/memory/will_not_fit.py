@@ -72,11 +72,13 @@ class WillNotFit(Check):
         )
         if UNSHARDED in job.guessed:
             message += say(" No file that was read shards it over several GPUs.")
+        counted = "gpus" not in job.guessed
         return self.finding(
             message,
+            severity=Severity.ERROR if counted else Severity.WARNING,
             evidence=evidence(job, "model", "batch", "seq", "checkpointing", "method", "dtype"),
             confidence=Confidence.SUSPECTED if UNSHARDED in job.guessed else confidence(job),
-            cost=Cost(bytes=job.now.peak - job.room, breaks=say("it runs out of GPU memory")),
+            cost=Cost(bytes=job.now.peak - job.room, breaks=say("it runs out of GPU memory") if counted else None),
             subject=job.title,
             scarce=Resource.DEVICE_MEMORY,
         )

@@ -27,6 +27,8 @@ _SHOWN = (
     "attention", "loss", "parallel", "offload", "gpus", "nodes", "lora_rank",
 )  # fmt: skip
 _LARGEST = 1024
+_NODE = 8
+"""GPUs that a job is sharded over where nobody says: as many as the largest common node has."""
 
 
 @frozen
@@ -100,8 +102,8 @@ def _sharding(fields: dict[str, Any], guessed: set[str], card: TargetGpu, *, eng
         guessed.add(UNSHARDED)
     if "gpus" not in fields and parallel != "none":
         if not card.counted:
-            raise UsageError("{parallel} over an unknown number of GPUs (give --gpus N)", parallel=parallel)
-        fields["gpus"] = max(card.count, 1)
+            guessed.add("gpus")
+        fields["gpus"] = max(card.count, 1) if card.counted else _NODE
     if parallel.startswith("zero") and engine and fields.get("method", "full") == "full":
         fields["mixed_precision"] = "no"  # the engine casts the weights and keeps its own master copy
 
