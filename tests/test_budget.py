@@ -51,12 +51,12 @@ BUDGETS = {
     "trial": (3179, ["gpudoctor/trial"]),
     "estimate": (6109, ["gpudoctor/estimate"]),
     "report, ui, cli, watch, agents": (
-        12331,
+        12346,
         ["gpudoctor/report", "gpudoctor/ui", "gpudoctor/cli", "gpudoctor/watch", "gpudoctor/agents"],
     ),
-    "checks": (19683, ["checks"]),
+    "checks": (19685, ["checks"]),
     "rules": (3918, ["rules"]),
-    "the rest of vitals and analysis": (11186, ["gpudoctor"]),
+    "the rest of vitals and analysis": (11190, ["gpudoctor"]),
     "tests": (45700, ["tests"]),
     "benchmarks": (7022, ["benchmarks"]),
 }
