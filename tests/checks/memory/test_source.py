@@ -179,10 +179,9 @@ def test_healthy_statements(statement):
 
 def test_sick_over_gpus_that_nobody_counts() -> None:
     """More of them may hold it, so it is a warning, with the number that was taken."""
-    zero = 'deepspeed: {"zero_optimization": {"stage": 3}}'
-    files = {"sft.yaml": config("meta-llama/Llama-2-70b-hf", batch=8, more=zero)}
-    [finding] = examine(WillNotFit, memory_patient(files, "24GiB"))
+    files = {"sft.yaml": config(batch=64, more="fsdp: full_shard auto_wrap")}
+    [finding] = examine(WillNotFit, memory_patient(files, "40GiB"))
     assert finding.severity is Severity.WARNING and finding.cost.breaks is None
     assert "even with 8 GPUs" in finding.message
-    [counted] = examine(WillNotFit, memory_patient(files, "24GiB", gpus=8))
-    assert counted.severity is Severity.ERROR and "8 GPUs, 8 rows" in counted.message
+    [counted] = examine(WillNotFit, memory_patient(files, "40GiB", gpus=8))
+    assert counted.severity is Severity.ERROR and "8 GPUs, 64 rows" in counted.message
