@@ -36,6 +36,9 @@ _SAID = {
         "Each of {micro} micro batches counts as its mean, but one has {size:.1f} times the targets of another "
         "(median). A target in a short one counts that much more."
     ),
+    "unclipped": template(
+        "No clip was given any gradient: each returned a norm of 0, while the gradients have one of {norm:.3g} (median)."
+    ),
     "clipped": template(
         "The gradients are clipped at {limit:g} in {share} of the steps; their median norm is {norm:.3g}."
     ),
@@ -52,6 +55,7 @@ class GradientsMisscaled(Check):
         - the same loss that runs backward twice in a step
         - means over micro batches that have very different numbers of targets
         - clipping in nearly every step, with norms far above the limit
+        - clipping that gets no gradient, as from an iterator of parameters that is used up
     Why it hurts:
         Four undivided micro batches make the gradient four times as large: with SGD that is four times the
         learning rate. With Adam, clipping and epsilon act otherwise. If every step is clipped, the learning
@@ -77,6 +81,10 @@ class GradientsMisscaled(Check):
 
     def examine(self, patient: Patient) -> Iterator[Finding]:
         process = demanded(patient, _STEPS).lead.process
+        if (nothing := of_run.clips_of_nothing(process)) is not None:
+            clips, norm = nothing
+            message = say(_SAID["unclipped"], norm=norm)
+            yield told(self, patient, "unclipped", message, norm, of_run.place_of(clips), severity=Severity.WARNING)
         seen = of_run.newest_of(process, "gradients")
         if seen is None:
             raise Unavailable(say("no backward pass was looked at"))

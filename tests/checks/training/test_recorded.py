@@ -70,6 +70,30 @@ def test_sick_clipped_in_every_step():
     assert seen(clips=10.0, norm=5.0) == []
 
 
+def clipped(norm, looked=3.0, clips=True):
+    """What is said of a run whose clips returned this norm, and whose gradients were looked at."""
+    records = [
+        *([record("clips", step=32, clips=10, scaled=0, limit=1.0, path="/job/train.py", line=8)] if clips else []),
+        *(record("numeric", kind="norms", step=step, norm=looked, path="", line=0) for step in (1, 2, 4)),
+        record("gradients", step=32, looks=10, micro=1),
+    ]
+    steps = make_steps(60, grad_norm=lambda step: norm)
+    patient = make_patient(recording=make_recording(make_process(steps, records=records)))
+    found = examine(GradientsMisscaled, patient)
+    assert all(prescribe(advice("training"), item, patient) for item in found)
+    return found
+
+
+def test_sick_clips_that_are_given_no_gradient():
+    [found] = clipped(0.0)
+    assert found.severity is Severity.WARNING and found.span.line == 8
+    assert "each returned a norm of 0, while the gradients have one of 3" in found.message
+
+
+def test_healthy_clips_of_gradients():
+    assert clipped(0.7) == clipped(0.0, looked=0.0) == clipped(0.0, clips=False) == []
+
+
 def trained(steps=40, missing=(), **fields):
     """What is said of a run whose parameters are so."""
     records = [

@@ -31,6 +31,15 @@ def clipping(process: Process) -> tuple[float, float, float] | None:
     return limit, above / len(norms), median(norms)
 
 
+def clips_of_nothing(process: Process) -> tuple[Record, float] | None:
+    """The clips, and the norm of the gradients, where every clip returned a norm of 0: it was given none of them."""
+    seen = newest_of(process, "clips")
+    looked = [float(item.get("norm") or 0) for item in numerics(process, "norms")]
+    if seen is None or any(norm_curve(process).values) or not any(looked):
+        return None
+    return seen, median(looked)
+
+
 def clipped_scaled(process: Process) -> Record | None:
     """The clips, where most cut gradients that still carry the loss scale."""
     seen = newest_of(process, "clips")
@@ -47,10 +56,14 @@ def gradients(recording: Recording) -> CardLine | None:
     norms = norm_curve(process).values if process is not None else ()
     if process is None or not norms:
         return None
-    facts: dict[str, float | None] = {"norm": median(norms), "looks": len(norms)}
+    nothing = clips_of_nothing(process)
+    norm = nothing[1] if nothing is not None else median(norms)
+    facts: dict[str, float | None] = {"norm": norm, "looks": len(norms)}
     texts = [say("median norm {norm:.3g} in {looks:,} steps looked at", **facts)]
     clips = clipping(process)
-    if clips is not None:
+    if nothing is not None:
+        texts.append(say("no clip was given any of them"))
+    elif clips is not None:
         limit, share, _ = clips
         facts["limit"] = limit
         facts["clipped"] = share
