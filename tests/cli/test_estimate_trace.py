@@ -79,7 +79,7 @@ def test_an_architecture_that_no_formula_knows(ask, monkeypatch, tmp_path):
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (("train.py", "--trace"), "train.py: no such file"),
+        (("train.py", "--trace"), "train.py: no script trains; give a config"),
         (("--model", "7b", "--trace", "--fit", "--gpu", "24GiB"), "--fit works on formulas"),
         (("--model", "7b", "--", "--lr", "1"), "runs no script"),
     ],
