@@ -178,3 +178,25 @@ def test_an_adapter_that_was_loaded_and_wrapped_again(tmp_path, again, kept):
     program = TOKENS.format(saved=None, again=again).replace("base.resize_token_embeddings(68)", "pass")
     found, run = seen(tmp_path, program.replace("+ 60", "+ 40"), "parameters")
     assert (found.get("loaded"), found.get("loaded_kept")) == (2, kept) and found.get("line") == run.line("loaded")
+
+
+HEAD = """
+from peft import LoraConfig, get_peft_model
+from transformers import BertConfig, BertForSequenceClassification
+config = BertConfig(vocab_size=64, hidden_size=16, intermediate_size=32, num_hidden_layers=1, num_attention_heads=2)
+model = get_peft_model(BertForSequenceClassification(config), LoraConfig(r=2, target_modules=["query"], {task}))
+optimizer = torch.optim.AdamW([p for p in model.parameters() if p.requires_grad], lr=0.01)
+rows = [{{"input_ids": torch.arange(i, i + 8) % 64, "labels": i % 2}} for i in range(64)]
+for batch in DataLoader(rows, batch_size=8):
+    model(**batch).loss.backward()
+    optimizer.step()
+    optimizer.zero_grad()
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("task", ['task_type="SEQ_CLS"', ""])
+def test_the_head_of_a_task_beside_an_adapter(tmp_path, task):
+    need("peft")
+    found, _ = seen(tmp_path, HEAD.format(task=task), "parameters")
+    assert [name.rpartition(".")[2] for name in found.get("head")] == ([] if task else ["weight", "bias"])

@@ -37,7 +37,8 @@ _SAID = {
         "(median). A target in a short one counts that much more."
     ),
     "unclipped": template(
-        "No clip was given any gradient: each returned a norm of 0, while the gradients have one of {norm:.3g} (median)."
+        "No clip was given any gradient: each returned a norm of 0, while the gradients have one of {norm:.3g} "
+        "(median)."
     ),
     "clipped": template(
         "The gradients are clipped at {limit:g} in {share} of the steps; their median norm is {norm:.3g}."

@@ -30,6 +30,10 @@ _SAID = {
         "dict does not register the modules in it."
     ),
     "adapter": template("The adapter is frozen: none of its {elements} elements is trained."),
+    "head": template(
+        "The adapter is trained, and the head of the model for its task is frozen: {names}. Where it was made anew, it "
+        "stays random."
+    ),
     "base": template(
         "{elements} elements of the base are trained under the adapter. A saved adapter does not have them."
     ),
@@ -47,6 +51,7 @@ class ParametersUntrained(Check):
         - an adapter that was loaded and that the trained model does not contain
         - an adapter that is frozen, although an optimizer has it or other parts are trained
         - base weights that are trained under an adapter
+        - the frozen head of a model for a task (`ForSequenceClassification`) beside an adapter that is trained
         - parameters that get gradients and were put into no optimizer later on, or that the model does not have
         - a copy of the model that evaluations run, and that stays at its first weights
     Why it hurts:
@@ -95,10 +100,13 @@ class ParametersUntrained(Check):
         known = of_run.missing(process)
         left = [str(name) for name in seen.get("left") or () if len(known) < _NAMED and str(name) not in known]
         frozen = not size("adapter_trained") and (size("trained") or size("adapter_held"))
+        head = [str(name).removesuffix(".weight").rpartition(".")[2] for name in seen.get("head") or ()]
+        heads = [name for name in head if name != "bias"] if size("adapter_trained") else []
         sizes = {
             "tokens": size("new_inputs") if tables else 0,
             "replaced": 0 if size("loaded_kept") else size("loaded"),
             "adapter": size("adapter") if frozen else 0,
+            "head": len(heads),
             "base": size("base_trained"),
             "left": len(left),
             "stray": size("stray"),
@@ -111,7 +119,7 @@ class ParametersUntrained(Check):
                 size=found,
                 elements=number(found),
                 rows=(seen.get("grown") or [0])[-1],
-                names=joined({"tokens": tables, "left": left}.get(how, [""])[:3]),
+                names=joined({"tokens": tables, "left": left, "head": heads}.get(how, [""])[:3]),
                 batches=size("batches"),
             )
             loaded = seen.get("line") and how in ("tokens", "replaced", "adapter")

@@ -21,6 +21,8 @@ _LORA = re.compile(r"(?:^|\.)([^.]+)\.lora_(?:embedding_)?[AB]\.")
 """A matrix of an adapter, and the module that it is put on."""
 _WRAPPED = re.compile(r"\.(?:base_layer|original_module|modules_to_save|token_adapter)\b")
 """What PEFT puts between a module's name and its weights."""
+_TASK = re.compile(r"For(?:\w+Classification|QuestionAnswering|MultipleChoice)$")
+"""Classes of transformers whose head is new where the checkpoint is that of a base model."""
 _NAMES = 16
 """Names that are kept of one kind."""
 _BATCHES = 3
@@ -95,6 +97,7 @@ class Trained(Look):
             "stray": self._stray,
             "left": left[:_NAMES],
             "frozen_tables": [name for name, frozen in tables.items() if frozen][:_NAMES],
+            "head": _frozen_head(model, own) if adapters else [],
             "grown": list(self.grown),
             # Of several tables the first one is that of the inputs.
             "new_inputs": self._new if next(iter(tables.values()), False) else 0,
@@ -152,6 +155,17 @@ def _adapters(own: Mapping[str, Any]) -> dict[str, str]:
         if match:
             found[name] = match[1]
     return found
+
+
+def _frozen_head(model: Any, own: Mapping[str, Any]) -> list[str]:
+    """Names of the head's weights of a model for a task, where none of them is trained."""
+    for path, part in parts(model).items():
+        body = getattr(part, "base_model_prefix", "")
+        if body and _TASK.search(type(part).__name__):
+            start = f"{path}." if path else ""
+            names = [name for name in own if name.startswith(start) and not name.startswith(f"{start}{body}.")]
+            return [] if any(own[name].requires_grad for name in names) else names[:_NAMES]
+    return []
 
 
 def _leaves(top: Any) -> dict[int, Any]:

@@ -117,6 +117,15 @@ def test_sick_new_tokens_whose_rows_are_frozen():
     )
 
 
+def test_sick_head_that_is_frozen_beside_an_adapter():
+    head = ["base_model.model.classifier.weight", "base_model.model.classifier.bias"]
+    adapter = {"adapter": 8, "adapter_held": 8, "head": head}
+    [found] = trained(**adapter, adapter_trained=8)
+    assert found.severity is Severity.WARNING and "frozen: classifier." in found.message
+    [other] = trained(**adapter, adapter_trained=0)  # nothing is trained: said of the adapter
+    assert "The adapter is frozen" in other.message
+
+
 def test_healthy_new_tokens_that_no_batch_has():
     """A padding token: its row is never used."""
     assert trained(**GROWN, new_inputs=0) == []
