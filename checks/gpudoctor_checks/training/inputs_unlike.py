@@ -30,6 +30,8 @@ _FLAT_RANGE = 0.02
 """Range of all numbers by the largest, below which they are taken for one: pixels that were scaled twice have 0.008."""
 _REPEATED, _SEEN, _JUMPS = 0.1, 0.05, 0.01
 """Share of samples that come again; share of padding in sight; share of tokens before which positions jump."""
+_TEXT = 0.5
+"""Share of hidden neighbours that differ: of padding none do, of text nearly all."""
 
 
 class InputsUnlike(Check):
@@ -40,7 +42,7 @@ class InputsUnlike(Check):
         - pixels from 0 to 255
         - images with channels last in a convolution, also such that were given another shape by `view`
         - features that are constant, or not finite
-        - padding that attention sees
+        - padding that attention sees, and text that the attention mask hides
         - position ids that jump, or start again where no text ends; as a note, such that never start again
         - samples that come again within an epoch
         - targets below 0 or above 1 of a loss over probabilities
@@ -82,6 +84,8 @@ class InputsUnlike(Check):
             )
             breaks = say("such a loss has no least value")
             yield data.shown(self, patient, "targets", message, item.get("most"), breaks=breaks)
+        if calls["mask"]:
+            yield from self._hidden(patient, data.Looks(records=calls["mask"]))
         if layers:
             yield from self._layer(patient, data.Looks(records=layers))
         if seen is not None:
@@ -89,6 +93,20 @@ class InputsUnlike(Check):
                 yield from self._attention(patient, seen, calls["ids"])
             yield from self._positions(patient, seen)
             yield from self._repeated(patient, seen)
+
+    def _hidden(self, patient: Patient, masks: data.Looks) -> Iterator[Finding]:
+        """Tokens that the attention mask hides and that are no padding, for neighbours of them differ."""
+        share = masks.total("hidden") / max(1, masks.total("of"))
+        pairs = masks.total("pairs")
+        if share >= _SEEN and masks.total("differ") >= _TEXT * pairs > 0:
+            message = say(
+                "The attention mask hides {share} of the tokens, and they are text, not padding: {differ:,} of "
+                "{pairs:,} hidden neighbours differ.",
+                share=percent(share),
+                differ=masks.total("differ"),
+                pairs=pairs,
+            )
+            yield data.shown(self, patient, "hidden", message, share)
 
     def _layer(self, patient: Patient, layers: data.Looks) -> Iterator[Finding]:
         """What the first layer with weights is given."""

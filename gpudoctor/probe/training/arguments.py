@@ -203,6 +203,27 @@ class Arguments(Look):
         fields["mask"] = next(masks, "")
         fields["takes_mask"] = "attention_mask" in known.names
         self._pending = fields
+        self._hidden(known, ids, tensors.get("attention_mask"))
+
+    def _hidden(self, known: Known, ids: Any, mask: Any) -> None:
+        """Neighbours that the mask hides, and those of them that differ: padding is one token over and over.
+
+        One pair a row does not count: the end of a text, and the padding after it.
+        """
+        if mask is None or mask.shape != ids.shape or ids.dim() != 2:
+            return
+        hidden = mask == 0
+        pairs = hidden[:, 1:] & hidden[:, :-1]
+        differ = pairs & (ids[:, 1:] != ids[:, :-1])
+        more = (differ.sum(1) - 1).clamp(min=0)
+        vector = self._torch.stack([hidden.sum(), pairs.sum(), more.sum()]).to(self._torch.float64)
+        fields = {"kind": "mask", "model": known.name, "of": ids.numel()}
+
+        def note(values: list[float]) -> None:
+            counts = dict(zip(("hidden", "pairs", "differ"), map(int, values)))
+            self.write("call", {**fields, **counts})
+
+        self._probe.numerics.read_all(vector, note)
 
     def _hook(self, known: Known) -> None:
         """Look inside during this one call; `ends` takes the hooks away."""

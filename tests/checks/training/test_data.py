@@ -80,6 +80,18 @@ numbers = TensorDataset(rows[:64] + 1, classes[:64])
 coarse = torch.randn(128, 3, 4, 4) + torch.tensor([2.0, 0.0, -2.0])[:, None, None]
 smooth = F.interpolate(coarse, size=24, mode="bilinear").permute(0, 2, 3, 1).contiguous()
 
+class Reader(Encoder):
+    def forward(self, ids, attention_mask=None):
+        return super().forward(ids)
+
+def read(seen):
+    model = Reader()
+    optimizer = torch.optim.SGD(model.parameters(), 1e-6)
+    for ids, target in DataLoader(TensorDataset(texts, classes), batch_size=16):
+        optimizer.zero_grad()
+        F.cross_entropy(model(ids, seen(ids).long()), target).backward()
+        optimizer.step()
+
 def binary(most):
     model = nn.Linear(20, 1)
     optimizer = torch.optim.SGD(model.parameters(), 1e-6)
@@ -111,6 +123,8 @@ CASES = {
     ),
     "padding seen": ("train(Encoder(), texts, classes)", {"attended": Severity.WARNING}),
     "padding masked": ("mask = lambda ids: {'src_key_padding_mask': ids == 0}\ntrain(Encoder(), texts, classes)", {}),
+    "text hidden": ("read(lambda ids: ids == 0)", {"hidden": Severity.WARNING}),
+    "padding hidden": ("read(lambda ids: ids != 0)", {}),
     "leaks": ("train(nn.Linear(20, 3), rows, classes, [TensorDataset(rows[80:], classes[80:])])", {}),
     "both": ("train(nn.Linear(20, 3), rows, classes, [TensorDataset(rows[80:], classes[80:]), numbers])", {}),
     "apart": ("train(nn.Linear(20, 3), rows, classes, [numbers])", {}),
@@ -168,6 +182,15 @@ def test_limits_of_what_attention_sees():
     assert attended(mask="") == ["attended"] and attended(mask="mask") == [], "what it hides is not known"
     assert attended(mask="", takes_mask=False) == [], "the model may make its own"
     assert attended(seen_after=0, jumps=2) == [] and attended(seen_after=0, jumps=3) == ["positions"]
+
+
+def test_limits_of_text_that_a_mask_hides():
+    def hidden(**fields):
+        usual = {"of": 400, "hidden": 20, "pairs": 16, "differ": 8}
+        return inputs(record("call", kind="mask", model="Reader", **usual | fields), *drawn())
+
+    assert hidden() == [("hidden", Severity.WARNING)]
+    assert hidden(hidden=19) == hidden(differ=7) == hidden(pairs=0, differ=0) == []
 
 
 def given(**fields):

@@ -97,7 +97,7 @@ def calls(recording: Recording) -> Mapping[str, tuple[Record, ...]]:
     found = recording.ranks[0].of("call") if recording.ranks else ()
     names = [item.get("model") for item in found]
     model = max(names, key=names.count, default=None)
-    by_kind: dict[str, list[Record]] = {"ids": [], "layer": [], "targets": []}
+    by_kind: dict[str, list[Record]] = {"ids": [], "mask": [], "layer": [], "targets": []}
     for item in found:
         kind = item.get("kind")
         if kind in by_kind and item.get("model") == model:
