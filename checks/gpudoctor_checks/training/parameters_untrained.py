@@ -54,6 +54,7 @@ class ParametersUntrained(Check):
         - the frozen head of a model for a task (`ForSequenceClassification`) beside an adapter that is trained
         - parameters that get gradients and were put into no optimizer later on, or that the model does not have
         - a copy of the model that evaluations run, and that stays at its first weights
+        - such a copy whose batch norms keep their first statistics
     Why it hurts:
         Nothing fails. The rows of new tokens stay random, and a resumed adapter starts afresh. Base weights that
         are trained under an adapter are not saved with it.
@@ -80,6 +81,7 @@ class ParametersUntrained(Check):
         process = demanded(patient, 5).lead.process
         for copy in of_run.numerics(process, "copy")[-1:]:
             share = float(copy.get("share") or 0.0)
+            place = next(map(of_run.place_of, process.of("optimizer")[-1:]), None)
             if share < _BEHIND:
                 message = say(
                     "Evaluations run a copy of {model} that has made {share} of the way of the trained weights since "
@@ -87,8 +89,14 @@ class ParametersUntrained(Check):
                     model=str(copy.get("model")),
                     share=percent(share),
                 )
-                place = next(map(of_run.place_of, process.of("optimizer")[-1:]), None)
                 yield told(self, patient, "copy", message, share, place, severity=Severity.WARNING)
+            if copy.get("unmoved"):
+                message = say(
+                    "Evaluations run a copy of {model} whose batch norms still have their first running means of 0. "
+                    "Those of the trained model have moved.",
+                    model=str(copy.get("model")),
+                )
+                yield told(self, patient, "buffers", message, share, place, severity=Severity.WARNING)
         seen = of_run.newest_of(process, "parameters")
         if seen is None:
             return

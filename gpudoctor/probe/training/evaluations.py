@@ -6,7 +6,7 @@ import weakref
 from typing import TYPE_CHECKING, Any
 
 from ..clock import EVALUATION
-from ..models import class_name, parameters, unwrapped
+from ..models import class_name, parameters, parts, unwrapped
 from ..tensor_reads import capturing
 from . import Look, both
 
@@ -84,13 +84,16 @@ class Evaluations(Look):
                     return
                 way = _some(now) - begun
                 sums.append(self._torch.stack([(way * (_some(other) - begun)).sum(), (way * way).sum()]))
-            vector = self._torch.stack(sums).double().sum(0)
+            way = self._torch.stack(sums).double().sum(0)
+            means = [_means(model, way) for model in (trained, copy)]
+            vector = self._torch.stack([*way, *means])
             self._probe.numerics.read_all(vector, lambda values: self._note(name, calls, *values))
 
-    def _note(self, name: str, calls: int, along: float, whole: float) -> None:
+    def _note(self, name: str, calls: int, along: float, whole: float, ours: float, theirs: float) -> None:
         if whole > 0:
             share = max(0.0, along / whole)
-            self.write("numeric", {"kind": "copy", "model": name, "share": share, "calls": calls})
+            fields = {"share": share, "calls": calls, "unmoved": ours > 0.0 == theirs}
+            self.write("numeric", {"kind": "copy", "model": name, **fields})
 
     def made(self, args: Any, _kwargs: Any) -> None:
         """A metric of torchmetrics is being made: one of the program's, not of what a trainer keeps for itself."""
@@ -118,6 +121,13 @@ class Evaluations(Look):
             metric = known()
             if metric is not None and updates and updates[-1]:
                 self.write("numeric", {"kind": "metric", "model": class_name(metric), "updates": updates})
+
+
+def _means(model: Any, like: Any) -> Any:
+    """The size of all running means of batch norms: 0 as they are made."""
+    buffers = (part._buffers.get("running_mean") for part in parts(model).values())
+    sizes = [mean.abs().sum().to(like) for mean in buffers if mean is not None]
+    return sum(sizes, like.new_zeros(()))
 
 
 def _some(parameter: Any) -> Any:

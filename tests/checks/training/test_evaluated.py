@@ -32,10 +32,11 @@ class Net(nn.Module):
         parts = [nn.Linear(6, 6) for _ in range(2)]
         self.parts = parts if kind == "list" else nn.ModuleList(parts)
         self.head = nn.Linear(6, 3)
+        self.norm = nn.BatchNorm1d(6) if kind in ("buffers", "both") else nn.Identity()
     def forward(self, x):
         for part in self.parts:
             x = part(x).relu()
-        return self.head(x)
+        return self.head(self.norm(x))
 rows, classes = torch.randn(160, 6), torch.randint(0, 3, (160,))
 model, metric = Net(), Metric()
 average = copy.deepcopy(model)
@@ -54,7 +55,10 @@ for epoch in range(6):
                 mine = mine * 0.9 + its * 0.1
             else:
                 mine.data.mul_(0.9).add_(its.data, alpha=0.1)
-    evaluated = average if kind in ("still", "average") else model
+        for mine, its in zip(average.buffers(), model.buffers()):
+            if kind == "both":
+                mine.copy_(its)
+    evaluated = average if kind in ("still", "average", "buffers", "both") else model
     model.eval()
     average.eval()
     if kind != "summed":
@@ -75,6 +79,8 @@ CHECKS = (ParametersUntrained, EvaluationOverlap, ResumeIncomplete)
     [
         ("healthy", []),
         ("average", []),
+        ("both", []),
+        ("buffers", [("buffers", "a copy of Net whose batch norms still have their first running means of 0")]),
         ("still", [("copy", "a copy of Net that has made 0 % of the way")]),
         ("summed", [("metric", "it had counted 0, 4, 8, 12, 16 updates")]),
         ("alias", [("own", "given 6 of the model's own tensors")]),
