@@ -5,7 +5,7 @@ from collections.abc import Iterable, Sequence
 from gpudoctor.estimate.answer import Answer, label
 from gpudoctor.estimate.fit import step_of
 from gpudoctor.estimate.result import Estimate, Line, Verdict
-from gpudoctor.lang import term, tr, word
+from gpudoctor.lang import rendered, term, tr, word
 from gpudoctor.lang.message import concatenated
 from gpudoctor.lang.message import row as in_a_row
 from gpudoctor.report import estimate_words as words
@@ -30,7 +30,7 @@ def render_estimate_text(answer: Answer, *, width: int, colour: bool, explain: b
         concatenated(" · ", ["gpudoctor", answer.shape.name, words.parameters_text(answer.shape), *card]), hang=2
     )
     page.blank()
-    page.paragraph(words.headline(answer))
+    page.paragraph(words.headline(answer), style="bold")
     page.paragraph(words.job_text(answer.shown.job), hang=2)
     if len(answer.estimates) > 1:
         _methods(page, answer)
@@ -57,7 +57,7 @@ def render_estimate_text(answer: Answer, *, width: int, colour: bool, explain: b
     if explain:
         _explained(page, answer.shown)
     _small_print(page, answer, explain)
-    return page.text([(word(verdict.value), style) for verdict, style in _COLOURS.items()])
+    return page.text([(rendered(words.verdict_text(verdict)), style) for verdict, style in _COLOURS.items()])
 
 
 def _methods(page: Canvas, answer: Answer) -> None:

@@ -10,6 +10,8 @@ NARROWEST = 24
 """Columns below which wrapping would cost more than a line that runs over."""
 Marks = Sequence[tuple[str, str]]
 """Words of a line, each with its style as Rich names it."""
+_SAME = "\x1b[39m"
+"""The end of a colour within a line: a bold line stays bold."""
 
 
 class Canvas:
@@ -112,7 +114,7 @@ class Canvas:
         """Everything so far, ending in one line feed; words that have their style wherever they are."""
         whole = "\n".join(self._lines).rstrip("\n") + "\n"
         for words, style in everywhere if self._colour else ():
-            whole = whole.replace(words, painted(words, style))
+            whole = whole.replace(words, painted(words, style).replace("\x1b[0m", _SAME))
         return whole
 
 
