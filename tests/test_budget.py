@@ -51,7 +51,7 @@ BUDGETS = {
     "trial": (3179, ["gpudoctor/trial"]),
     "estimate": (6109, ["gpudoctor/estimate"]),
     "report, ui, cli, watch, agents": (
-        12346,
+        12348,
         ["gpudoctor/report", "gpudoctor/ui", "gpudoctor/cli", "gpudoctor/watch", "gpudoctor/agents"],
     ),
     "checks": (19685, ["checks"]),
