@@ -42,7 +42,7 @@ class InputsUnlike(Check):
         - pixels from 0 to 255
         - images with channels last in a convolution, also such that were given another shape by `view`
         - features that are constant, or not finite
-        - padding that attention sees, and text that the attention mask hides
+        - padding that attention sees, and text that the attention mask of transformers hides
         - position ids that jump, or start again where no text ends; as a note, such that never start again
         - samples that come again within an epoch
         - targets below 0 or above 1 of a loss over probabilities

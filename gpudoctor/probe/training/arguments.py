@@ -56,6 +56,8 @@ class Known:
         self.names = _names_of_arguments(inner)
         self.several = bool(getattr(config, "is_encoder_decoder", False))
         self.causal = any(part.__dict__.get("is_causal") is True for part in every)
+        self.ones_are_seen = any(type(part).__module__.startswith("transformers.") for part in every)
+        """Whether an attention mask has 1 where it shows a token: torch's own layers mean the reverse."""
         self.drops = next(filter(None, map(_always_drops, every)), {})
         """Where a part drops values in eval mode, too."""
         self.device = torch.device("cpu")
@@ -210,7 +212,7 @@ class Arguments(Look):
 
         One pair a row does not count: the end of a text, and the padding after it.
         """
-        if mask is None or mask.shape != ids.shape or ids.dim() != 2:
+        if mask is None or mask.shape != ids.shape or ids.dim() != 2 or not known.ones_are_seen:
             return
         hidden = mask == 0
         pairs = hidden[:, 1:] & hidden[:, :-1]

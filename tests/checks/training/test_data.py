@@ -84,7 +84,8 @@ class Reader(Encoder):
     def forward(self, ids, attention_mask=None):
         return super().forward(ids)
 
-def read(seen):
+def read(seen, module="transformers.models.reader"):
+    Reader.__module__ = module
     model = Reader()
     optimizer = torch.optim.SGD(model.parameters(), 1e-6)
     for ids, target in DataLoader(TensorDataset(texts, classes), batch_size=16):
@@ -125,6 +126,7 @@ CASES = {
     "padding masked": ("mask = lambda ids: {'src_key_padding_mask': ids == 0}\ntrain(Encoder(), texts, classes)", {}),
     "text hidden": ("read(lambda ids: ids == 0)", {"hidden": Severity.WARNING}),
     "padding hidden": ("read(lambda ids: ids != 0)", {}),
+    "a mask of another kind": ("read(lambda ids: ids == 0, 'reader')", {}),
     "leaks": ("train(nn.Linear(20, 3), rows, classes, [TensorDataset(rows[80:], classes[80:])])", {}),
     "both": ("train(nn.Linear(20, 3), rows, classes, [TensorDataset(rows[80:], classes[80:]), numbers])", {}),
     "apart": ("train(nn.Linear(20, 3), rows, classes, [numbers])", {}),
